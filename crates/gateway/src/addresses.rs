@@ -1,7 +1,7 @@
-//! The addresses at which others reach the media's socket, where an address translator is between: those that the
-//! person names, and those that STUN servers see. Each becomes a candidate (RFC 8445) beside the socket's own address.
+//! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user
+//! configures, and those that STUN servers report. Each becomes a candidate (RFC 8445) beside the socket's own address.
 //!
-//! Without either nothing is sent and nothing kept.
+//! With neither, nothing is sent and nothing is stored.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -17,17 +17,17 @@ use tokio::time::{sleep_until, timeout};
 use crate::counter::Counter;
 use crate::ice::IceServer;
 use crate::media_sockets::MediaSockets;
-use crate::reflexive::{Heard, Reflexive, may_be_reached};
+use crate::reflexive::{DatagramKind, Reflexive, may_be_reached};
 
-/// How long a name of a server is taken to mean the same (guess) …
-const NAME_LASTS: Duration = Duration::from_secs(600);
-/// … and how long if no server has answered.
-const NAME_LASTS_UNANSWERED: Duration = Duration::from_secs(60);
+/// How long the resolved addresses of a server name stay valid (guess) …
+const NAME_TTL: Duration = Duration::from_secs(600);
+/// … and how long if no server answered.
+const NAME_TTL_UNANSWERED: Duration = Duration::from_secs(60);
 
-/// How long the question for a name's addresses may take (guess: two servers that do not answer).
-const NAME_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for resolving a name (guess: two DNS servers that do not answer).
+const NAME_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An address by which others reach this host, where it is not the host's own.
+/// An address at which browsers reach this host, where it is not the host's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicAddress {
     ip: IpAddr,
@@ -35,31 +35,31 @@ pub struct PublicAddress {
     port: Option<u16>,
 }
 
-/// A text that is no address of a host.
+/// The text is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not IP[:PORT], of one machine")]
-pub struct NoPublicAddress;
+#[error("not IP[:PORT] of one machine")]
+pub struct InvalidPublicAddress;
 
 impl FromStr for PublicAddress {
-    type Err = NoPublicAddress;
+    type Err = InvalidPublicAddress;
 
     /// `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7`, `[2001:db8::7]:4711`.
-    fn from_str(text: &str) -> Result<PublicAddress, NoPublicAddress> {
+    fn from_str(text: &str) -> Result<PublicAddress, InvalidPublicAddress> {
         let (ip, port) = match text.parse::<SocketAddr>() {
             Ok(at) => (at.ip(), Some(at.port())),
-            Err(_) => (text.parse().map_err(|_| NoPublicAddress)?, None),
+            Err(_) => (text.parse().map_err(|_| InvalidPublicAddress)?, None),
         };
         let ip = ip.to_canonical();
         let never = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
         match !never && port != Some(0) {
             true => Ok(PublicAddress { ip, port }),
-            false => Err(NoPublicAddress),
+            false => Err(InvalidPublicAddress),
         }
     }
 }
 
 impl PublicAddress {
-    /// With this port, if it names none.
+    /// With this port if it has none.
     #[must_use]
     pub fn or_port(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(port))
@@ -75,76 +75,76 @@ impl fmt::Display for PublicAddress {
     }
 }
 
-/// Both kinds, of one gateway.
+/// The configured and the reported addresses of one gateway.
 pub(crate) struct Addresses {
     named: Vec<SocketAddr>,
-    asked: Mutex<Reflexive>,
-    /// All of them: it changes when a server sees the socket elsewhere.
+    reflexive: Mutex<Reflexive>,
+    /// All addresses. Changes when a server reports another one.
     known: watch::Sender<Vec<SocketAddr>>,
     pub(crate) counters: StunCounters,
 }
 
-/// What was asked of STUN servers.
+/// Statistics of STUN requests.
 #[derive(Default)]
 pub(crate) struct StunCounters {
     /// Datagrams sent.
     pub(crate) questions: Counter,
-    /// Answers that said something.
+    /// Responses with a usable address.
     pub(crate) answers: Counter,
-    /// Those that fit no question, or say nothing of use.
+    /// Responses that match no request or contain no usable address.
     pub(crate) refused: Counter,
 }
 
 impl Addresses {
-    /// Of this socket, which has these besides its own.
+    /// For this socket; `named` are the configured addresses.
     pub(crate) fn new(socket: SocketAddr, named: &[PublicAddress]) -> Addresses {
         let named = named.iter().map(|address| address.or_port(socket.port()));
         let named: Vec<SocketAddr> = named.collect();
         Addresses {
-            asked: Mutex::new(Reflexive::new(Instant::now(), socket)),
+            reflexive: Mutex::new(Reflexive::new(Instant::now(), socket)),
             known: watch::Sender::new(named.clone()),
             named,
             counters: StunCounters::default(),
         }
     }
 
-    /// All that are known, and when there are others.
+    /// All known addresses, with notification of changes.
     pub(crate) fn watch(&self) -> watch::Receiver<Vec<SocketAddr>> {
         self.known.subscribe()
     }
 
-    /// Whether the datagram was about this; `source` is canonical.
+    /// Handles a datagram. Returns whether it was a STUN response. `source` is canonical.
     pub(crate) fn receive(&self, source: SocketAddr, datagram: &[u8]) -> bool {
-        let mut asked = lock(&self.asked);
-        let heard = asked.receive(Instant::now(), source, datagram);
-        match heard {
-            Heard::Other => return false,
-            Heard::Refused => self.counters.refused.add(1),
-            Heard::Answer => self.counters.answers.add(1),
+        let mut reflexive = lock(&self.reflexive);
+        let kind = reflexive.receive(Instant::now(), source, datagram);
+        match kind {
+            DatagramKind::Other => return false,
+            DatagramKind::Refused => self.counters.refused.add(1),
+            DatagramKind::Answer => self.counters.answers.add(1),
         }
-        self.settle(&asked);
+        self.settle(&reflexive);
         true
     }
 
-    /// Sends what is to be sent now, and says when to come again.
+    /// Sends due requests. Returns the time of the next call.
     fn poll(&self, sockets: &MediaSockets) -> Instant {
-        let mut asked = lock(&self.asked);
-        let next = asked.poll(Instant::now(), |to, datagram| {
+        let mut reflexive = lock(&self.reflexive);
+        let next = reflexive.poll(Instant::now(), |to, datagram| {
             self.counters.questions.add(1);
-            // What is not sent is sent again as if it were lost.
+            // A failed send counts as a lost datagram and is retransmitted.
             let _ = sockets.send_to(datagram, to);
         });
-        self.settle(&asked);
+        self.settle(&reflexive);
         next
     }
 
-    fn settle(&self, asked: &Reflexive) {
+    fn settle(&self, reflexive: &Reflexive) {
         let mut all = self.named.clone();
-        all.extend((asked.addresses().into_iter()).filter(|seen| !self.named.contains(seen)));
+        all.extend((reflexive.addresses().into_iter()).filter(|seen| !self.named.contains(seen)));
         self.known.send_if_modified(|known| {
             let other = *known != all;
             if other {
-                tracing::info!("others reach the media by UDP at {all:?}");
+                tracing::info!("the media socket is reachable by UDP at {all:?}");
                 *known = all;
             }
             other
@@ -152,8 +152,8 @@ impl Addresses {
     }
 }
 
-/// Asks these servers for ever, from this socket.
-pub(crate) async fn ask(
+/// Sends requests to these servers from this socket. Does not return.
+pub(crate) async fn discover(
     addresses: Arc<Addresses>,
     media: Arc<MediaSockets>,
     servers: Vec<IceServer>,
@@ -164,17 +164,17 @@ pub(crate) async fn ask(
     if names.is_empty() {
         return;
     }
-    let asked = &addresses.asked;
+    let reflexive = &addresses.reflexive;
     loop {
-        let found = look_up(&names, media.main()).await;
-        lock(asked).ask(Instant::now(), &found);
+        let found = resolve(&names, media.main()).await;
+        lock(reflexive).request(Instant::now(), &found);
         let began = Instant::now();
         loop {
             let next = addresses.poll(&media);
-            let answered = !lock(asked).addresses().is_empty();
+            let answered = !lock(reflexive).addresses().is_empty();
             let lasts = match answered {
-                true => NAME_LASTS,
-                false => NAME_LASTS_UNANSWERED,
+                true => NAME_TTL,
+                false => NAME_TTL_UNANSWERED,
             };
             if began.elapsed() >= lasts {
                 break;
@@ -184,18 +184,18 @@ pub(crate) async fn ask(
     }
 }
 
-/// Of each name one address of each family that the socket can send to. A name that can't be found now is missing.
-async fn look_up(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
+/// One address per name and family to which the socket can send. Names that cannot be resolved are left out.
+async fn resolve(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (host, port) in names {
-        let all = match timeout(NAME_WITHIN, lookup_host((host.as_str(), *port))).await {
+        let all = match timeout(NAME_TIMEOUT, lookup_host((host.as_str(), *port))).await {
             Ok(Ok(all)) => all.collect::<Vec<_>>(),
             Ok(Err(e)) => {
-                tracing::warn!("the STUN server {host} is not found: {e}");
+                tracing::warn!("cannot resolve STUN server {host}: {e}");
                 continue;
             }
             Err(_) => {
-                tracing::warn!("the STUN server {host} is not found in time");
+                tracing::warn!("cannot resolve STUN server {host}: timeout");
                 continue;
             }
         };
@@ -207,7 +207,7 @@ async fn look_up(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr>
     found
 }
 
-/// Whether this socket reaches addresses of this one's family.
+/// Whether the socket can send to the family of this address.
 fn takes(socket: &UdpSocket, to: IpAddr) -> bool {
     match socket.local_addr().map(|at| at.ip().to_canonical()) {
         Ok(IpAddr::V6(v6)) => v6.is_unspecified() || to.is_ipv6(),
@@ -216,8 +216,8 @@ fn takes(socket: &UdpSocket, to: IpAddr) -> bool {
     }
 }
 
-/// The address of this machine from which the socket's datagrams to `to` leave; `None`: it has none of that family.
-/// Nothing is sent.
+/// The local address from which the kernel sends the socket's datagrams to `to`; `None`: no address of that family.
+/// Sends nothing.
 pub(crate) fn base(socket: &UdpSocket, to: SocketAddr) -> Option<SocketAddr> {
     let bound = socket.local_addr().ok()?;
     if !takes(socket, to.ip()) {
@@ -271,7 +271,11 @@ mod tests {
             "[2001:db8::7]",
             "2001:db8::7]:80",
         ] {
-            assert_eq!(bad.parse::<PublicAddress>(), Err(NoPublicAddress), "{bad}");
+            assert_eq!(
+                bad.parse::<PublicAddress>(),
+                Err(InvalidPublicAddress),
+                "{bad}"
+            );
         }
     }
 

@@ -1,8 +1,9 @@
-//! The certificates that a host makes for its page: an authority of its own, whose certificate a person may let browsers
-//! trust, and the page's certificate, which that authority signs anew before it expires or when names are missing in it.
+//! Certificates that a host creates for its page: its own authority, with a certificate that the user can install in
+//! browsers, and the page certificate. The authority reissues the page certificate before it expires and when it lacks
+//! a name.
 //!
-//! The authority can sign for this host's names and for addresses of private networks alone (RFC 5280 section 4.2.1.10):
-//! its stolen key is worth little to anybody who has not stolen the host.
+//! The authority can sign only for this host's names and for private network addresses (RFC 5280 section 4.2.1.10).
+//! Its stolen key is of little use without access to the host.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,29 +29,29 @@ use x509_parser::prelude::FromDer as _;
 use crate::own_addresses::own_addresses;
 use crate::tls_error::TlsError;
 
-/// The page's certificate with its key, in the host's folder.
+/// The page's certificate and key, in the host's folder.
 pub(crate) const PAGE: &str = "web.pem";
 
-/// The authority's certificate with its key.
+/// The authority's certificate and key.
 const AUTHORITY: &str = "web-authority.pem";
 
-/// The validity of the page's certificate, the day before it counted: browsers refuse what is valid for more than 398
-/// days (CA/Browser Forum Baseline Requirements, section 6.3.2).
+/// Validity of the page's certificate, including the day before its creation: browsers reject more than 398 days
+/// (CA/Browser Forum Baseline Requirements, section 6.3.2).
 const PAGE_VALID: Duration = Duration::from_hours(24 * 396);
 
-/// The validity of the authority's (a guess: longer than a machine is used).
+/// Validity of the authority's certificate (a guess: longer than a machine is used).
 const AUTHORITY_VALID: Duration = Duration::from_hours(24 * 3650);
 
-/// Clocks of browsers may be behind by so much.
-const EARLIER: Duration = Duration::from_hours(24);
+/// Tolerated lag of browser clocks.
+const CLOCK_TOLERANCE: Duration = Duration::from_hours(24);
 
-/// A certificate that ends sooner is made anew.
+/// A certificate with less remaining validity is reissued.
 const RENEW_BEFORE: Duration = Duration::from_hours(24 * 30);
 
-/// Names in a certificate at most (a guess: a machine with many bridges has some dozens of addresses).
-const NAMES: usize = 64;
+/// Maximum number of names in a certificate (guess: a machine with many bridges has some dozens of addresses).
+const MAX_NAMES: usize = 64;
 
-/// Networks of which anybody may have addresses (RFC 1918, 3927, 4193, 4291, 6598, 1122).
+/// Networks with addresses that are not globally unique (RFC 1918, 3927, 4193, 4291, 6598, 1122).
 const PRIVATE: [(&str, u8); 9] = [
     ("10.0.0.0", 8),
     ("172.16.0.0", 12),
@@ -68,8 +69,8 @@ const PRIVATE: [(&str, u8); 9] = [
 pub struct PageNames(BTreeSet<String>);
 
 impl PageNames {
-    /// Those of a page at `bind` on this machine, and these besides: names and addresses. What can't stand in a
-    /// certificate is left out.
+    /// The names of a page at `bind` on this machine, plus `besides` (names and addresses). Leaves out texts that a
+    /// certificate cannot contain.
     #[must_use]
     pub fn of(bind: SocketAddr, besides: impl IntoIterator<Item = String>) -> PageNames {
         let bound = bind.ip().to_canonical();
@@ -92,14 +93,14 @@ impl PageNames {
             .chain(addresses.iter().map(IpAddr::to_string))
             .map(|name| name.to_ascii_lowercase())
             .filter(|name| ServerName::try_from(name.as_str()).is_ok());
-        PageNames(all.take(NAMES).collect())
+        PageNames(all.take(MAX_NAMES).collect())
     }
 }
 
-/// Makes the page's certificate in `folder`, unless one is there that is good for these names for a while.
+/// Creates the page's certificate in `folder`, unless it has one that covers these names and does not expire soon.
 ///
 /// # Errors
-/// [`TlsError`]; a file that is there and holds something else is left alone.
+/// [`TlsError`]; an existing file with other content is not changed.
 pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
     let lock = Lock::take(folder)?;
     let authority = Authority::open(&lock, folder, names, now)?;
@@ -110,16 +111,16 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
     if authority.vouches_for(&folder.join(PAGE), names, now) {
         return Ok(());
     }
-    // It may not sign for one of the names, or has come to its end.
+    // The authority may not sign for one of the names, or is about to expire.
     let authority = Authority::make(&lock, folder, names, now)?;
     tracing::warn!(
-        "the authority of the page's certificate is a new one: browsers that trust the old one have to be given it \
-         (openuvr web-certificate)"
+        "the authority of the page's certificate was replaced: browsers that trust the old one need the new one \
+        (openuvr web-certificate)"
     );
     authority.sign(folder, names, now)
 }
 
-/// The authority's certificate in PEM form, made if there is none in `folder` yet.
+/// The authority's certificate in PEM form. Created if `folder` has none.
 ///
 /// # Errors
 /// [`TlsError`]
@@ -130,15 +131,15 @@ pub fn authority(folder: &Path, names: &PageNames, now: SystemTime) -> Result<St
 
 struct Authority {
     certificate: CertificateDer<'static>,
-    /// The certificate alone.
+    /// The certificate without the key.
     pem: String,
     issuer: Issuer<'static, KeyPair>,
-    /// Until then. The verifier of TLS looks at the page's own validity alone.
+    /// Expiry. The TLS verifier checks only the page certificate's validity.
     ends: SystemTime,
 }
 
 impl Authority {
-    /// That of the folder.
+    /// Reads the authority in `folder`.
     fn open(
         lock: &Lock,
         folder: &Path,
@@ -151,19 +152,19 @@ impl Authority {
         };
         let damaged = |what: String| TlsError::Content {
             path: path.clone(),
-            what: format!("{what}; move the file away, and the host makes another"),
+            what: format!("{what}; move the file away, and the host creates another"),
         };
         let end = "-----END CERTIFICATE-----\n";
         let pem = text.split_inclusive(end).next().unwrap_or_default();
         let pem = pem.to_owned();
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())
-            .map_err(|e| damaged(format!("it holds no certificate: {e}")))?;
+            .map_err(|e| damaged(format!("not a certificate: {e}")))?;
         let key = text[pem.len()..].trim();
-        let key = KeyPair::from_pem(key).map_err(|e| damaged(format!("it holds no key: {e}")))?;
+        let key = KeyPair::from_pem(key).map_err(|e| damaged(format!("not a key: {e}")))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
-            .map_err(|e| damaged(format!("it holds no authority: {e}")))?;
-        let ends = ends(&certificate)
-            .ok_or_else(|| damaged("its authority has no end that can be read".to_owned()))?;
+            .map_err(|e| damaged(format!("not a certificate authority: {e}")))?;
+        let ends =
+            ends(&certificate).ok_or_else(|| damaged("its expiry cannot be read".to_owned()))?;
         Ok(Authority {
             certificate,
             pem,
@@ -172,7 +173,7 @@ impl Authority {
         })
     }
 
-    /// A new one in place of the one that is there.
+    /// Creates a new authority and replaces the existing one.
     fn make(
         _lock: &Lock,
         folder: &Path,
@@ -202,7 +203,7 @@ impl Authority {
         })
     }
 
-    /// Makes the page's certificate.
+    /// Creates the page's certificate.
     fn sign(&self, folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.0.iter().cloned().collect();
@@ -220,8 +221,8 @@ impl Authority {
         Ok(())
     }
 
-    /// Whether a browser that trusts this authority takes the certificate at `page`, by each of these names, now and
-    /// for a while.
+    /// Whether a browser that trusts this authority accepts the certificate at `page` for each of these names, now and
+    /// until the renewal period begins.
     fn vouches_for(&self, page: &Path, names: &PageNames, now: SystemTime) -> bool {
         let page = read_text(page).ok().flatten().unwrap_or_default();
         let Ok(page) = CertificateDer::from_pem_slice(page.as_bytes()) else {
@@ -252,7 +253,7 @@ impl Authority {
     }
 }
 
-/// The end of a certificate's validity.
+/// Expiry of a certificate.
 fn ends(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let (_, read) = X509Certificate::from_der(certificate).ok()?;
     let seconds = u64::try_from(read.validity().not_after.timestamp()).ok()?;
@@ -281,11 +282,11 @@ fn permitted(names: &PageNames) -> Vec<GeneralSubtree> {
     permitted
 }
 
-/// From a day ago until after so long from now.
+/// From one day before `now` until `valid` after it.
 fn validity(now: SystemTime, valid: Duration) -> (OffsetDateTime, OffsetDateTime) {
     let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(since_1970.as_secs());
-    (now - EARLIER, now + valid)
+    (now - CLOCK_TOLERANCE, now + valid)
 }
 
 #[cfg(test)]
@@ -320,7 +321,7 @@ mod tests {
         PageNames::of(bind, besides.iter().map(|&name| name.to_owned()))
     }
 
-    /// Whether a browser that trusts the folder's authority takes the page by this name at this time.
+    /// Whether a browser that trusts the folder's authority accepts the page under this name at this time.
     fn takes(folder: &Folder, name: &str, at: SystemTime) -> bool {
         let pem = folder.text(AUTHORITY);
         let mut roots = RootCertStore::empty();
@@ -364,7 +365,7 @@ mod tests {
         assert!(!takes(&folder, "192.168.3.5", now));
     }
 
-    /// Some browsers and systems demand what the verifier of TLS does without.
+    /// Extensions that some browsers and systems require and the TLS verifier does not.
     #[test]
     fn the_page_is_a_server_and_no_authority() {
         let folder = Folder::new("server");
@@ -396,12 +397,12 @@ mod tests {
         assert_ne!(folder.text(PAGE), page);
         assert_eq!(folder.text(AUTHORITY), authority);
         assert!(takes(&folder, "localhost", now + 700 * DAY));
-        // Another private address: the same authority again.
+        // Another private address: the same authority signs again.
         let page = folder.text(PAGE);
         ensure(&folder.0, &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
         assert_ne!(folder.text(PAGE), page);
         assert_eq!(folder.text(AUTHORITY), authority);
-        // It has come to its end.
+        // The authority expired.
         let late = now + AUTHORITY_VALID - DAY;
         ensure(&folder.0, &names(&[]), late).unwrap();
         assert_ne!(folder.text(AUTHORITY), authority);
@@ -422,14 +423,14 @@ mod tests {
             assert!(!takes(&folder, name, now), "{name}");
         }
         drop(lock);
-        // A host that is to be reached by such a name gets another authority.
+        // A name outside the constraints needs a new authority.
         ensure(&folder.0, &other, now).unwrap();
         assert!(takes(&folder, "bank.example.org", now));
         assert_ne!(folder.text(AUTHORITY), first);
     }
 
     #[test]
-    fn an_old_certificate_is_replaced_and_a_damaged_authority_said() {
+    fn old_certificates_are_replaced_damaged_ones_reported() {
         let folder = Folder::new("damaged");
         let now = SystemTime::now();
         drop(Lock::take(&folder.0).unwrap());
@@ -445,7 +446,7 @@ mod tests {
         for content in ["", "junk", &old.pem()] {
             write_whole(&folder.0.join(AUTHORITY), content.as_bytes()).unwrap();
             let why = ensure(&folder.0, &names(&[]), now).unwrap_err().to_string();
-            assert!(why.contains("web-authority.pem: it holds no"), "{why}");
+            assert!(why.contains("web-authority.pem: not a"), "{why}");
             assert_eq!(folder.text(AUTHORITY), content);
         }
     }

@@ -1,14 +1,14 @@
-//! Challenges of log-ins that the gateway does not store (the idea of RFC 9147 section 5.1): a stranger that asks for
-//! many takes no memory, and displaces no challenge of another browser.
+//! Stateless challenges for log-ins (as in RFC 9147 section 5.1): a client that requests many uses no memory and
+//! displaces no other browser's challenge.
 //!
 //! ```text
 //!  0         8          24                  56
 //!  | time    | nonce    | tag                |    tag = HMAC-SHA256(key, PURPOSE network time nonce)
-//!  | u64 BE  | 16 bytes | 32 bytes           |    time: milliseconds since the gateway began
+//!  | u64 BE  | 16 bytes | 32 bytes           |    time: milliseconds since the gateway started
 //! ```
 //!
-//! A challenge can be answered more than once while it lasts. A log-in that is repeated needs the first one's bytes,
-//! which only the two ends of its TLS connection have, and brings what the first one brought.
+//! A challenge can be answered repeatedly while it is valid. A replayed log-in needs the bytes of the first one, which
+//! only the endpoints of its TLS connection have, and has the same effect as the first one.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use openuvr_proto::time::Instant;
 
 use crate::network::Network;
 
-/// How long a challenge can be answered.
+/// Validity of a challenge.
 pub(crate) const CHALLENGE_LIFE: Duration = Duration::from_secs(60);
 
-/// Bytes of a challenge.
+/// Length of a challenge in bytes.
 pub(crate) const CHALLENGE: usize = 56;
 
-/// What the key of this process also signs could not be mistaken for a challenge.
+/// Domain separation: the key also signs other data.
 const PURPOSE: &[u8] = b"openuvr browser challenge 1";
 
-/// Makes challenges, and recognises them. The key is this process's.
+/// Creates and verifies challenges with a key of this process.
 pub(crate) struct Challenges {
     key: hmac::Key,
     began: Instant,
 }
 
 impl Challenges {
-    /// `None`: the system has no randomness.
+    /// `None`: the system provides no randomness.
     pub(crate) fn new(now: Instant) -> Option<Challenges> {
         let random = rand::SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?;
         Some(Challenges { key, began: now })
     }
 
-    /// One for this network.
+    /// A challenge for this network.
     pub(crate) fn make(&self, now: Instant, network: Network) -> Option<[u8; CHALLENGE]> {
         let mut challenge = [0; CHALLENGE];
         let (said, tag) = challenge.split_at_mut(24);
@@ -50,8 +50,8 @@ impl Challenges {
         Some(challenge)
     }
 
-    /// Whether this one was made here for this network, and not too long ago. It costs one HMAC.
-    pub(crate) fn is_ours(
+    /// Whether this process created the challenge for this network less than [`CHALLENGE_LIFE`] ago. Costs one HMAC.
+    pub(crate) fn is_valid(
         &self,
         now: Instant,
         network: Network,
@@ -86,20 +86,20 @@ mod tests {
         let (here, there) = (network("192.0.2.1"), network("192.0.2.2"));
         let made = start + Duration::from_secs(100);
         let challenge = challenges.make(made, here).unwrap();
-        assert!(challenges.is_ours(made, here, &challenge));
+        assert!(challenges.is_valid(made, here, &challenge));
         let last = made + CHALLENGE_LIFE - Duration::from_millis(1);
-        assert!(challenges.is_ours(last, here, &challenge));
-        assert!(!challenges.is_ours(made + CHALLENGE_LIFE, here, &challenge));
-        assert!(!challenges.is_ours(start, here, &challenge));
-        assert!(!challenges.is_ours(made, there, &challenge));
+        assert!(challenges.is_valid(last, here, &challenge));
+        assert!(!challenges.is_valid(made + CHALLENGE_LIFE, here, &challenge));
+        assert!(!challenges.is_valid(start, here, &challenge));
+        assert!(!challenges.is_valid(made, there, &challenge));
         for at in 0..CHALLENGE {
             let mut other = challenge;
             other[at] ^= 1;
-            assert!(!challenges.is_ours(made, here, &other), "byte {at}");
+            assert!(!challenges.is_valid(made, here, &other), "byte {at}");
         }
-        // Another process's.
+        // Created by another process.
         let other = Challenges::new(start).unwrap();
-        assert!(!other.is_ours(made, here, &challenge));
+        assert!(!other.is_valid(made, here, &challenge));
     }
 
     #[test]
@@ -111,6 +111,6 @@ mod tests {
         for _ in 0..10_000 {
             assert_ne!(challenges.make(now, here), Some(first));
         }
-        assert!(challenges.is_ours(now, here, &first));
+        assert!(challenges.is_valid(now, here, &first));
     }
 }

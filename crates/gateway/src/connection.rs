@@ -1,5 +1,4 @@
-//! A browser's connection from its WebSocket's beginning to its end: signalling, then what the page says and
-//! is told while it plays or watches.
+//! A browser's connection for the lifetime of its WebSocket: signalling, then the messages of a player or observer.
 
 mod session;
 
@@ -21,48 +20,48 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use self::session::Session;
 use crate::addresses::base;
 use crate::peer::{OfferRefused, Peer};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 use crate::signalling::{Reply, Request};
 use crate::visitor::Visitor;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// How long a browser may take from the WebSocket, or from the end of a connection, to an offer.
-const OFFER_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout from the WebSocket's opening, or from the end of a peer connection, to an offer …
+const OFFER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// … and from the offer until media can flow: ICE gives up within it, too.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+/// … and from the offer to media. The ICE timeout is shorter.
+const CONNECTED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Signalling messages in a second: a browser sends a dozen when it connects.
-const A_SECOND: u32 = 100;
+/// Signalling messages per second: a browser sends a dozen when it connects.
+const MESSAGES_PER_SECOND: u32 = 100;
 
-/// How often a WebSocket says something (a ping, RFC 6455 section 5.5.2): reverse proxies end one that is silent for a
-/// minute (nginx, `proxy_read_timeout`), and a page that plays signals nothing.
+/// Interval of WebSocket pings (RFC 6455 section 5.5.2). Reverse proxies close a connection without traffic after a
+/// minute (nginx, `proxy_read_timeout`), and a playing page sends no signalling.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// What the page asks for in the address of its WebSocket.
+/// Options in the query of the WebSocket's URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Wants {
-    /// To watch, and not to play.
+pub(crate) struct PageOptions {
+    /// Observe only.
     pub(crate) watch: bool,
-    /// It is our page, which says what became of each frame.
+    /// The page reports the outcome of each frame. Only OpenUVR's own page does.
     pub(crate) reports: bool,
-    /// What it wants of the picture.
-    pub(crate) wishes: Wishes,
+    /// Requested constraints on the stream.
+    pub(crate) constraints: Wishes,
 }
 
-impl Wants {
-    /// What is no wish that can be granted is none.
-    pub(crate) fn from_query(query: &str) -> Wants {
+impl PageOptions {
+    /// Ignores unknown and invalid options.
+    pub(crate) fn from_query(query: &str) -> PageOptions {
         let has = |word: &str| query.split('&').any(|part| part == word);
         let value = |name: &str| {
             let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
             pairs.find_map(|(key, value)| (key == name).then_some(value))
         };
-        Wants {
+        PageOptions {
             watch: has("role=watch"),
             reports: has("reports"),
-            wishes: Wishes {
+            constraints: Wishes {
                 bitrate: value("bitrate").and_then(|bits| bits.parse().ok()),
                 size: value("size").and_then(|size| size.parse().ok()),
                 fps: None,
@@ -71,27 +70,27 @@ impl Wants {
     }
 }
 
-/// A connection that was offered.
-struct Offered {
+/// The offered peer connection.
+struct OfferedPeer {
     id: String,
     peer: Arc<Peer>,
     since: Instant,
     session: Option<Session>,
 }
 
-/// Speaks with the browser until it goes.
+/// Serves a browser until it disconnects.
 pub(crate) async fn serve(
     mut socket: Socket,
     visitor: Visitor,
-    wants: Wants,
-    ends: Ends,
+    page_options: PageOptions,
+    endpoints: Endpoints,
     shared: Arc<Shared>,
 ) {
     let stopping = shared.stopping.subscribe();
     let mut connection = Connection {
         visitor,
-        wants,
-        local: media_address(&shared, ends),
+        page_options,
+        local: media_address(&shared, endpoints),
         known: shared.addresses.watch(),
         dismissed: shared.dismissed.subscribe(),
         carrier_lost: false,
@@ -101,14 +100,14 @@ pub(crate) async fn serve(
         idle_since: Instant::now(),
         counted: (Instant::now(), 0),
     };
-    let mut said = Instant::now();
+    let mut last_ping = Instant::now();
     while let Some(replies) = connection.turn(&mut socket).await {
         let mut messages: Vec<Message> = replies.into_iter().map(Message::text).collect();
-        if messages.is_empty() && said.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
+        if messages.is_empty() && last_ping.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
             messages.push(Message::Ping(Default::default()));
         }
         for message in messages {
-            said = Instant::now();
+            last_ping = Instant::now();
             if socket.send(message).await.is_err() {
                 break;
             }
@@ -118,15 +117,15 @@ pub(crate) async fn serve(
     let _ = socket.close(None).await;
 }
 
-/// Where a browser's media reach this machine: by the address that it reached the page at, or behind a reverse proxy by
-/// the one from which datagrams to it leave.
-fn media_address(shared: &Shared, ends: Ends) -> SocketAddr {
-    let towards = Some(ends.theirs).filter(|_| ends.through_proxy);
+/// The local address for media: the address at which the browser reached the page, or behind a reverse proxy the
+/// address from which the kernel sends to the browser.
+fn media_address(shared: &Shared, endpoints: Endpoints) -> SocketAddr {
+    let towards = Some(endpoints.remote).filter(|_| endpoints.through_proxy);
     let own = towards.and_then(|browser| base(shared.media.main(), browser));
-    own.unwrap_or_else(|| SocketAddr::new(ends.ours.ip(), shared.media_port))
+    own.unwrap_or_else(|| SocketAddr::new(endpoints.local.ip(), shared.media_port))
 }
 
-/// Does what may take a while where no other browser waits for it.
+/// Runs a blocking operation without blocking other browsers.
 async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(what).await {
         Ok(done) => done,
@@ -136,25 +135,25 @@ async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) 
 
 struct Connection {
     visitor: Visitor,
-    wants: Wants,
-    /// Where media reaches this machine, as the browser sees it.
+    page_options: PageOptions,
+    /// The local media address, as seen by the browser.
     local: SocketAddr,
     shared: Arc<Shared>,
-    /// Where others reach this machine besides.
+    /// Further addresses at which this machine is reachable.
     known: watch::Receiver<Vec<SocketAddr>>,
-    /// Whether the gateway stops. It waits until nobody has this any more.
+    /// Set when the gateway stops. The gateway waits until all receivers are dropped.
     stopping: watch::Receiver<bool>,
-    /// Devices that the portal sends away.
+    /// Devices that the portal disconnects.
     dismissed: broadcast::Receiver<PublicKey>,
-    /// The portal that carried the WebSocket is gone. What plays goes on, until the browser is gone, too.
+    /// The portal that carried the WebSocket is gone. Media continues until the browser disconnects.
     carrier_lost: bool,
-    offered: Option<Offered>,
+    offered: Option<OfferedPeer>,
     idle_since: Instant,
     counted: (Instant, u32),
 }
 
 impl Connection {
-    /// Waits for whatever comes first, and acts on it; what to answer, or `None` at the end.
+    /// Waits for the next event and handles it. Returns the replies, or `None` at the end.
     async fn turn(&mut self, socket: &mut Socket) -> Option<Vec<String>> {
         if *self.stopping.borrow() {
             return None;
@@ -163,7 +162,7 @@ impl Connection {
             return None;
         }
         let Some(offered) = &mut self.offered else {
-            let until = self.idle_since + OFFER_WITHIN;
+            let until = self.idle_since + OFFER_TIMEOUT;
             return tokio::select! {
                 message = socket.next() => self.message(message?.ok()?),
                 _ = self.stopping.changed() => None,
@@ -171,7 +170,7 @@ impl Connection {
             };
         };
         let (events, next) = offered.peer.poll();
-        let replies = self.happened(events).await;
+        let replies = self.handle_events(events).await;
         if replies.as_ref().is_none_or(|replies| !replies.is_empty()) {
             return replies;
         }
@@ -179,14 +178,14 @@ impl Connection {
         let session = offered.session.as_ref();
         let next = session.map_or(next, |session| next.min(session.next_turn()));
         tokio::select! {
-            message = socket.next(), if !self.carrier_lost => self.heard(message),
+            message = socket.next(), if !self.carrier_lost => self.on_socket_message(message),
             _ = self.stopping.changed() => Some(self.goodbye()),
             Ok(device) = self.dismissed.recv() => match device == self.visitor.device {
                 true => None,
                 false => Some(Vec::new()),
             },
             () = offered.peer.woken.notified() => Some(Vec::new()),
-            Ok(()) = self.known.changed() => Some(self.tell_of_addresses()),
+            Ok(()) = self.known.changed() => Some(self.announce_addresses()),
             () = sleep_until(next.into()) => {
                 offered.peer.tick();
                 Some(Vec::new())
@@ -194,8 +193,8 @@ impl Connection {
         }
     }
 
-    /// Takes what the browser's connection did.
-    async fn happened(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
+    /// Handles events of the peer connection.
+    async fn handle_events(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
         let offered = self.offered.as_mut()?;
         let mut why = None;
         for event in events {
@@ -203,24 +202,24 @@ impl Connection {
                 Some(session) => session.event(&self.shared, event),
                 None if matches!(event, crate::peer::PeerEvent::Connected) => {
                     let (shared, peer) = (self.shared.clone(), offered.peer.clone());
-                    let (visitor, wants) = (self.visitor.clone(), self.wants);
-                    // The host may be in a process that is slow to answer.
-                    let begin = move || Session::begin(&shared, &peer, &visitor, wants);
-                    match blocking(begin).await {
+                    let (visitor, page_options) = (self.visitor.clone(), self.page_options);
+                    // The host may be in another process that is slow to answer.
+                    let start = move || Session::start(&shared, &peer, &visitor, page_options);
+                    match blocking(start).await {
                         Ok(session) => offered.session = Some(session),
                         Err(refused) => why = Some(refused),
                     }
                 }
-                // Messages of a data channel come behind it.
+                // Data-channel messages need the session.
                 None => {}
             }
         }
         if let Some(session) = &mut offered.session {
-            session.ask_role().await;
+            session.request_role_change().await;
         }
-        let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_WITHIN;
+        let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_TIMEOUT;
         if late {
-            why = Some("no way for media was found between browser and host".to_owned());
+            why = Some("found no network path for media between browser and host".to_owned());
         }
         if let Some(session) = &mut offered.session
             && let Some(over) = session.turn(&self.shared)
@@ -233,10 +232,10 @@ impl Connection {
         Some(self.end(why.as_deref()))
     }
 
-    /// Tells the browser of addresses that are new.
-    fn tell_of_addresses(&mut self) -> Vec<String> {
+    /// Announces new addresses to the browser.
+    fn announce_addresses(&mut self) -> Vec<String> {
         let known = self.known.borrow_and_update().clone();
-        let Some(Offered { id, peer, .. }) = &self.offered else {
+        let Some(OfferedPeer { id, peer, .. }) = &self.offered else {
             return Vec::new();
         };
         let candidates = peer.reached_at(&known);
@@ -247,14 +246,14 @@ impl Connection {
         told.map(|reply| reply.to_text()).collect()
     }
 
-    /// The last words of a gateway that stops, with the host's own reason if it has said one.
+    /// The final messages of a gateway that stops, with the host's reason if it gave one.
     fn goodbye(&mut self) -> Vec<String> {
         let session = self.offered.as_mut().and_then(|o| o.session.as_mut());
         let why = session.and_then(|session| session.turn(&self.shared));
         self.end(Some(why.as_deref().unwrap_or("the host has stopped")))
     }
 
-    /// Ends what was offered, and says why, if there is anything to say.
+    /// Ends the peer connection and reports the reason, if there is one.
     fn end(&mut self, why: Option<&str>) -> Vec<String> {
         let id = self.offered.as_ref().map(|offered| offered.id.clone());
         self.hang_up();
@@ -263,8 +262,12 @@ impl Connection {
         error.into_iter().chain(over).collect()
     }
 
-    /// A message, or the end of the WebSocket. One that breaks off in a portal's hands says nothing of the browser.
-    fn heard(&mut self, message: Option<Result<Message, Error>>) -> Option<Vec<String>> {
+    /// Handles a message or the end of the WebSocket. A connection that the portal loses says nothing about the
+    /// browser.
+    fn on_socket_message(
+        &mut self,
+        message: Option<Result<Message, Error>>,
+    ) -> Option<Vec<String>> {
         let plays = self.offered.as_ref().is_some_and(|o| o.session.is_some());
         match message? {
             Ok(message) => self.message(message),
@@ -284,13 +287,13 @@ impl Connection {
             (*since, *count) = (Instant::now(), 0);
         }
         *count += 1;
-        if *count > A_SECOND {
+        if *count > MESSAGES_PER_SECOND {
             return None;
         }
         match message {
             Message::Text(text) => Some(self.request(&text)),
             Message::Close(_) => None,
-            // What is no text says nothing; pings are answered below.
+            // Binary messages are ignored; pings are answered below.
             _ => Some(Vec::new()),
         }
     }
@@ -338,7 +341,7 @@ impl Connection {
 
     fn offer(&mut self, id: String, sdp: &str) -> String {
         if let Some(offered) = self.offered.as_ref().filter(|o| o.id == id) {
-            // It looks for another way to the host (an ICE restart, RFC 8829 section 5.2.2): what it plays goes on.
+            // An ICE restart (RFC 8829 section 5.2.2): the session continues.
             return match offered.peer.answer_again(sdp) {
                 Ok(sdp) => Reply::Answer {
                     connection: &id,
@@ -348,7 +351,7 @@ impl Connection {
                 Err(why) => self.refused(&why),
             };
         }
-        // A WebSocket has one connection at a time.
+        // One peer connection per WebSocket.
         self.hang_up();
         let mut known = self.known.borrow_and_update().clone();
         if self.local.ip().is_loopback() {
@@ -366,7 +369,7 @@ impl Connection {
             sdp: &answer,
         };
         let reply = reply.to_text();
-        self.offered = Some(Offered {
+        self.offered = Some(OfferedPeer {
             id,
             peer,
             since: Instant::now(),
@@ -381,7 +384,7 @@ impl Connection {
         Reply::Error { message: &message }.to_text()
     }
 
-    /// Ends what was offered, if anything was.
+    /// Ends the peer connection, if there is one.
     fn hang_up(&mut self) {
         self.idle_since = Instant::now();
         let Some(offered) = self.offered.take() else {
@@ -395,7 +398,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Also if the gateway stops in the middle.
+        // Also if the task is cancelled when the gateway stops.
         self.hang_up();
     }
 }
@@ -407,18 +410,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_what_is_wanted() {
-        let wants = Wants::from_query("reports&role=watch&size=1280x720&bitrate=5000000");
-        assert!(wants.watch && wants.reports);
-        assert_eq!(wants.wishes.size, Some(Size::new(1280, 720)));
-        assert_eq!(wants.wishes.bitrate, Some(Bitrate(5_000_000)));
+    fn the_query_sets_options() {
+        let page_options =
+            PageOptions::from_query("reports&role=watch&size=1280x720&bitrate=5000000");
+        assert!(page_options.watch && page_options.reports);
+        assert_eq!(page_options.constraints.size, Some(Size::new(1280, 720)));
+        assert_eq!(page_options.constraints.bitrate, Some(Bitrate(5_000_000)));
         for nonsense in [
             "",
             "size=0x0&bitrate=-1",
             "size=&bitrate=",
             "size=1x1x1&bitrate=x",
         ] {
-            assert_eq!(Wants::from_query(nonsense), Wants::default());
+            assert_eq!(PageOptions::from_query(nonsense), PageOptions::default());
         }
     }
 }

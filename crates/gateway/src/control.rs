@@ -1,13 +1,14 @@
-//! What a portal asks of a session, by HTTPS: how it does, to live longer, to end. It shows a token
+//! The portal's control of a session over HTTPS: status, renewal of the lease, stop. Requests carry a token
 //! ([`ControlToken`](openuvr_proto::control::ticket::ControlToken)) as in RFC 6750.
 //!
-//! Each answer is how the session does then, in JSON: `session` (its UUID), `seconds` (how long it has run),
-//! `connected` (players and observers), `lease` (seconds until it ends if nobody is connected and nobody renews it),
-//! `stopping`, `streaming`, and `subscribers`, a list with an object for each player, observer and recorder; null
-//! where the application does not say. In it: `kind` (`client`, `browser`, `video player`, `recorder`, `other`),
-//! `role` (`player`, `observer`), and over the newest five seconds `frames_per_second` (displayed whole),
-//! `latency_p50` and `latency_p99` (from capture to the last stage that it reports, in seconds) and `latency_bound` (by
-//! how much these may be off); null is what nobody has reported.
+//! Each response is the resulting status in JSON: `session` (UUID), `seconds` (run time), `connected` (number of
+//! players and observers), `lease` (seconds until the session ends without a connection or renewal), `stopping`,
+//! `streaming`, and `subscribers`, a list with an object for each player, observer and recorder, or null if the
+//! application does not report them. Its members: `kind` (`client`, `browser`, `video player`, `recorder`, `other`),
+//! `role` (`player`,
+//! `observer`), and over the newest five seconds `frames_per_second` (complete frames displayed), `latency_p50` and
+//! `latency_p99` (seconds from capture to the last stage that it reports) and `latency_bound` (their maximum error).
+//! Unknown values are null.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,11 +32,11 @@ pub(crate) async fn answer(
         (&Method::GET, "/session") => Action::Status,
         (&Method::POST, "/session/renew") => Action::Renew,
         (&Method::POST, "/session/stop") => Action::Stop,
-        _ => return text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
+        _ => return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
     };
     match allowed(shared, headers, action) {
         Ok(status) => {
-            let figures = figures::ask(shared).await;
+            let figures = figures::query(shared).await;
             let told = serde_json::json!({
                 "session": status.session.to_string(),
                 "seconds": status.age.as_secs(),
@@ -51,7 +52,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Does what the token in the headers asks for; how the session does then, or the answer to who may not.
+/// Executes the token's action. Returns the status of the session, or the refusal.
 pub(crate) fn allowed(
     shared: &Shared,
     headers: &HeaderMap,
@@ -60,7 +61,7 @@ pub(crate) fn allowed(
     let Some(lease) = &shared.lease else {
         return Err(Box::new(text(
             StatusCode::NOT_FOUND,
-            "this host is no session of a portal\n",
+            "this host does not run a portal session\n",
         )));
     };
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -82,7 +83,7 @@ fn refused(why: TokenRefused) -> Response {
     response
 }
 
-/// The token behind `Bearer`, in any case (RFC 9110, section 11.1).
+/// The bearer token; the scheme is case-insensitive (RFC 9110, section 11.1).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;

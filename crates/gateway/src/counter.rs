@@ -1,8 +1,8 @@
-//! What the gateway counts for its figures.
+//! Counters of the gateway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,17 +1,17 @@
-//! The pointer's picture on its way to the page.
+//! The pointer shape, encoded for the page.
 
 use openuvr_proto::control::negotiate::Negotiation;
 use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::units::Size;
 
-/// Pixels of a picture at most: with four bytes each it stays below the 256 KiB that a data channel's message
-/// may have. Rows beyond are cut off, of pointers larger than 240 pixels.
-const MOST: u32 = 60_000;
+/// Maximum number of pixels of a shape: with four bytes each it stays below the 256 KiB limit of a data-channel
+/// message. Further rows of pointers larger than 240 pixels are cut off.
+const MAX_PIXELS: u32 = 60_000;
 
-/// As our own client hears it.
+/// The same message as for the native client.
 pub(crate) fn message(shape: &CursorShape) -> Vec<u8> {
     let width = shape.size.width.max(1);
-    let size = Size::new(width, shape.size.height.min(MOST / width));
+    let size = Size::new(width, shape.size.height.min(MAX_PIXELS / width));
     let pixels = width as usize * size.height as usize;
     Negotiation::CursorShape {
         size,

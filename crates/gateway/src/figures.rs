@@ -1,4 +1,4 @@
-//! How the host's subscribers see it, for who asks: in the answers to a portal and for Prometheus.
+//! Statistics of the host's subscribers, for the portal and for Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::shared::Shared;
 
-/// Asks the host; `None`: it does not say. One in another process may be waited for.
-pub(crate) async fn ask(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
+/// Queries the host; `None`: it does not report them. May wait for a host in another process.
+pub(crate) async fn query(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
     let host = Arc::clone(&shared.host);
-    let asked = tokio::task::spawn_blocking(move || host.figures());
-    asked.await.ok().flatten()
+    let pending = tokio::task::spawn_blocking(move || host.figures());
+    pending.await.ok().flatten()
 }
 
-/// A list with an object for each; times in seconds, and null for what is not known.
+/// A list with an object for each subscriber. Times are in seconds; unknown values are null.
 pub(crate) fn to_json(all: &[SubscriberFigures]) -> Value {
     all.iter().map(one).collect()
 }
@@ -36,7 +36,7 @@ fn one(of: &SubscriberFigures) -> Value {
     })
 }
 
-/// Families of metrics with a sample for each kind and role.
+/// Writes metric families with a sample for each kind and role.
 pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     let groups = grouped(all);
     let mut family = |name: &str, help: &str, samples: &dyn Fn(&GroupFigures) -> Samples| {
@@ -57,7 +57,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     });
     family(
         "frames_per_second",
-        "Frames displayed whole a second over the newest seconds, where they are fewest.",
+        "Complete frames displayed per second over the newest seconds (minimum).",
         &|group| {
             let rate = group.frames_per_second.iter();
             rate.map(|rate| ("", rate.to_string())).collect()
@@ -66,7 +66,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     let seconds = |span: Duration| span.as_secs_f64().to_string();
     family(
         "latency_seconds",
-        "From capture to display over the newest seconds, where it is longest.",
+        "Latency from capture to display over the newest seconds (maximum).",
         &|group| {
             let quantiles = |of: &LatencyFigures| {
                 [
@@ -79,7 +79,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
     family(
         "latency_bound_seconds",
-        "By how much that may be off, since two clocks are compared.",
+        "Maximum error of the latency, which compares two clocks.",
         &|group| {
             let bound = group.latency.iter();
             bound.map(|of| ("", seconds(of.bound))).collect()
@@ -87,5 +87,5 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
 }
 
-/// More labels, and a value.
+/// Additional labels, and the value.
 type Samples = Vec<(&'static str, String)>;

@@ -1,5 +1,5 @@
-//! A reverse proxy in front of the page: the origins that it serves the page under, and the address of the browser
-//! behind it, which it says in `X-Forwarded-For`. The header counts from named proxies alone, since anybody can send it.
+//! Reverse proxies in front of the page: the origins under which they serve it, and the browser's address, which they
+//! pass in `X-Forwarded-For`. The header is trusted only from configured proxies, since any client can send it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use hyper::http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
-/// The header, as nginx, Caddy, HAProxy and Apache write it: the addresses on the way, the nearest last.
+/// The header, as nginx, Caddy, HAProxy and Apache write it: the addresses along the path, the nearest last.
 pub(crate) const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Entries of the header that are looked at: each is a proxy on the way (a guess: nobody has more).
+/// Maximum number of entries that are read: each is a proxy on the path (a guess: no deployment has more).
 const ENTRIES: usize = 16;
 
 /// The addresses of proxies: one, or a network of them.
@@ -20,31 +20,31 @@ pub struct ProxyNetwork {
     bits: u32,
 }
 
-/// A text that names no address and no network.
+/// The text is neither an address nor a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not IP[/BITS]")]
-pub struct NoProxyNetwork;
+pub struct InvalidProxyNetwork;
 
 impl FromStr for ProxyNetwork {
-    type Err = NoProxyNetwork;
+    type Err = InvalidProxyNetwork;
 
     /// `127.0.0.1`, `10.0.0.0/8`, `2001:db8::/64`.
-    fn from_str(text: &str) -> Result<ProxyNetwork, NoProxyNetwork> {
+    fn from_str(text: &str) -> Result<ProxyNetwork, InvalidProxyNetwork> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| NoProxyNetwork)?;
+        let address: IpAddr = address.parse().map_err(|_| InvalidProxyNetwork)?;
         let width = width(address);
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let bits = match bits {
             None => width,
-            Some(bits) if digits(bits) => bits.parse().map_err(|_| NoProxyNetwork)?,
-            Some(_) => return Err(NoProxyNetwork),
+            Some(bits) if digits(bits) => bits.parse().map_err(|_| InvalidProxyNetwork)?,
+            Some(_) => return Err(InvalidProxyNetwork),
         };
         match bits <= width {
             true => Ok(ProxyNetwork { address, bits }),
-            false => Err(NoProxyNetwork),
+            false => Err(InvalidProxyNetwork),
         }
     }
 }
@@ -78,15 +78,15 @@ fn width(address: IpAddr) -> u32 {
     }
 }
 
-/// Whether this address is one of the proxies.
+/// Whether the address belongs to a configured proxy.
 #[must_use]
 pub fn is_proxy(proxies: &[ProxyNetwork], address: IpAddr) -> bool {
     let address = address.to_canonical();
     proxies.iter().any(|proxy| proxy.contains(address))
 }
 
-/// The address of the browser whose request came from `peer` with these values of `X-Forwarded-For`: the nearest one
-/// that is no proxy. An entry that is no address ends the search, so that the address is that of the proxy that wrote it.
+/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address
+/// that is not a proxy. An invalid entry ends the search with the address of the proxy that added it.
 pub fn browser<'a>(
     peer: IpAddr,
     forwarded_for: impl DoubleEndedIterator<Item = &'a str>,
@@ -115,28 +115,28 @@ fn entry_address(entry: &str) -> Option<IpAddr> {
     with_port.map(|at| at.ip())
 }
 
-/// An origin of the page (RFC 6454) besides `https://` with the host's own name: what a browser's address bar shows.
+/// An origin of the page (RFC 6454) besides `https://` and the host's own name, as shown in a browser's address bar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebOrigin(String);
 
-/// A text that is no origin of a page.
+/// The text is not an origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not https://NAME[:PORT]")]
-pub struct NoWebOrigin;
+pub struct InvalidWebOrigin;
 
 impl FromStr for WebOrigin {
-    type Err = NoWebOrigin;
+    type Err = InvalidWebOrigin;
 
-    fn from_str(text: &str) -> Result<WebOrigin, NoWebOrigin> {
-        let uri: Uri = text.parse().map_err(|_| NoWebOrigin)?;
+    fn from_str(text: &str) -> Result<WebOrigin, InvalidWebOrigin> {
+        let uri: Uri = text.parse().map_err(|_| InvalidWebOrigin)?;
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         let authority = uri.authority().map_or("", Authority::as_str);
         let plain = !authority.is_empty() && !authority.contains('@') && matches!(path, "" | "/");
         if uri.scheme() != Some(&Scheme::HTTPS) || !plain {
-            return Err(NoWebOrigin);
+            return Err(InvalidWebOrigin);
         }
         let authority = authority.to_ascii_lowercase();
-        // Browsers leave the usual port out.
+        // Browsers omit the default port.
         let authority = authority.strip_suffix(":443").unwrap_or(&authority);
         Ok(WebOrigin(format!("https://{authority}")))
     }
@@ -149,12 +149,12 @@ impl fmt::Display for WebOrigin {
 }
 
 impl WebOrigin {
-    /// Whether a browser means this origin by the text.
+    /// Whether the text denotes this origin.
     pub(crate) fn is(&self, text: &str) -> bool {
         self.0.eq_ignore_ascii_case(text)
     }
 
-    /// The name or address in it.
+    /// Its host name or address.
     #[must_use]
     pub fn host(&self) -> &str {
         let authority = self.0.trim_start_matches("https://");
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn a_header_counts_from_named_proxies_alone() {
         let one = "127.0.0.1";
-        let said = &["203.0.113.7"][..];
-        assert_eq!(browser_of("127.0.0.1", said, one), "203.0.113.7");
-        assert_eq!(browser_of("::ffff:127.0.0.1", said, one), "203.0.113.7");
-        assert_eq!(browser_of("192.0.2.1", said, one), "192.0.2.1");
+        let header = &["203.0.113.7"][..];
+        assert_eq!(browser_of("127.0.0.1", header, one), "203.0.113.7");
+        assert_eq!(browser_of("::ffff:127.0.0.1", header, one), "203.0.113.7");
+        assert_eq!(browser_of("192.0.2.1", header, one), "192.0.2.1");
         assert_eq!(browser_of("127.0.0.1", &[], one), "127.0.0.1");
-        // What the browser itself claims stands before what the proxy adds.
+        // Entries from the browser precede those that the proxy adds.
         let claimed = &["10.0.0.1, 203.0.113.7"][..];
         assert_eq!(browser_of("127.0.0.1", claimed, one), "203.0.113.7");
         let lines = &["10.0.0.1", "203.0.113.7"][..];
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(browser_of("127.0.0.1", chain, one), "10.1.2.3");
         let two = "127.0.0.1 10.0.0.0/8";
         assert_eq!(browser_of("127.0.0.1", chain, two), "203.0.113.7");
-        // With a port, and what is none.
+        // With a port, and invalid entries.
         assert_eq!(
             browser_of("127.0.0.1", &["[2001:db8::7]:99"], one),
             "2001:db8::7"
@@ -234,12 +234,16 @@ mod tests {
             "10.0.0.0/+8",
             "1.2.3.4:80",
         ] {
-            assert_eq!(bad.parse::<ProxyNetwork>(), Err(NoProxyNetwork), "{bad}");
+            assert_eq!(
+                bad.parse::<ProxyNetwork>(),
+                Err(InvalidProxyNetwork),
+                "{bad}"
+            );
         }
     }
 
     #[test]
-    fn an_origin_is_what_a_browser_says() {
+    fn origins_are_parsed_and_compared() {
         let of = |text: &str| text.parse::<WebOrigin>().map(|origin| origin.to_string());
         assert_eq!(
             of("https://Play.Example.org/").unwrap(),
@@ -265,7 +269,7 @@ mod tests {
             "https://play.example.org/?a",
             "null",
         ] {
-            assert_eq!(of(bad), Err(NoWebOrigin), "{bad}");
+            assert_eq!(of(bad), Err(InvalidWebOrigin), "{bad}");
         }
     }
 }

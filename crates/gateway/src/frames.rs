@@ -1,5 +1,5 @@
-//! What the page is told of each frame that left: by its RTP time it finds the picture that it shows, by its
-//! number the host the frame that the page reports on.
+//! Messages about sent frames: the RTP timestamp identifies the picture in the browser, and the frame number identifies
+//! the frame in the page's report to the host.
 
 use std::collections::VecDeque;
 
@@ -9,29 +9,29 @@ use openuvr_proto::wire::video::FrameHeader;
 
 use crate::peer::video_ticks;
 
-/// First byte of a message on frames: no kind of `proto::wire::control` has it.
+/// First byte of a message about frames. `proto::wire::control` has no such kind.
 pub(crate) const FRAMES: u8 = 0xf0;
 
-/// Each frame is in so many messages, since any of them may be lost.
-const TOLD: usize = 4;
+/// Each frame is repeated in this many messages, since messages may be lost.
+const REPETITIONS: usize = 4;
 
-/// The newest frames that left, oldest first.
+/// The newest sent frames, oldest first.
 #[derive(Default)]
 pub(crate) struct Frames(VecDeque<Vec<u8>>);
 
-/// When the encoder handed a frame over.
+/// When the encoder output a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoding {
     /// Its first slice.
     pub(crate) first_slice: Instant,
-    /// Its last.
+    /// Its last slice.
     pub(crate) last_slice: Instant,
 }
 
 impl Frames {
-    /// The message that follows a frame. Numbers are little endian: the frame, its RTP time, when it was
-    /// captured (64 bits, nanoseconds of the host's clock); in microseconds behind that the first slice,
-    /// the last, the first datagram, the last; the frame's bytes; the newest input that it may show.
+    /// The message that follows a frame. Numbers are little endian: frame number, RTP timestamp, capture time (64 bits,
+    /// nanoseconds of the host's clock); then in microseconds after it the first slice, the last slice, the first
+    /// datagram, the last datagram; then the frame's bytes and the newest input that it may show.
     pub(crate) fn left(
         &mut self,
         header: &FrameHeader,
@@ -55,7 +55,7 @@ impl Frames {
         }
         row.extend(departure.bytes.to_le_bytes());
         row.extend(header.echo.seq.0.to_le_bytes());
-        if self.0.len() == TOLD {
+        if self.0.len() == REPETITIONS {
             self.0.pop_front();
         }
         self.0.push_back(row);

@@ -1,4 +1,4 @@
-//! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
+//! HTTPS requests: the page, log-in, metrics, and the WebSocket of a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,52 +17,52 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::connection::{self, Wants};
+use crate::connection::{self, PageOptions};
 use crate::login::Login;
 use crate::network::Network;
 use crate::response::{Response, json, text};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 use crate::signalling::MAX_MESSAGE;
 use crate::visitor::Visitor;
 use crate::{control, figures, metrics, pages};
 
-/// Bytes of a log-in at most.
+/// Maximum length of a log-in in bytes.
 const MAX_BODY: usize = 4096;
 
-/// How long it may take to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for its arrival.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the cookie of a visitor's token is called, before the port: cookies are those of all ports of a machine
-/// (RFC 6265, section 8.5), and several sessions of a portal may run on one. The prefix keeps the pages of other
-/// machines of its domain from setting it.
+/// Name of the cookie with a visitor's token, without the port: cookies apply to all ports of a machine (RFC 6265,
+/// section 8.5), and several sessions of a portal may run on one. The prefix keeps pages of other machines in its
+/// domain from setting it.
 const COOKIE: &str = "__Host-openuvr-";
 
 /// Answers a request.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     request: Request<Incoming>,
 ) -> Result<Response, std::convert::Infallible> {
     let asks_upgrade = request.headers().contains_key(header::UPGRADE);
     let path = request.uri().path().to_owned();
     Ok(match (request.method(), path.as_str()) {
-        // Unity Render Streaming's client asks for it at the root.
+        // Unity Render Streaming's client requests it at the root.
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
-            upgrade(&shared, ends, request).await
+            upgrade(&shared, endpoints, request).await
         }
-        (&Method::GET, "/metrics") => show_metrics(&shared, ends, &request).await,
-        (&Method::POST, "/login/challenge") => challenge(&shared, ends, &request),
-        (&Method::POST, "/login") => log_in(&shared, ends, request).await,
+        (&Method::GET, "/metrics") => show_metrics(&shared, endpoints, &request).await,
+        (&Method::POST, "/login/challenge") => challenge(&shared, endpoints, &request),
+        (&Method::POST, "/login") => log_in(&shared, endpoints, request).await,
         (method, "/session" | "/session/renew" | "/session/stop") => {
             control::answer(&shared, method, &path, request.headers()).await
         }
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
     })
 }
 
-/// The page's origin, if the request comes from a page of this host: another site's page may not speak for
-/// its visitor here. It is `https://` and the name by which the request came, or one that the person named.
+/// The page's origin, if the request comes from this host's page: a page of another site must not act for its visitor.
+/// It is `https://` and the name in the request, or a configured origin.
 fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
     let host = headers
@@ -77,47 +77,54 @@ fn foreign(shared: &Shared) -> Response {
     shared.counters.foreign_origins.add(1);
     text(
         StatusCode::FORBIDDEN,
-        "only this host's own page may ask for this; behind a reverse proxy: start the host with \
-         --web-origin https://NAME, as the address bar shows it\n",
+        "only this host's own page may request this; behind a reverse proxy, start the host with \
+        --web-origin https://NAME, as shown in the address bar\n",
     )
 }
 
-fn challenge(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
+fn challenge(shared: &Shared, endpoints: Endpoints, request: &Request<Incoming>) -> Response {
     if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
-    let network = Network::of(ends.theirs.ip());
+    let network = Network::of(endpoints.remote.ip());
     let made = shared.logins().challenge(clock::now(), network);
     match made {
         Some(challenge) => json(
             StatusCode::OK,
             &serde_json::json!({ "challenge": challenge, "host": shared.name }),
         ),
-        None => text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n"),
+        None => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "no random numbers available\n",
+        ),
     }
 }
 
-async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn log_in(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     let Some(origin) = own_origin(shared, request.headers()) else {
         return foreign(shared);
     };
     let body = Limited::new(request.into_body(), MAX_BODY).collect();
-    let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
-        return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
+    let Ok(Ok(body)) = timeout(BODY_TIMEOUT, body).await else {
+        return text(StatusCode::PAYLOAD_TOO_LARGE, "log-in too long\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
-    let place = (Network::of(ends.theirs.ip()), origin.as_str());
+    let place = (Network::of(endpoints.remote.ip()), origin.as_str());
     let is_known = |device: &PublicKey| shared.is_known(device);
-    let is_ours =
-        |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_named_by(ticket));
+    let names_session =
+        |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_for(ticket));
     let body = body.to_bytes();
-    let checked = (shared.logins()).check(clock::now(), place, &body, is_known, is_ours);
+    let checked = (shared.logins()).check(clock::now(), place, &body, is_known, names_session);
     let login = match checked {
         Ok(login) => login,
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(NotAdmitted::NoAnswer) => {
             let why = NotAdmitted::NoAnswer.to_string();
@@ -138,7 +145,10 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         most,
     };
     let Some(token) = shared.logins().token(visitor) else {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n");
+        return text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "no random numbers available\n",
+        );
     };
     let mut response = json(StatusCode::OK, &serde_json::json!({ "device": title }));
     let port = shared.media_port;
@@ -149,21 +159,21 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     response
 }
 
-/// Why a device does not come in.
+/// Why a device is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum NotAdmitted {
-    /// The host says no.
+    /// The host refused it.
     #[error("{0}")]
     Refused(AdmitRefused),
-    /// It says nothing: an application has not shown anything yet, or is over.
+    /// No answer: an application has not shown anything yet, or has ended.
     #[error("the host does not answer yet")]
     NoAnswer,
 }
 
-/// Asks the host.
+/// Requests admission from the host.
 pub(crate) async fn admit(
     shared: &Shared,
-    ends: Ends,
+    endpoints: Endpoints,
     login: Login,
 ) -> Result<AdmittedAs, NotAdmitted> {
     let (answer, answered) = oneshot::channel::<Result<AdmittedAs, AdmitRefused>>();
@@ -172,7 +182,7 @@ pub(crate) async fn admit(
         name: login.name,
         pin: login.pin,
         ticket: login.ticket,
-        from: ends.theirs,
+        from: endpoints.remote,
     };
     let answer = Box::new(move |admitted| {
         let _ = answer.send(admitted);
@@ -184,7 +194,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// The visitor that makes a request, by its cookie.
+/// The visitor that sends a request, by its cookie.
 pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());
@@ -198,39 +208,47 @@ pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     })
 }
 
-async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
-    let local = ends.theirs.ip().is_loopback() && !ends.through_proxy;
+async fn show_metrics(
+    shared: &Shared,
+    endpoints: Endpoints,
+    request: &Request<Incoming>,
+) -> Response {
+    let local = endpoints.remote.ip().is_loopback() && !endpoints.through_proxy;
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
             StatusCode::FORBIDDEN,
-            "figures are for this machine, and for who has logged in\n",
+            "metrics are available to this machine and to logged-in devices\n",
         );
     }
-    let figures = figures::ask(shared).await;
+    let figures = figures::query(shared).await;
     text(StatusCode::OK, &metrics::text(shared, figures.as_deref()))
 }
 
-async fn upgrade(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn upgrade(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
     let Some(visitor) = visitor(shared, request.headers()) else {
         return text(StatusCode::UNAUTHORIZED, "log in first\n");
     };
-    // The device may have been forbidden since it logged in.
+    // The device may have been forbidden since its log-in.
     let again = Login {
         device: visitor.device,
         name: visitor.name,
         pin: None,
         ticket: None,
     };
-    enter(shared, ends, request, again).await
+    enter(shared, endpoints, request, again).await
 }
 
-/// Opens the WebSocket of a device that the host lets in.
+/// Opens the WebSocket of a device that the host admits.
 pub(crate) async fn enter(
     shared: &Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     mut request: Request<Incoming>,
     login: Login,
 ) -> Response {
@@ -243,10 +261,13 @@ pub(crate) async fn enter(
         key.map(|key| derive_accept_key(key.as_bytes())),
         is_websocket,
     ) else {
-        return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
+        return text(
+            StatusCode::BAD_REQUEST,
+            "this address accepts WebSockets only\n",
+        );
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(why) => {
             let status = match why {
@@ -265,13 +286,13 @@ pub(crate) async fn enter(
         title,
         most,
     };
-    let Some(place) = shared.place(&visitor.device) else {
+    let Some(place) = shared.take_device_slot(&visitor.device) else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "there are as many connections as this host takes: close another page\n",
+            "connection limit reached: close another page\n",
         );
     };
-    let wants = Wants::from_query(request.uri().query().unwrap_or_default());
+    let page_options = PageOptions::from_query(request.uri().query().unwrap_or_default());
     let upgraded = hyper::upgrade::on(&mut request);
     let shared = shared.clone();
     tokio::spawn(async move {
@@ -282,7 +303,7 @@ pub(crate) async fn enter(
             .max_write_buffer_size(4 * MAX_MESSAGE);
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        connection::serve(socket, visitor, wants, ends, shared).await;
+        connection::serve(socket, visitor, page_options, endpoints, shared).await;
         drop(place);
     });
     let mut response = text(StatusCode::SWITCHING_PROTOCOLS, "");

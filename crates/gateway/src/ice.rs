@@ -1,8 +1,8 @@
-//! Servers of STUN and TURN that browsers are told of: those behind a network that lets no datagram of the host's
-//! through reach it by a relay.
+//! STUN and TURN servers for browsers: a browser behind a network that blocks the host's datagrams connects through a
+//! relay.
 //!
-//! The host itself asks those of STUN where they see it (`addresses`), and none of TURN: a browser's relay sends to an
-//! address of the host, which it has to reach.
+//! The host itself queries the STUN servers for its reflexive address (`addresses`), but not the TURN servers: a
+//! browser's relay sends to an address of the host, which must be reachable.
 
 mod file;
 
@@ -13,13 +13,13 @@ use serde::Serialize;
 
 pub use self::file::IceFileError;
 
-/// The port of STUN by UDP (RFC 8489 section 8.1).
+/// The STUN port for UDP (RFC 8489 section 8.1).
 const STUN_PORT: u16 = 3478;
 
-/// A server, as `RTCIceServer` of the WebRTC specification has it.
+/// A server, with the members of WebRTC's `RTCIceServer`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct IceServer {
-    /// By RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
+    /// URI by RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
     urls: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     username: Option<String>,
@@ -27,19 +27,19 @@ pub struct IceServer {
     credential: Option<String>,
 }
 
-/// A text that names no server.
+/// The text is not a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
-pub struct NoIceServer;
+pub struct InvalidIceServer;
 
 impl FromStr for IceServer {
-    type Err = NoIceServer;
+    type Err = InvalidIceServer;
 
-    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; with `turns` by TLS.
-    fn from_str(text: &str) -> Result<IceServer, NoIceServer> {
-        let (scheme, rest) = text.split_once(':').ok_or(NoIceServer)?;
+    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; `turns` with TLS.
+    fn from_str(text: &str) -> Result<IceServer, InvalidIceServer> {
+        let (scheme, rest) = text.split_once(':').ok_or(InvalidIceServer)?;
         let (login, place) = match rest.rsplit_once('@') {
-            Some((login, place)) => (Some(login.split_once(':').ok_or(NoIceServer)?), place),
+            Some((login, place)) => (Some(login.split_once(':').ok_or(InvalidIceServer)?), place),
             None => (None, rest),
         };
         let (address, query) = match place.split_once('?') {
@@ -60,13 +60,13 @@ impl FromStr for IceServer {
                 username: login.map(|(user, _)| user.to_owned()),
                 credential: login.map(|(_, secret)| secret.to_owned()),
             }),
-            false => Err(NoIceServer),
+            false => Err(InvalidIceServer),
         }
     }
 }
 
 impl IceServer {
-    /// Host and port of a STUN server that is asked by UDP.
+    /// Host and port of a STUN server that is queried by UDP.
     pub(crate) fn stun(&self) -> Option<(&str, u16)> {
         let place = self.urls.strip_prefix("stun:")?;
         let (host, port) = match place.strip_prefix('[') {
@@ -110,7 +110,7 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Without the secret: it goes to browsers that have logged in, and nowhere else.
+/// Without the secret, which is sent only to logged-in browsers.
 impl fmt::Debug for IceServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.urls)
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_as_browsers_want_them() {
+    fn servers_are_parsed_for_browsers() {
         let json = |text: &str| {
             let server: IceServer = text.parse().unwrap();
             serde_json::to_string(&server).unwrap()
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_asks_servers_of_stun_by_udp_alone() {
+    fn the_host_queries_only_stun_over_udp() {
         let of = |text: &str| {
             let server: IceServer = text.parse().unwrap();
             server.stun().map(|(host, port)| format!("{host} {port}"))
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused() {
+    fn invalid_servers_are_refused() {
         for text in [
             "",
             "stun:",
@@ -173,7 +173,7 @@ mod tests {
             "stun:[::1]x",
             "stun:me:s@relay",
         ] {
-            assert_eq!(text.parse::<IceServer>(), Err(NoIceServer), "{text}");
+            assert_eq!(text.parse::<IceServer>(), Err(InvalidIceServer), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How long a session of a portal goes on: as long as somebody is connected, or the portal renews it, and it was
-//! not told to stop.
+//! The lease of a portal session: the session continues while a player or observer is connected or the portal renews
+//! the lease, and ends when it is told to stop.
 //!
-//! What it is not: it ends nothing. Who started the host looks ([`Lease::over`]).
+//! The lease itself ends nothing: the host polls [`Lease::ended`].
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use openuvr_proto::control::ticket::{
 };
 use openuvr_runtime::lock::lock;
 
-/// The lease of one session. May be used from any thread.
+/// The lease of one session. Thread-safe.
 #[derive(Debug)]
 pub struct Lease {
     key: TicketKey,
@@ -23,40 +23,40 @@ pub struct Lease {
 #[derive(Debug)]
 struct State {
     began: Instant,
-    /// When somebody was connected last, or the portal renewed it.
+    /// Time of the last connection or renewal.
     kept: Instant,
     connected: usize,
     stopped: bool,
 }
 
-/// How a session does.
+/// Status of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Which it is.
+    /// Its identifier.
     pub session: SessionUuid,
-    /// How long it has run.
+    /// Run time.
     pub age: Duration,
-    /// Players and observers.
+    /// Number of players and observers.
     pub connected: usize,
-    /// After this time it ends, if nobody renews it and nobody is connected.
+    /// Time until it ends without a connection or renewal.
     pub left: Duration,
     /// Whether it was told to stop.
     pub stopped: bool,
 }
 
-/// Why a session is over.
+/// Why a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Over {
+pub enum LeaseEnd {
     /// The portal stopped it.
     #[error("the portal stopped the session")]
     Stopped,
-    /// Nobody was connected, and the portal did not renew it, for so long.
-    #[error("nobody was connected, and the portal did not renew the session, for {} s", .0.as_secs())]
+    /// No connection and no renewal by the portal for this time.
+    #[error("the session expired: no connection and no renewal by the portal for {} s", .0.as_secs())]
     Expired(Duration),
 }
 
 impl Lease {
-    /// One of `span`, from `now` on, over which the owner of `key` decides.
+    /// A lease of `span` from `now` on, controlled by the owner of `key`.
     #[must_use]
     pub fn new(now: Instant, key: TicketKey, session: SessionUuid, span: Duration) -> Lease {
         let state = State {
@@ -73,14 +73,14 @@ impl Lease {
         }
     }
 
-    /// Whether this is the text of a ticket that names this session. Whether it is the portal's is for the host to
-    /// say: a signature is work, the session's name is known to few.
+    /// Whether this is the text of a ticket for this session. The host verifies the signature, which costs more; few
+    /// clients know the session's name.
     #[must_use]
-    pub(crate) fn is_named_by(&self, ticket: &str) -> bool {
+    pub(crate) fn is_for(&self, ticket: &str) -> bool {
         (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))
     }
 
-    /// So many players and observers are connected at `now`.
+    /// Sets the number of connected players and observers at `now`.
     pub fn connected(&self, now: Instant, clients: usize) {
         let mut state = lock(&self.state);
         if clients > 0 || state.connected > 0 {
@@ -89,22 +89,24 @@ impl Lease {
         state.connected = clients;
     }
 
-    /// Whether the session is over at `now`, and why.
+    /// Whether and why the session has ended at `now`.
     #[must_use]
-    pub fn over(&self, now: Instant) -> Option<Over> {
+    pub fn ended(&self, now: Instant) -> Option<LeaseEnd> {
         let state = lock(&self.state);
         let idle = now.saturating_duration_since(state.kept);
         match state.stopped {
-            true => Some(Over::Stopped),
-            false if state.connected == 0 && idle >= self.span => Some(Over::Expired(self.span)),
+            true => Some(LeaseEnd::Stopped),
+            false if state.connected == 0 && idle >= self.span => {
+                Some(LeaseEnd::Expired(self.span))
+            }
             false => None,
         }
     }
 
-    /// Does what a token of the portal asks for, and says how the session does then.
+    /// Executes the action of a portal's token and returns the resulting status.
     ///
     /// # Errors
-    /// [`TokenRefused`]; nothing has changed then.
+    /// [`TokenRefused`]; the lease is unchanged.
     pub fn act(
         &self,
         now: Instant,
@@ -147,18 +149,21 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_nobody_keeps_it() {
+    fn an_unused_session_expires() {
         let signer = TicketSigner::from_seed(&[1; 32]).unwrap();
         let began = Instant::now();
         let lease = Lease::new(began, signer.public(), SESSION, SPAN);
-        assert_eq!(lease.over(later(began, 59)), None);
-        assert_eq!(lease.over(later(began, 60)), Some(Over::Expired(SPAN)));
-        // Somebody plays for long, and goes.
+        assert_eq!(lease.ended(later(began, 59)), None);
+        assert_eq!(lease.ended(later(began, 60)), Some(LeaseEnd::Expired(SPAN)));
+        // A client plays for a long time and disconnects.
         lease.connected(later(began, 50), 1);
-        assert_eq!(lease.over(later(began, 500)), None);
+        assert_eq!(lease.ended(later(began, 500)), None);
         lease.connected(later(began, 500), 0);
-        assert_eq!(lease.over(later(began, 559)), None);
-        assert_eq!(lease.over(later(began, 560)), Some(Over::Expired(SPAN)));
+        assert_eq!(lease.ended(later(began, 559)), None);
+        assert_eq!(
+            lease.ended(later(began, 560)),
+            Some(LeaseEnd::Expired(SPAN))
+        );
     }
 
     #[test]
@@ -182,15 +187,15 @@ mod tests {
         assert_eq!(status.left, Duration::from_secs(20));
         let status = lease.act(at, time, &all, Action::Renew).unwrap();
         assert_eq!((status.left, status.connected), (SPAN, 0));
-        assert_eq!(lease.over(later(began, 90)), None);
+        assert_eq!(lease.ended(later(began, 90)), None);
         let less = token(Actions::of(&[Action::Status]), SESSION);
         let refused = lease.act(at, time, &less, Action::Stop);
         assert_eq!(refused, Err(TokenRefused::NotAllowed));
         let other = token(Actions::ALL, SessionUuid([5; 16]));
         let refused = lease.act(at, time, &other, Action::Stop);
         assert_eq!(refused, Err(TokenRefused::OtherSession));
-        assert_eq!(lease.over(at), None);
+        assert_eq!(lease.ended(at), None);
         assert!(lease.act(at, time, &all, Action::Stop).unwrap().stopped);
-        assert_eq!(lease.over(at), Some(Over::Stopped));
+        assert_eq!(lease.ended(at), Some(LeaseEnd::Stopped));
     }
 }

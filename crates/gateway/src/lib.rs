@@ -1,4 +1,4 @@
-//! What lets a browser in: a page over HTTPS, signalling over a WebSocket, and WebRTC.
+//! Access for browsers: a page over HTTPS, signalling over a WebSocket, and WebRTC.
 //!
 //! ```text
 //!  browser                       gateway                                    host
@@ -10,23 +10,23 @@
 //!  input     ── SCTP ───►  peer ──► session ───────────────── input ────►  roles, injection
 //! ```
 //!
-//! The gateway is one subscriber for each browser: nothing is encoded for it, and its frames go through the
-//! thread that each subscriber has, so that the native player waits for nothing here. All else runs in one
-//! more thread, on an async runtime that no other crate has.
+//! The gateway is one subscriber per browser: it encodes nothing, and each subscriber has a thread of its own, so that
+//! the native player never waits for a browser. Everything else runs in one more thread, on an async runtime that only
+//! this crate and `portal` have.
 //!
-//! A session of a portal has neither page nor log-in: the portal carries its browsers' signalling (`portal_door`).
+//! A portal session has neither page nor log-in: the portal carries its browsers' signalling (`portal_requests`).
 //!
-//! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
+//! The gateway knows no codec, device or native link, and makes no rate decisions.
 
 mod addresses;
-mod arrival;
+mod admission;
 pub mod certificate;
 mod challenge;
 mod connection;
 mod control;
 mod counter;
-mod crowd;
 mod cursor;
+mod evicting_pool;
 mod figures;
 pub mod forwarded;
 mod frames;
@@ -42,7 +42,7 @@ pub mod packetise;
 mod pages;
 mod peer;
 mod plain_http;
-mod portal_door;
+mod portal_requests;
 mod portal_socket;
 pub mod record;
 pub mod reflexive;
@@ -72,54 +72,54 @@ use rustix::net::sockopt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub use self::addresses::{NoPublicAddress, PublicAddress};
+pub use self::addresses::{InvalidPublicAddress, PublicAddress};
 use self::certificate::PageNames;
 use self::forwarded::{ProxyNetwork, WebOrigin};
 use self::ice::IceServer;
 use self::lease::Lease;
-pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
+pub use self::peer::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use self::shared::Shared;
 pub use self::tls::Certificate;
 use self::tls::Tls;
 pub use self::tls_error::TlsError;
 
-/// The port of the page, and of media by UDP, if none is named: the one behind the native clients'.
+/// Default port of the page (TCP) and of media (UDP): the one after the native clients' port.
 pub const PORT: u16 = openuvr_runtime::PORT + 1;
 
-/// What the kernel may hold of datagrams each way: two key frames of 1080p (guess).
+/// Kernel socket buffer in each direction: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// How long a gateway that stops waits for browsers to take its last words (guess: a round trip or two).
-const GOODBYE: Duration = Duration::from_millis(500);
+/// How long a stopping gateway waits for browsers to receive its final messages (guess: a round trip or two).
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What a gateway is to be.
+/// Configuration of a gateway.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where browsers reach it: TCP, and UDP with the same port.
+    /// Address of the page (TCP) and of media (UDP, same port).
     pub bind: SocketAddr,
-    /// What the page shows itself with; not looked at where there is no HTTPS.
+    /// Certificate of the page; ignored without HTTPS.
     pub certificate: Certificate,
-    /// Who is answered instead of browsers, if not they.
-    pub portal: Option<PortalDoor>,
-    /// What the host is called on the page.
+    /// How a portal connects. If set, browsers are not served directly.
+    pub portal: Option<PortalListener>,
+    /// Name of the host on the page.
     pub name: String,
-    /// What browsers that have logged in are told to ask for ways to the host. Those of STUN the gateway itself asks where
-    /// they see its media's socket.
+    /// ICE servers for logged-in browsers. The gateway itself queries the STUN servers for the reflexive address of its
+    /// media socket.
     pub ice_servers: Vec<IceServer>,
-    /// Addresses by which others reach it through an address translator.
+    /// Addresses at which the host is reachable through an address translator.
     pub addresses: Vec<PublicAddress>,
-    /// What a portal may do with this host, if it is a session of one.
+    /// The portal's lease, if this host runs a portal session.
     pub lease: Option<Arc<Lease>>,
-    /// The devices that the host knows: their log-ins have a budget of their own.
+    /// The devices that the host knows: their log-ins have a rate limit of their own.
     pub devices: DeviceStore,
     /// Origins under which a reverse proxy serves the page.
     pub origins: Vec<WebOrigin>,
-    /// Reverse proxies, whose word counts on where a browser is.
+    /// Reverse proxies with a trusted `X-Forwarded-For`.
     pub proxies: Vec<ProxyNetwork>,
 }
 
 impl Setup {
-    /// Names by which browsers may reach the page, beside those of the machine.
+    /// Names by which browsers may reach the page, besides those of the machine.
     fn names(&self) -> Vec<String> {
         let origins = self.origins.iter().map(|origin| origin.host().to_owned());
         let addresses = self
@@ -132,44 +132,44 @@ impl Setup {
     }
 }
 
-/// How a portal comes that carries the signalling of its browsers. It alone is answered then: there is neither page nor
-/// log-in.
+/// How the portal that carries the browsers' signalling connects. Only the portal is answered: there is neither page
+/// nor log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PortalDoor {
-    /// By HTTPS at the address.
+pub enum PortalListener {
+    /// By HTTPS at the configured address.
     Https,
-    /// Through a Unix socket of this path, which is made; TCP is not listened at.
+    /// Through a Unix socket, which is created at this path; there is no TCP listener.
     Socket(PathBuf),
 }
 
-/// Why there is no gateway.
+/// Why a gateway does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The address can't be had.
-    #[error("can't serve browsers at {bind}: {error}")]
+    /// The address is not available.
+    #[error("cannot serve browsers at {bind}: {error}")]
     Bind {
         /// The address.
         bind: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The socket can't be made.
-    #[error("can't answer a portal at {}: {error}", socket.display())]
+    /// The socket cannot be created.
+    #[error("cannot create the portal socket {}: {error}", socket.display())]
     Socket {
         /// The socket.
         socket: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         error: std::io::Error,
     },
     /// There is no certificate.
     #[error("{0}")]
     Tls(#[from] TlsError),
-    /// The system gives no thread or no poller.
-    #[error("can't start the gateway: {0}")]
+    /// The system provides no thread or no poller.
+    #[error("cannot start the gateway: {0}")]
     Start(std::io::Error),
 }
 
-/// A gateway that runs; dropping it ends it, and all connections through it.
+/// A running gateway. Dropping it closes all its connections.
 pub struct Gateway {
     address: SocketAddr,
     fingerprint: String,
@@ -178,7 +178,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the port and starts the thread.
+    /// Binds the port and starts the thread.
     ///
     /// # Errors
     /// [`GatewayError`]
@@ -189,12 +189,12 @@ impl Gateway {
     ) -> Result<Gateway, GatewayError> {
         let bind = setup.bind;
         let failed = |error| GatewayError::Bind { bind, error };
-        let entrance = Entrance::open(&setup)?;
+        let entrance = Listener::open(&setup)?;
         let fingerprint = entrance.fingerprint();
         let media = UdpSocket::bind(entrance.address().unwrap_or(bind)).map_err(failed)?;
         let address = media.local_addr().map_err(failed)?;
         media.set_nonblocking(true).map_err(failed)?;
-        // Less is not an error: then a burst may be lost, and is asked for again.
+        // A smaller buffer is not an error: a lost burst is retransmitted.
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
@@ -223,13 +223,13 @@ impl Gateway {
                 }
                 let servers = shared.ice_servers.clone();
                 let (addresses, media) = (shared.addresses.clone(), shared.media.clone());
-                tokio::spawn(addresses::ask(addresses, media, servers));
+                tokio::spawn(addresses::discover(addresses, media, servers));
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
-                // A browser that does not take its goodbye goes without.
-                let _ = timeout(GOODBYE, shared.stopping.closed()).await;
+                // Browsers that do not read the goodbye are closed without it.
+                let _ = timeout(GOODBYE_TIMEOUT, shared.stopping.closed()).await;
             });
-            // What still waits for the host waits alone.
+            // Tasks that still wait for the host are detached.
             runtime.shutdown_background();
         };
         let thread = scheduler
@@ -243,34 +243,34 @@ impl Gateway {
         })
     }
 
-    /// Where it is reached; where there is no HTTPS, by media alone.
+    /// The address of the page; without HTTPS, of media.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// SHA-256 over its certificate, as browsers show it; empty where there is no HTTPS.
+    /// SHA-256 of its certificate, as browsers show it; empty without HTTPS.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 }
 
-/// Where connections come in.
-enum Entrance {
+/// The listener for incoming connections.
+enum Listener {
     Https(std::net::TcpListener, SocketAddr, Arc<Tls>),
     Socket(std::os::unix::net::UnixListener),
 }
 
-impl Entrance {
-    fn open(setup: &Setup) -> Result<Entrance, GatewayError> {
-        if let Some(PortalDoor::Socket(socket)) = &setup.portal {
+impl Listener {
+    fn open(setup: &Setup) -> Result<Listener, GatewayError> {
+        if let Some(PortalListener::Socket(socket)) = &setup.portal {
             let failed = |error| GatewayError::Socket {
                 socket: socket.clone(),
                 error,
             };
             return portal_socket::bind(socket)
-                .map(Entrance::Socket)
+                .map(Listener::Socket)
                 .map_err(failed);
         }
         let bind = setup.bind;
@@ -280,37 +280,37 @@ impl Entrance {
         let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Entrance::Https(listener, address, tls))
+        Ok(Listener::Https(listener, address, tls))
     }
 
-    /// Where it is by TCP.
+    /// Its TCP address.
     fn address(&self) -> Option<SocketAddr> {
         match self {
-            Entrance::Https(_, address, _) => Some(*address),
-            Entrance::Socket(_) => None,
+            Listener::Https(_, address, _) => Some(*address),
+            Listener::Socket(_) => None,
         }
     }
 
     fn fingerprint(&self) -> String {
         match self {
-            Entrance::Https(_, _, tls) => tls.fingerprint(),
-            Entrance::Socket(_) => String::new(),
+            Listener::Https(_, _, tls) => tls.fingerprint(),
+            Listener::Socket(_) => String::new(),
         }
     }
 
-    /// Begins to take connections, in a runtime.
+    /// Starts accepting connections on a runtime.
     fn take(self, shared: &Arc<Shared>) -> std::io::Result<()> {
         let shared = shared.clone();
         match self {
-            Entrance::Https(listener, _, tls) => {
+            Listener::Https(listener, _, tls) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                // A portal goes on asking for the certificate that the session had when it began.
+                // A portal keeps expecting the certificate that the session had at its start.
                 if !shared.portal_alone {
                     tokio::spawn(tls::keep_renewed(tls.clone()));
                 }
                 tokio::spawn(server::take(shared, listener, tls));
             }
-            Entrance::Socket(listener) => {
+            Listener::Socket(listener) => {
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 tokio::spawn(portal_socket::take(shared, listener));
             }
@@ -323,7 +323,7 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has said so on standard error.
+            // The panic was already reported on standard error.
             let _ = thread.join();
         }
     }

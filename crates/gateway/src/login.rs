@@ -1,17 +1,17 @@
-//! The log-in: a browser shows that it has the key under which its device is stored, and gets a token for as long as
-//! the host runs. The key was made in the browser and can't be taken out of it.
+//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid
+//! while the host runs. The key was generated in the browser and is not extractable.
 //!
 //! ```text
 //! browser                                          gateway                          host
 //!    | POST /login/challenge ────────────────────────► |
-//!    | ◄────────────────────────── challenge (challenge.rs) |   not stored; good for a minute in that network
+//!    | ◄────────────────────────── challenge (challenge.rs) |   not stored; valid for a minute in that network
 //!    | POST /login: key, signature, name, [PIN or ticket] ► | ── admit ──────────────► |
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 //!
-//! Each signature costs a tenth of a millisecond. Known devices have a budget of their own, and so have browsers that show
-//! a ticket which names this session, as strangers can't: they use up neither, and share theirs by network, as native
-//! handshakes do (`proto::control::budget`).
+//! Each signature costs a tenth of a millisecond. Known devices and browsers with a ticket for this session, which
+//! other clients cannot have, have rate limits of their own. They do not use up the limit of unknown browsers, and
+//! share theirs by network, as native handshakes do (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
@@ -27,25 +27,25 @@ use crate::network::Network;
 use crate::tokens::{TOKEN, Tokens};
 use crate::visitor::Visitor;
 
-/// Log-ins of strangers that are looked at in a second: 6 ms of work …
-const STRANGERS_A_SECOND: usize = 64;
-/// … and those of one network: a class behind one address that types a PIN (guess).
-const STRANGERS_FOR_ONE: usize = 16;
+/// Log-ins of unknown browsers that are processed per second: 6 ms of work …
+const UNKNOWN_PER_SECOND: usize = 64;
+/// … and those from one network: a class behind one address that types a PIN (guess).
+const UNKNOWN_PER_NETWORK: usize = 16;
 
-/// The same for those that show a ticket of this session, as many.
-const TICKETS_A_SECOND: usize = 64;
-/// See [`TICKETS_A_SECOND`].
-const TICKETS_FOR_ONE: usize = 16;
+/// The same for browsers with a ticket for this session.
+const TICKETS_PER_SECOND: usize = 64;
+/// See [`TICKETS_PER_SECOND`].
+const TICKETS_PER_NETWORK: usize = 16;
 
 /// Log-ins of all known devices, and of one: only a device itself can name its key.
-const KNOWN_A_SECOND: usize = 64;
-/// See [`KNOWN_A_SECOND`].
-const KNOWN_FOR_ONE: usize = 16;
+const KNOWN_PER_SECOND: usize = 64;
+/// See [`KNOWN_PER_SECOND`].
+const KNOWN_PER_DEVICE: usize = 16;
 
-/// What a browser signs begins so: nothing else that its key signs can be mistaken for a log-in.
+/// Domain separation: prefix of the signed data, so that no other signature of the key is valid as a log-in.
 pub const PURPOSE: &str = "openuvr browser log-in 1";
 
-/// Bytes of an uncompressed point of P-256, and of a signature in the form of IEEE P1363.
+/// Bytes of an uncompressed P-256 point, and of an IEEE P1363 signature.
 const POINT: usize = 65;
 const SIGNATURE: usize = 64;
 
@@ -63,44 +63,44 @@ struct Wire {
     ticket: String,
 }
 
-/// A log-in whose signature is good.
+/// A log-in with a valid signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {
-    /// Under what the host stores the device.
+    /// The key under which the host stores the device.
     pub device: PublicKey,
-    /// What it calls itself.
+    /// The device's name for itself.
     pub name: DeviceName,
-    /// What its person typed.
+    /// The PIN that the user typed.
     pub pin: Option<Pin>,
-    /// The text of a portal's ticket, which the host looks at.
+    /// The text of a portal's ticket, which the host verifies.
     pub ticket: Option<String>,
 }
 
-/// Why a log-in is refused before the host is asked.
+/// Why a log-in is refused without asking the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoginRefused {
-    /// It is not what a page sends.
-    #[error("this is not a log-in")]
+    /// The body is malformed.
+    #[error("not a log-in")]
     Malformed,
-    /// The challenge is not ours, is another network's, or is too old.
+    /// The challenge is invalid, belongs to another network, or expired.
     #[error("the log-in took too long: try again")]
     Stale,
-    /// The signature is not by this key over this challenge at this address.
-    #[error("the signature is wrong")]
+    /// The signature does not match the key, challenge and origin.
+    #[error("invalid signature")]
     Signature,
-    /// The PIN is none.
+    /// The PIN is malformed.
     #[error("a PIN is 4 to 12 digits")]
     Pin,
-    /// Too many want to log in.
+    /// The rate limit is reached.
     #[error("too many log-ins: try again in a second")]
     Busy,
 }
 
-/// Log-ins under way and done.
+/// Rate limits and tokens of log-ins.
 pub(crate) struct Logins {
-    /// `None`: the system has no randomness.
+    /// `None`: the system provides no randomness.
     challenges: Option<Challenges>,
-    strangers: Budget<Network>,
+    unknown: Budget<Network>,
     ticket_holders: Budget<Network>,
     known: Budget<PublicKey>,
     tokens: Tokens,
@@ -110,44 +110,44 @@ impl Logins {
     pub(crate) fn new(now: Instant) -> Logins {
         Logins {
             challenges: Challenges::new(now),
-            strangers: Budget::new(STRANGERS_A_SECOND, STRANGERS_FOR_ONE),
-            ticket_holders: Budget::new(TICKETS_A_SECOND, TICKETS_FOR_ONE),
-            known: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
+            unknown: Budget::new(UNKNOWN_PER_SECOND, UNKNOWN_PER_NETWORK),
+            ticket_holders: Budget::new(TICKETS_PER_SECOND, TICKETS_PER_NETWORK),
+            known: Budget::new(KNOWN_PER_SECOND, KNOWN_PER_DEVICE),
             tokens: Tokens::default(),
         }
     }
 
-    /// A new challenge for a browser in this network, in hexadecimal digits; `None` if the system has no randomness.
+    /// A new challenge for a browser in this network, in hexadecimal; `None` if the system provides no randomness.
     pub(crate) fn challenge(&self, now: Instant, network: Network) -> Option<String> {
         let challenge = self.challenges.as_ref()?.make(now, network)?;
         Some(to_hex(&challenge))
     }
 
-    /// Reads a log-in from this network at the page's `origin`, and verifies that it is by the owner of its key.
-    /// `is_known` says whether the host knows a device, and `is_ours` whether a text is a ticket that names this session.
+    /// Parses a log-in from this network at the page's `origin` and verifies that it comes from the owner of its key.
+    /// `is_known` returns whether the host knows a device, and `names_session` whether a ticket names this session.
     pub(crate) fn check(
         &mut self,
         now: Instant,
         (network, origin): (Network, &str),
         body: &[u8],
         is_known: impl FnOnce(&PublicKey) -> bool,
-        is_ours: impl FnOnce(&str) -> bool,
+        names_session: impl FnOnce(&str) -> bool,
     ) -> Result<Login, LoginRefused> {
         let wire = Wire::parse(body)?;
         let challenge: [u8; CHALLENGE] =
             from_hex(&wire.challenge).ok_or(LoginRefused::Malformed)?;
         let challenges = self.challenges.as_ref().ok_or(LoginRefused::Stale)?;
-        if !challenges.is_ours(now, network, &challenge) {
+        if !challenges.is_valid(now, network, &challenge) {
             return Err(LoginRefused::Stale);
         }
         let key = wire.key()?;
         let device = device_of(&key);
         let may = if self.tokens.has(&device) || is_known(&device) {
             self.known.may(now, device)
-        } else if is_ours(&wire.ticket) {
+        } else if names_session(&wire.ticket) {
             self.ticket_holders.may(now, network)
         } else {
-            self.strangers.may(now, network)
+            self.unknown.may(now, network)
         };
         if !may {
             return Err(LoginRefused::Busy);
@@ -155,7 +155,7 @@ impl Logins {
         verify(&wire, &key, origin)
     }
 
-    /// A token for one that the host let in.
+    /// A token for an admitted visitor.
     pub(crate) fn token(&mut self, visitor: Visitor) -> Option<String> {
         let mut token = [0; TOKEN];
         rand::fill(&mut token).ok()?;
@@ -163,18 +163,18 @@ impl Logins {
         Some(to_hex(&token))
     }
 
-    /// Whose token it is.
+    /// The visitor with this token.
     pub(crate) fn visitor(&self, token: &str) -> Option<Visitor> {
         self.tokens.visitor(&from_hex(token)?).cloned()
     }
 
-    /// A device is not welcome any more.
+    /// Invalidates the tokens of a device.
     pub(crate) fn forget(&mut self, device: &PublicKey) {
         self.tokens.forget(device);
     }
 }
 
-/// Reads a log-in's body and checks its signature, not whether its challenge is ours.
+/// Parses a log-in and verifies its signature, but not its challenge.
 ///
 /// # Errors
 /// [`LoginRefused`]

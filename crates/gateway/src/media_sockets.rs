@@ -1,38 +1,38 @@
-//! The sockets of browsers' media: one for all, and where the page is at a loopback address alone one for each address
-//! of this machine, which serves browsers on this machine.
+//! Sockets of browsers' media: one for all, and if the page is at a loopback address, one more for each address of this
+//! machine, which serves browsers on this machine.
 //!
-//! Firefox pairs no loopback address with another one (nICEr), and gathers no loopback address itself: a browser that
-//! came by https://127.0.0.1 needs another address of this machine.
+//! Firefox (nICEr) does not pair a loopback address with another address, and gathers no loopback candidate itself: a
+//! browser that loaded the page from https://127.0.0.1 needs another address of this machine.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::own_addresses::own_addresses;
 
-/// Addresses that a browser on this machine is told of: one of each family would do, bridges come on top.
-const OWN: usize = 4;
+/// Maximum number of local addresses offered to a browser on this machine: one per family suffices, bridges add more.
+const MAX_LOCAL_ADDRESSES: usize = 4;
 
 /// See the module.
 pub(crate) struct MediaSockets {
     main: UdpSocket,
-    /// At addresses of this machine, for browsers that are at the same address.
+    /// Bound to addresses of this machine, for browsers at the same address.
     beside: Vec<(IpAddr, UdpSocket)>,
-    /// Where browsers on this machine reach one of them.
+    /// The addresses of these sockets.
     on_this_machine: Vec<SocketAddr>,
 }
 
 impl MediaSockets {
-    /// With this one for all.
+    /// With `main` as the socket for all browsers.
     pub(crate) fn new(main: UdpSocket) -> io::Result<MediaSockets> {
         let bound = main.local_addr()?;
         let mut beside = Vec::new();
         let mut on_this_machine = Vec::new();
-        for address in own_addresses().into_iter().take(OWN) {
+        for address in own_addresses().into_iter().take(MAX_LOCAL_ADDRESSES) {
             let ip = bound.ip().to_canonical();
             if ip.is_unspecified() {
                 on_this_machine.push(SocketAddr::new(address, bound.port()));
             } else if ip.is_loopback()
-                // One that can't be had is one way less.
+                // An address that cannot be bound is left out.
                 && let Ok(socket) = UdpSocket::bind((address, 0))
             {
                 socket.set_nonblocking(true)?;
@@ -47,25 +47,25 @@ impl MediaSockets {
         })
     }
 
-    /// The one for all.
+    /// The socket for all browsers.
     pub(crate) fn main(&self) -> &UdpSocket {
         &self.main
     }
 
-    /// What is to be read besides, each with the only address that may send there: the kernel lets none of it in from a
-    /// network (a packet that comes from there with an own address is dropped).
+    /// The further sockets, each with the only address that may send to it: the kernel drops packets from a network
+    /// with a local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));
         copies.collect()
     }
 
-    /// Where browsers on this machine reach the media, besides the loopback address.
+    /// Addresses besides loopback at which browsers on this machine reach the media.
     pub(crate) fn on_this_machine(&self) -> &[SocketAddr] {
         &self.on_this_machine
     }
 
-    /// Sends by the socket that the receiver knows.
+    /// Sends from the socket that the receiver knows.
     pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         let own = self.beside.iter().find(|(ip, _)| *ip == to.ip());
         match own {
@@ -75,7 +75,7 @@ impl MediaSockets {
     }
 }
 
-/// An address as this socket wants it: one of both families takes IPv4 as IPv6.
+/// The address in the socket's form: a dual-stack socket takes IPv4 as mapped IPv6.
 fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
     match (socket.local_addr(), to.ip()) {
         (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),

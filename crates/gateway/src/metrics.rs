@@ -1,4 +1,4 @@
-//! Figures for Prometheus, in its text format 0.0.4.
+//! Metrics in the Prometheus text format 0.0.4.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use openuvr_proto::host::figures::SubscriberFigures;
 use crate::figures::write_metrics;
 use crate::shared::Shared;
 
-/// `figures`: what the host says of its subscribers, if it does.
+/// `figures`: the host's subscriber statistics, if it reports them.
 pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> String {
     let c = &shared.counters;
     let (connections, sums) = shared.traffic();
@@ -21,7 +21,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     put(
         "connections",
         "gauge",
-        "Browsers that are connected.",
+        "Connected browsers.",
         connections as u64,
     );
     for (name, help, value) in [
@@ -29,12 +29,12 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ("sent_bytes_total", "Bytes sent.", sums.bytes),
         (
             "unsent_datagrams_total",
-            "Datagrams that the socket did not take.",
+            "Datagrams dropped because the socket was full.",
             sums.overflowed,
         ),
         (
             "lost_events_total",
-            "Events that were not taken in time.",
+            "Events dropped because the queue was full.",
             sums.events_lost,
         ),
     ] {
@@ -42,60 +42,64 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     }
     let stun = &shared.addresses.counters;
     for (name, help, counter) in [
-        ("tcp_connections_total", "TCP connections taken.", &c.taken),
+        (
+            "tcp_connections_total",
+            "TCP connections accepted.",
+            &c.taken,
+        ),
         (
             "tcp_crowded_out_total",
-            "TCP connections closed for others: too many.",
+            "TCP connections evicted because the limit was reached.",
             &c.crowded_out,
         ),
         (
             "tls_failed_total",
-            "TLS handshakes without an end.",
+            "TLS handshakes that failed or timed out.",
             &c.failed_handshakes,
         ),
         (
             "foreign_origins_total",
-            "Requests of other sites' pages.",
+            "Requests from pages of other sites.",
             &c.foreign_origins,
         ),
         (
             "logins_refused_total",
-            "Log-ins that the host refused.",
+            "Log-ins refused by the host.",
             &c.refused_logins,
         ),
         (
             "bad_messages_total",
-            "Signalling messages that were none.",
+            "Invalid signalling messages.",
             &c.bad_messages,
         ),
         (
             "offers_refused_total",
-            "Offers that could not be answered.",
+            "Offers without an answer.",
             &c.refused_offers,
         ),
         (
             "stray_datagrams_total",
-            "Datagrams of no connection.",
+            "Datagrams that match no connection.",
             &c.stray_datagrams,
         ),
         (
             "stun_questions_total",
-            "Questions to STUN servers, with repetitions.",
+            "Requests to STUN servers, including retransmissions.",
             &stun.questions,
         ),
         (
             "stun_answers_total",
-            "Their answers that say where the host is seen.",
+            "STUN responses with a reflexive address.",
             &stun.answers,
         ),
         (
             "stun_refused_total",
-            "Answers to no open question, and those of no use.",
+            "Unexpected or unusable STUN responses.",
             &stun.refused,
         ),
         (
             "bad_input_total",
-            "Messages of data channels that were none.",
+            "Invalid data-channel messages.",
             &c.bad_input,
         ),
         (
@@ -105,12 +109,12 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "key_frames_wanted_total",
-            "Key frames that browsers asked for.",
+            "Key frames requested by browsers.",
             &c.key_frames,
         ),
         (
             "frames_shown_total",
-            "Frames that pages handed to the compositor.",
+            "Frames that pages submitted to the compositor.",
             &c.shown,
         ),
     ] {

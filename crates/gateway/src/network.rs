@@ -1,13 +1,13 @@
-//! The unit in which strangers are counted: all addresses of a network are as easy to have as one of them.
+//! The unit for limits on unauthenticated clients: a client can easily use all addresses of its network.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An address of IPv4, or the first 64 bits of one of IPv6 (as `PathId::network` of crate `proto` for native clients).
+/// An IPv4 address, or the first 64 bits of an IPv6 address (as `PathId::network` in `proto` for native clients).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Network(IpAddr);
 
 impl Network {
-    /// The network of a peer. An IPv4 address in IPv6 form counts as IPv4.
+    /// The network of a peer. An IPv4-mapped address counts as IPv4.
     pub(crate) fn of(address: IpAddr) -> Network {
         Network(match address.to_canonical() {
             IpAddr::V4(v4) => v4.into(),
@@ -15,7 +15,7 @@ impl Network {
         })
     }
 
-    /// Sixteen bytes that no other network has.
+    /// Sixteen bytes that are unique to the network.
     pub(crate) fn bytes(self) -> [u8; 16] {
         match self.0 {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

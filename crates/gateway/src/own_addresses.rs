@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Addresses of this machine's interfaces that last: neither those of one link, nor those that IPv6 gives for a day
-/// (RFC 8981), nor loopback.
+/// Permanent addresses of this machine's interfaces: no link-local, temporary (RFC 8981) or loopback addresses.
 pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let addresses = all.into_iter().map(|interface| interface.ip());

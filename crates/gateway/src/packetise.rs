@@ -1,10 +1,10 @@
-//! A slice of H.264 as the payloads of RTP packets (RFC 6184, packetization mode 1): a NAL unit that fits
-//! goes alone (section 5.6), a larger one in fragments (FU-A, section 5.8).
+//! Splits a slice of H.264 into RTP payloads (RFC 6184, packetization mode 1): a NAL unit that fits is sent as a single
+//! packet (section 5.6), a larger one in fragments (FU-A, section 5.8).
 //!
-//! Nothing waits for the rest of the frame: a slice is packets as soon as it has left the encoder.
+//! A slice is packetized as soon as the encoder outputs it, without waiting for the rest of the frame.
 
-/// Bytes of a payload at most: with RTP's header (12), its extensions (up to 40), the tag of SRTP (16), UDP
-/// and IPv6 (48) it stays below the 1280 bytes that every link with IPv6 carries.
+/// Maximum payload in bytes: with RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48) it
+/// stays below the 1280 bytes that every IPv6 link carries.
 pub const MAX_PAYLOAD: usize = 1150;
 
 /// NAL unit type of a fragment (RFC 6184 table 1).
@@ -14,7 +14,7 @@ const FU_A: u8 = 28;
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// Calls `each` with the payloads of `slice`, which is in Annex B form, and whether it is the last of them.
+/// Calls `each` with the payloads of `slice`, which is in Annex B form, and whether it is the last payload.
 pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
     let mut packet = Vec::with_capacity(MAX_PAYLOAD);
     let mut units = nal_units(slice).peekable();
@@ -26,13 +26,13 @@ pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
         }
         let (header, body) = (unit[0], &unit[1..]);
         let parts = body.len().div_ceil(MAX_PAYLOAD - 2);
-        // All of about one length: the last is not a packet for a few bytes.
+        // Equal lengths avoid a final packet of a few bytes.
         let size = body.len().div_ceil(parts);
         for (index, part) in body.chunks(size).enumerate() {
             let (first, last) = (index == 0, index + 1 == parts);
             let edge = if first { START } else { 0 } | if last { END } else { 0 };
             packet.clear();
-            // Forbidden bit and reference importance of the whole, then its type.
+            // Forbidden bit and nal_ref_idc of the NAL unit, then its type.
             packet.push(header & 0xe0 | FU_A);
             packet.push(header & 0x1f | edge);
             packet.extend_from_slice(part);
@@ -60,13 +60,13 @@ pub(crate) fn nal_units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     .filter(|unit| !unit.is_empty())
 }
 
-/// Where the first start code of three bytes begins, and what is behind it.
+/// The position of the first three-byte start code, and the position after it.
 fn start_code(bytes: &[u8]) -> Option<(usize, usize)> {
     let at = bytes.windows(3).position(|three| three == [0, 0, 1])?;
     Some((at, at + 3))
 }
 
-/// Without the zeros behind a NAL unit: they belong to the next start code, or are padding.
+/// Without trailing zeros, which belong to the next start code or are padding.
 fn trimmed(unit: &[u8]) -> &[u8] {
     let end = unit
         .iter()
@@ -85,7 +85,7 @@ mod tests {
         all
     }
 
-    /// What a receiver makes of payloads (RFC 6184 section 5.8).
+    /// Reassembles payloads as a receiver does (RFC 6184 section 5.8).
     fn joined(payloads: &[(Vec<u8>, bool)]) -> Vec<Vec<u8>> {
         let mut units: Vec<Vec<u8>> = Vec::new();
         for (payload, _) in payloads {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_about_the_limit_are_whole() {
+    fn lengths_near_the_limit_survive() {
         for length in MAX_PAYLOAD - 1..MAX_PAYLOAD + 4 {
             let unit = vec![0x41; length];
             let mut stream = vec![0, 0, 1];
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_unit_makes_no_packet() {
+    fn data_without_a_nal_unit_makes_no_packet() {
         for nothing in [&[][..], &[0, 0, 1], &[1, 2, 3], &[0, 0, 1, 0, 0, 1, 0]] {
             assert_eq!(all(nothing), []);
         }

@@ -1,5 +1,5 @@
-//! The page, which is part of the program: `page/dist`, built from `page/src` by Vite and checked in, so that
-//! nobody needs Node to build a host.
+//! The page, embedded in the program: `page/dist`, built from `page/src` by Vite and checked in, so that building a
+//! host does not need Node.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderValue};
 
 use crate::response::{Response, text};
 
-/// Path, type, content.
+/// Path, content type, content.
 const FILES: [(&str, &str, &[u8]); 6] = [
     (
         "/",
@@ -42,8 +42,8 @@ const FILES: [(&str, &str, &[u8]); 6] = [
     ),
 ];
 
-/// Everything from here, nothing inline, no frames around it; and the isolation that gives the page a clock
-/// of 5 µs instead of 100.
+/// Same-origin resources only, nothing inline, no framing. Cross-origin isolation gives the page a clock resolution of
+/// 5 µs instead of 100.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -62,7 +62,7 @@ const HEADERS: [(&str, &str); 7] = [
 /// The file at `path`.
 pub(crate) fn page(path: &str) -> Response {
     let Some((_, kind, content)) = FILES.iter().find(|(of, ..)| *of == path) else {
-        return text(StatusCode::NOT_FOUND, "there is no such page\n");
+        return text(StatusCode::NOT_FOUND, "not found\n");
     };
     let mut response = Response::new(Full::new(Bytes::from_static(content)));
     let headers = response.headers_mut();

@@ -1,7 +1,7 @@
-//! One browser's WebRTC connection: `str0m`'s state, fed by two threads under one lock. The subscriber's
-//! thread turns slices into packets and sends them, the gateway's takes what arrives, and sends sound. So a slice
-//! is on the wire without a hand-over to another thread. Neither waits for the network: what a full socket does
-//! not take is lost, and asked for again. No thread that serves our own clients takes the lock.
+//! One browser's WebRTC connection: `str0m`'s state, used by two threads under one mutex. The subscriber's thread
+//! packetizes and sends slices, so that a slice is sent without a thread switch. The gateway's thread handles received
+//! packets and sends sound. Neither waits for the network: packets that a full socket rejects are lost, and
+//! retransmitted on request. No thread that serves native clients takes the mutex.
 
 mod track;
 
@@ -24,66 +24,67 @@ pub(crate) use self::track::{Packet, Sound, video_ticks};
 use crate::addresses::base;
 use crate::media_sockets::MediaSockets;
 
-/// How often the browser's receiver reports are summed up.
-const STATS_EVERY: Duration = Duration::from_millis(500);
+/// Interval of statistics from the browser's receiver reports.
+const STATS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What happened that nobody has taken yet, at most; more is lost, as in a full socket.
-const EVENTS: usize = 512;
+/// Maximum number of queued events; further ones are dropped, as in a full socket.
+const MAX_EVENTS: usize = 512;
 
-/// Bytes of a message of the page at most: more than it says at once.
-const LONGEST: usize = 16 << 10;
+/// Maximum length of a message from the page in bytes: more than any message of the page.
+const MAX_LENGTH: usize = 16 << 10;
 
-/// Bytes that may wait for the browser in the reliable channel: it has gone where more wait.
-const UNREAD: usize = 1 << 20;
+/// Maximum number of bytes queued in the reliable channel: with more, the browser counts as disconnected.
+const MAX_UNREAD: usize = 1 << 20;
 
-/// Bytes that wait there of which nothing else is late: two pieces of clipboard text.
+/// Queue length in bytes that delays no other message: two pieces of clipboard text.
 const READ: usize = 16 << 10;
 
-/// Addresses besides the socket's own that a browser is told of at most: whoever answers in the name of a STUN server
-/// may change them again and again.
-const ADDRESSES: usize = 16;
+/// Maximum number of addresses announced besides the socket's own: an attacker in place of a STUN server could change
+/// them repeatedly.
+const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension in an offer of ours; the browser's offer has its own.
+/// Number of the header extension in the gateway's offers; the browser's offer has its own.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
-/// Names of the data channels, which the page opens: unordered without repetition, in the messages of
-/// `proto::wire::control` …
+/// The data channels, which the page opens: unordered and unreliable, with messages of `proto::wire::control` …
 pub const CONTROL_CHANNEL: &str = "control";
-/// … and ordered, in JSON and the messages of `proto::control::negotiate`.
-pub const TOLD_CHANNEL: &str = "told";
+/// … and ordered and reliable, with JSON and messages of `proto::control::negotiate`.
+pub const NOTICE_CHANNEL: &str = "told";
 
-/// Something that a browser did.
+/// An event of the connection.
 #[derive(Debug)]
 pub(crate) enum PeerEvent {
     /// Media can flow.
     Connected,
-    /// Its picture is broken (PLI or FIR).
+    /// The browser requests a key frame (PLI or FIR).
     KeyFrame,
     /// A message of [`CONTROL_CHANNEL`].
     Control(Vec<u8>),
-    /// JSON of [`TOLD_CHANNEL`].
-    Told(Vec<u8>),
-    /// Bytes of [`TOLD_CHANNEL`].
-    ToldBytes(Vec<u8>),
-    /// [`TOLD_CHANNEL`] is open.
-    ToldOpen,
-    /// What its receiver reports say of the link.
+    /// JSON of [`NOTICE_CHANNEL`].
+    Notice(Vec<u8>),
+    /// Bytes of [`NOTICE_CHANNEL`].
+    NoticeBytes(Vec<u8>),
+    /// [`NOTICE_CHANNEL`] is open.
+    NoticesOpen,
+    /// Link statistics from receiver reports.
     Link {
-        /// The share that is lost; `None`: no report came.
+        /// Packet loss, 0 to 1; `None`: no report.
         loss: Option<f64>,
-        /// There and back.
+        /// Round-trip time.
         round_trip: Option<Duration>,
     },
 }
 
-/// Why a browser's offer was not taken.
+/// Why a browser's offer was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OfferRefused {
-    /// It can't be read, or does not agree with what was said before.
-    #[error("the session description is not understood: {0}")]
+    /// It cannot be parsed, or contradicts an earlier one.
+    #[error("invalid session description: {0}")]
     Sdp(String),
-    /// It has no video, or none that is H.264 in packetization mode 1.
-    #[error("the browser offers no H.264 (packetization-mode=1) to receive: use one that has it")]
+    /// It has no video in H.264 with packetization mode 1.
+    #[error(
+        "the browser does not offer to receive H.264 (packetization-mode=1): use one that supports it"
+    )]
     NoH264,
 }
 
@@ -91,40 +92,40 @@ pub(crate) enum OfferRefused {
 pub(crate) struct Peer {
     state: Mutex<State>,
     sockets: Arc<MediaSockets>,
-    /// The newest frame of which something left; 0: none.
+    /// The newest frame of which a packet was sent; 0: none.
     pub(crate) newest: AtomicU32,
-    /// There is something for the gateway's thread: an event, or an earlier timeout.
+    /// Wakes the gateway's thread: for an event, or an earlier timeout.
     pub(crate) woken: Notify,
 }
 
 struct State {
     rtc: Rtc,
-    /// Where the browser reaches it …
+    /// The address at which the browser reaches it …
     local: SocketAddr,
-    /// … and where one reaches it whose datagrams come by the other family, if it was told of an address of that.
+    /// … and the one for datagrams of the other address family, if such an address was announced.
     other: Option<SocketAddr>,
-    /// The addresses that it was told of besides.
-    told_of: Vec<SocketAddr>,
+    /// Further announced addresses.
+    announced: Vec<SocketAddr>,
     video: Option<Track>,
     sound: Option<Track>,
     control: Option<ChannelId>,
-    told: Option<ChannelId>,
+    notices: Option<ChannelId>,
     events: VecDeque<PeerEvent>,
-    /// When `str0m` is to be called again.
+    /// When `str0m` must be called next.
     next: Instant,
     traffic: Traffic,
 }
 
-/// What went over the connection.
+/// Traffic of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {
     /// Datagrams sent.
     pub(crate) datagrams: u64,
-    /// Their bytes.
+    /// Bytes sent.
     pub(crate) bytes: u64,
-    /// Datagrams that the socket did not take.
+    /// Datagrams rejected by the socket.
     pub(crate) overflowed: u64,
-    /// Events that nobody took in time.
+    /// Events dropped because the queue was full.
     pub(crate) events_lost: u64,
 }
 
@@ -138,8 +139,8 @@ impl Traffic {
 }
 
 impl Peer {
-    /// Answers an offer that came to the address `local` of this machine, which others reach at `known`, too: the
-    /// connection, and the answer.
+    /// Answers an offer that arrived at the local address `local`; `known` are further addresses of this machine.
+    /// Returns the connection and the answer.
     pub(crate) fn answer(
         sockets: Arc<MediaSockets>,
         (local, known): (SocketAddr, &[SocketAddr]),
@@ -153,8 +154,8 @@ impl Peer {
             .enable_opus(true, false)
             .enable_h264(true)
             .set_extension(PLAYOUT_DELAY_ID, Extension::PlayoutDelay)
-            .set_stats_interval(Some(STATS_EVERY))
-            .set_sctp_max_buffered_amount(UNREAD)
+            .set_stats_interval(Some(STATS_INTERVAL))
+            .set_sctp_max_buffered_amount(MAX_UNREAD)
             .build(now);
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let candidate = Candidate::host(local, Protocol::Udp).map_err(|e| words(&e))?;
@@ -163,11 +164,11 @@ impl Peer {
             rtc,
             local,
             other: None,
-            told_of: Vec::new(),
+            announced: Vec::new(),
             video: None,
             sound: None,
             control: None,
-            told: None,
+            notices: None,
             events: VecDeque::new(),
             next: now,
             traffic: Traffic::default(),
@@ -176,7 +177,7 @@ impl Peer {
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(now, &sockets);
         let answer = answer.to_sdp_string();
-        // Of what it offered, the answer names what both have; tracks are known when media can flow.
+        // The answer names the common formats; tracks are known when media can flow.
         if !has_h264(&answer) {
             return Err(OfferRefused::NoH264);
         }
@@ -189,8 +190,8 @@ impl Peer {
         Ok((peer, answer))
     }
 
-    /// Answers a later offer on this connection, in which the browser looks for another way. What it sent or took
-    /// before goes on. One that is refused may have changed the way all the same.
+    /// Answers a later offer on this connection (ICE restart). Media continues. A refused offer may still have changed
+    /// the path.
     pub(crate) fn answer_again(&self, offer: &str) -> Result<String, OfferRefused> {
         let words = |e: &dyn std::fmt::Display| OfferRefused::Sdp(e.to_string());
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
@@ -202,21 +203,20 @@ impl Peer {
         Ok(answer.to_sdp_string())
     }
 
-    /// Others reach the socket at these addresses now: those of which the browser does not know, as candidates in the
-    /// words of RFC 8839.
+    /// Sets the addresses at which the socket is reachable. Returns the new ones as candidates (RFC 8839).
     pub(crate) fn reached_at(&self, known: &[SocketAddr]) -> Vec<String> {
         self.with(|state| state.reached_at(known, &self.sockets))
     }
 
-    /// The browser has one more address. One that means nothing here (a name of multicast DNS) changes
-    /// nothing: its first packet shows where it is.
+    /// Adds an address of the browser. An address that cannot be resolved here (multicast DNS) is ignored: the first
+    /// packet reveals it.
     pub(crate) fn candidate(&self, words: &str) {
         if let Ok(candidate) = Candidate::from_sdp_string(words) {
             self.with(|state| state.rtc.add_remote_candidate(candidate));
         }
     }
 
-    /// A datagram came from `source`; whether it is this connection's.
+    /// Handles a datagram from `source`. Returns whether it belongs to this connection.
     pub(crate) fn receive(&self, source: SocketAddr, datagram: &[u8]) -> bool {
         let mut state = self.lock();
         let here = match source.is_ipv4() == state.local.is_ipv4() {
@@ -233,7 +233,7 @@ impl Peer {
             return false;
         }
         if let Err(e) = state.rtc.handle_input(input) {
-            tracing::debug!(%source, "a datagram was refused: {e}");
+            tracing::debug!(%source, "invalid datagram: {e}");
         }
         state.settle(now, &self.sockets);
         drop(state);
@@ -241,7 +241,7 @@ impl Peer {
         true
     }
 
-    /// Sends a packet of video.
+    /// Sends a video packet.
     pub(crate) fn video(&self, packets: &[Packet]) -> Traffic {
         self.with(|state| {
             for packet in packets {
@@ -254,7 +254,7 @@ impl Peer {
         })
     }
 
-    /// Sends a packet of sound.
+    /// Sends a sound packet.
     pub(crate) fn sound(&self, sound: &Sound<'_>) {
         self.with(|state| {
             if let State {
@@ -268,45 +268,45 @@ impl Peer {
         });
     }
 
-    /// Says something that may be lost.
-    pub(crate) fn say(&self, message: &[u8]) {
+    /// Sends an unreliable message.
+    pub(crate) fn send_control(&self, message: &[u8]) {
         self.with(|state| {
             if let Some(mut channel) = state.control.and_then(|id| state.rtc.channel(id)) {
-                // A full channel loses it.
+                // A full channel drops it.
                 let _ = channel.write(true, message);
             }
         });
     }
 
-    /// Says something that arrives, and in order; whether the browser reads what was said before.
-    pub(crate) fn tell(&self, text: &str) -> bool {
-        self.write_told(false, text.as_bytes())
+    /// Sends a message reliably and in order. Returns whether the browser has read the previous ones.
+    pub(crate) fn send_notice(&self, text: &str) -> bool {
+        self.write_notice(false, text.as_bytes())
     }
 
     /// The same in bytes.
-    pub(crate) fn tell_bytes(&self, bytes: &[u8]) -> bool {
-        self.write_told(true, bytes)
+    pub(crate) fn send_notice_bytes(&self, bytes: &[u8]) -> bool {
+        self.write_notice(true, bytes)
     }
 
-    fn write_told(&self, binary: bool, message: &[u8]) -> bool {
+    fn write_notice(&self, binary: bool, message: &[u8]) -> bool {
         self.with(|state| {
-            let Some(mut channel) = state.told.and_then(|id| state.rtc.channel(id)) else {
+            let Some(mut channel) = state.notices.and_then(|id| state.rtc.channel(id)) else {
                 return true;
             };
-            channel.buffered_amount() + message.len() <= UNREAD
+            channel.buffered_amount() + message.len() <= MAX_UNREAD
                 && channel.write(binary, message).unwrap_or(false)
         })
     }
 
-    /// Whether the browser has read so much of what it was told that more makes no queue.
+    /// Whether the browser has read enough of its messages that another one does not queue.
     pub(crate) fn is_read(&self) -> bool {
         self.with(|state| {
-            let channel = state.told.and_then(|id| state.rtc.channel(id));
+            let channel = state.notices.and_then(|id| state.rtc.channel(id));
             channel.is_none_or(|mut channel| channel.buffered_amount() <= READ)
         })
     }
 
-    /// What has happened, and when [`Peer::tick`] is due.
+    /// The queued events, and when [`Peer::tick`] is due.
     pub(crate) fn poll(&self) -> (Vec<PeerEvent>, Instant) {
         let mut state = self.lock();
         (state.events.drain(..).collect(), state.next)
@@ -317,12 +317,12 @@ impl Peer {
         self.with(|_| ());
     }
 
-    /// Whether it is still there.
+    /// Whether the connection is open.
     pub(crate) fn is_alive(&self) -> bool {
         self.lock().rtc.is_alive()
     }
 
-    /// Whether the browser takes sound.
+    /// Whether the browser accepts sound.
     pub(crate) fn takes_sound(&self) -> bool {
         self.lock().sound.is_some()
     }
@@ -331,7 +331,7 @@ impl Peer {
         self.lock().traffic
     }
 
-    /// Says goodbye.
+    /// Closes the connection.
     pub(crate) fn close(&self) {
         self.with(|state| {
             let _ = state.rtc.close();
@@ -342,7 +342,7 @@ impl Peer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something, and sends what follows from it.
+    /// Changes the state and sends the resulting packets.
     fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let before = state.next;
@@ -362,11 +362,11 @@ impl State {
     fn reached_at(&mut self, known: &[SocketAddr], sockets: &MediaSockets) -> Vec<String> {
         let mut added = Vec::new();
         for address in known {
-            let room = self.told_of.len() < ADDRESSES;
-            if !room || *address == self.local || self.told_of.contains(address) {
+            let room = self.announced.len() < MAX_ADDRESSES;
+            if !room || *address == self.local || self.announced.contains(address) {
                 continue;
             }
-            self.told_of.push(*address);
+            self.announced.push(*address);
             if address.is_ipv4() == self.local.is_ipv4() {
                 added.push(Candidate::server_reflexive(
                     *address,
@@ -375,7 +375,7 @@ impl State {
                 ));
                 continue;
             }
-            // A browser that came by one family may reach the host by the other, too.
+            // A browser that connected over one family may reach the host over the other, too.
             if self.other.is_none() {
                 self.other = base(sockets.main(), *address);
                 let own = self.other.map(|own| Candidate::host(own, Protocol::Udp));
@@ -392,11 +392,11 @@ impl State {
         added.collect()
     }
 
-    /// Lets `str0m` do what it has to: each change wants all its output taken before the next.
+    /// Drains `str0m`: after each change, all its output must be processed before the next change.
     fn settle(&mut self, now: Instant, sockets: &MediaSockets) {
         self.drain(now, sockets);
         if let Err(e) = self.rtc.handle_input(Input::Timeout(now)) {
-            tracing::debug!("a connection ends: {e}");
+            tracing::debug!("connection failed: {e}");
             self.rtc.disconnect();
         }
         self.drain(now, sockets);
@@ -419,9 +419,9 @@ impl State {
                 }
                 Ok(Output::Event(event)) => self.event(event),
                 Err(e) => {
-                    tracing::debug!("a connection ends: {e}");
+                    tracing::debug!("connection failed: {e}");
                     self.rtc.disconnect();
-                    self.next = now + STATS_EVERY;
+                    self.next = now + STATS_INTERVAL;
                     return;
                 }
             }
@@ -430,12 +430,12 @@ impl State {
 
     fn event(&mut self, event: Event) {
         if let Event::ChannelData(data) = &event
-            && data.data.len() > LONGEST
+            && data.data.len() > MAX_LENGTH
         {
             self.traffic.events_lost += 1;
             return;
         }
-        let told = match event {
+        let event = match event {
             Event::Connected => PeerEvent::Connected,
             Event::MediaAdded(added) => {
                 let track = Track::of(&self.rtc, added.mid);
@@ -451,18 +451,18 @@ impl State {
                     self.control.get_or_insert(id);
                     return;
                 }
-                TOLD_CHANNEL if self.told.is_none() => {
-                    self.told = Some(id);
-                    PeerEvent::ToldOpen
+                NOTICE_CHANNEL if self.notices.is_none() => {
+                    self.notices = Some(id);
+                    PeerEvent::NoticesOpen
                 }
                 _ => return,
             },
             Event::ChannelData(data) if Some(data.id) == self.control => {
                 PeerEvent::Control(data.data)
             }
-            Event::ChannelData(data) if Some(data.id) == self.told => match data.binary {
-                true => PeerEvent::ToldBytes(data.data),
-                false => PeerEvent::Told(data.data),
+            Event::ChannelData(data) if Some(data.id) == self.notices => match data.binary {
+                true => PeerEvent::NoticeBytes(data.data),
+                false => PeerEvent::Notice(data.data),
             },
             Event::KeyframeRequest(_) => PeerEvent::KeyFrame,
             Event::MediaEgressStats(stats) if self.is_video(stats.mid) => PeerEvent::Link {
@@ -471,8 +471,8 @@ impl State {
             },
             _ => return,
         };
-        if self.events.len() < EVENTS {
-            self.events.push_back(told);
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
         } else {
             self.traffic.events_lost += 1;
         }
@@ -483,7 +483,7 @@ impl State {
     }
 }
 
-/// Whether a session description names H.264 in packetization mode 1.
+/// Whether a session description has H.264 in packetization mode 1.
 fn has_h264(sdp: &str) -> bool {
     let formats = sdp.lines().filter_map(|line| {
         let (pt, codec) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;

@@ -8,15 +8,15 @@ use tokio::net::TcpStream;
 
 use crate::response::{Response, text};
 
-/// Whether a client that has just connected speaks no TLS; waits for its first byte. A TLS record begins with its type,
-/// 22 for a handshake (RFC 8446 section 5.1), a request with the letter of a method.
+/// Whether a new client does not speak TLS; waits for its first byte. A TLS record begins with its type, 22 for a
+/// handshake (RFC 8446 section 5.1), a request with the letter of a method.
 pub(crate) async fn is_spoken(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     let length = stream.peek(&mut first).await?;
     Ok(length == 1 && first[0].is_ascii_uppercase())
 }
 
-/// Leads a browser to HTTPS, if it says by which name it came.
+/// Redirects a browser to HTTPS if its request names the host.
 pub(crate) fn redirect(request: &Request<Incoming>) -> Response {
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
@@ -25,10 +25,10 @@ pub(crate) fn redirect(request: &Request<Incoming>) -> Response {
     let place = host.map(|host| format!("https://{host}{path}"));
     let location = place.as_deref().map(HeaderValue::from_str);
     let (Some(place), Some(Ok(location))) = (&place, location) else {
-        let sentence = "this port speaks HTTPS only: open it with https://\n";
+        let sentence = "this port accepts HTTPS only: open it with https://\n";
         return text(StatusCode::BAD_REQUEST, sentence);
     };
-    let sentence = format!("this port speaks HTTPS only: open {place}\n");
+    let sentence = format!("this port accepts HTTPS only: open {place}\n");
     let mut response = text(StatusCode::PERMANENT_REDIRECT, &sentence);
     response.headers_mut().insert(header::LOCATION, location);
     response

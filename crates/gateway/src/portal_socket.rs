@@ -1,6 +1,6 @@
-//! The Unix socket through which a portal on this machine comes: who connects there, with a limit in time and number.
+//! The Unix socket for a portal on this machine, with limits on time and number of connections.
 //!
-//! What it is not: it answers nothing itself (`portal_door`).
+//! Requests are answered in `portal_requests`.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,20 +17,20 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::portal_door;
+use crate::portal_requests;
 use crate::server::protocol;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 
-/// Connections of the portal at a time: one for each browser, and those of its own.
+/// Connections of the portal at a time: one for each browser, and its own.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection may take for all its requests.
-const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of a connection with all its requests.
+const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Opens the socket: only its owner may connect.
+/// Opens the socket; only its owner may connect.
 ///
 /// # Errors
-/// The system's. A socket that is there already is one.
+/// The system's error, also if the socket exists.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -38,7 +38,7 @@ pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
     Ok(listener)
 }
 
-/// Takes connections through the socket for ever.
+/// Accepts connections through the socket. Does not return.
 pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut accepting = Accepting::new("the portal");
@@ -64,17 +64,17 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
 }
 
 async fn serve(shared: Arc<Shared>, stream: UnixStream) {
-    // Both are told anew by the portal, for each browser.
+    // The portal sends both for each browser.
     let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let ends = Ends::of(nowhere, nowhere);
+    let endpoints = Endpoints::of(nowhere, nowhere);
     let service = service_fn(move |request| {
         let shared = shared.clone();
-        async move { Ok::<_, Infallible>(portal_door::answer(&shared, ends, request).await) }
+        async move { Ok::<_, Infallible>(portal_requests::answer(&shared, endpoints, request).await) }
     });
     let served = protocol()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    if let Ok(Err(e)) = timeout(SERVED_WITHIN, served).await {
-        tracing::debug!("a connection of the portal ended: {e}");
+    if let Ok(Err(e)) = timeout(SERVED_TIMEOUT, served).await {
+        tracing::debug!("connection of the portal failed: {e}");
     }
 }

@@ -1,8 +1,8 @@
-//! Where STUN servers see the socket of the media: the questions and their answers as a value (RFC 8489, binding
-//! requests; RFC 8445 section 5.1.1.2).
+//! Server-reflexive addresses of the media socket: STUN requests and responses as a value (RFC 8489, binding requests;
+//! RFC 8445 section 5.1.1.2).
 //!
-//! It has no clock and no socket. What it is told comes from the network: only an answer counts that a server gave
-//! from the address that was asked, to a question that is open.
+//! It has no clock and no socket. Its input comes from the network, so a response counts only if it comes from the
+//! queried address and matches an open request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use stun_proto::types::message::{
     BINDING, Message, MessageClass, MessageWrite as _, MessageWriteVec, TransactionId,
 };
 
-/// From the end of a question to the next: keeps what translators remember of the socket (RFC 8445 section 11 has Tr
-/// of 15 s; RFC 4787 lets no translator forget within 120 s, but some forget after 30).
-pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(15);
+/// Delay between the end of a transaction and the next one: keeps NAT bindings alive (RFC 8445 section 11 has Tr of 15
+/// s; RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30).
+pub(crate) const RESTART_DELAY: Duration = Duration::from_secs(15);
 
-/// Until the first repetition of a question; each further one comes after twice as long (RTO, RFC 8489 section 6.2.1).
+/// Initial retransmission timeout, doubled for each retransmission (RTO, RFC 8489 section 6.2.1).
 const RTO: Duration = Duration::from_millis(500);
-/// How often it is sent in all (Rc) …
+/// Number of transmissions (Rc) …
 const RC: u32 = 7;
-/// … and after how often the RTO from the last one on it has failed (Rm): 39.5 s after the first.
+/// … and the timeout after the last one in units of RTO (Rm): failure 39.5 s after the first.
 const RM: u32 = 16;
 
-/// Where servers see a socket.
+/// The reflexive addresses of a socket.
 pub struct Reflexive {
-    /// Repeats questions.
+    /// Retransmits requests.
     agent: StunAgent,
     /// Zero on the agent's clock.
     origin: Instant,
@@ -36,26 +36,26 @@ pub struct Reflexive {
 
 struct Server {
     at: SocketAddr,
-    /// What its newest answer says; `None`: it has given none, or not to the last question.
-    seen: Option<SocketAddr>,
+    /// The address in its newest response; `None`: no response yet, or none to the last request.
+    reflexive_address: Option<SocketAddr>,
     open: Option<TransactionId>,
-    /// When it is asked again.
+    /// Time of the next request.
     due: Instant,
 }
 
-/// What a datagram was.
+/// Classification of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
-    /// Nothing that a server answers.
+pub enum DatagramKind {
+    /// Not a response of a server.
     Other,
-    /// A server's answer that fits no question, or says nothing of use.
+    /// A server's response that matches no request or contains no usable address.
     Refused,
-    /// A server's answer.
+    /// A server's response.
     Answer,
 }
 
 impl Reflexive {
-    /// Of a socket at this address; no server is asked.
+    /// For a socket at this address, without servers.
     #[must_use]
     pub fn new(now: Instant, socket: SocketAddr) -> Reflexive {
         let agent = StunAgent::builder(TransportType::Udp, socket);
@@ -67,14 +67,14 @@ impl Reflexive {
         }
     }
 
-    /// These are the servers from now on. One that was there before stays as it is.
-    pub fn ask(&mut self, now: Instant, servers: &[SocketAddr]) {
+    /// Sets the servers. The state of unchanged ones is kept.
+    pub fn request(&mut self, now: Instant, servers: &[SocketAddr]) {
         self.servers.retain(|server| servers.contains(&server.at));
         for at in servers {
             if self.servers.iter().all(|server| server.at != *at) {
                 self.servers.push(Server {
                     at: *at,
-                    seen: None,
+                    reflexive_address: None,
                     open: None,
                     due: now,
                 });
@@ -82,19 +82,23 @@ impl Reflexive {
         }
     }
 
-    /// The addresses at which servers see the socket, each once.
+    /// The reflexive addresses, each once.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
-        for seen in self.servers.iter().filter_map(|server| server.seen) {
-            if !addresses.contains(&seen) {
-                addresses.push(seen);
+        for reflexive_address in self
+            .servers
+            .iter()
+            .filter_map(|server| server.reflexive_address)
+        {
+            if !addresses.contains(&reflexive_address) {
+                addresses.push(reflexive_address);
             }
         }
         addresses
     }
 
-    /// Gives `send` what is to be sent now, and says when to call this again: at the latest then.
+    /// Passes due requests to `send` and returns the latest time of the next call.
     pub fn poll(&mut self, now: Instant, mut send: impl FnMut(SocketAddr, &[u8])) -> Instant {
         let time = self.time(now);
         for server in &mut self.servers {
@@ -117,8 +121,8 @@ impl Reflexive {
                 | StunAgentPollRet::TransactionCancelled(id) => {
                     for server in self.servers.iter_mut().filter(|s| s.open == Some(id)) {
                         server.open = None;
-                        server.seen = None;
-                        server.due = now + AGAIN_AFTER;
+                        server.reflexive_address = None;
+                        server.due = now + RESTART_DELAY;
                     }
                 }
                 StunAgentPollRet::WaitUntil(at) => break at,
@@ -137,16 +141,16 @@ impl Reflexive {
         due.map_or(next, |due| due.min(next))
     }
 
-    /// A datagram came from `source`.
-    pub fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> Heard {
+    /// Handles a datagram from `source`.
+    pub fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> DatagramKind {
         let Some(at) = self.servers.iter().position(|server| server.at == source) else {
-            return Heard::Other;
+            return DatagramKind::Other;
         };
         let Ok(message) = Message::from_bytes(datagram) else {
-            return Heard::Other;
+            return DatagramKind::Other;
         };
         if !message.is_response() || !message.has_method(BINDING) {
-            return Heard::Other;
+            return DatagramKind::Other;
         }
         let id = message.transaction_id();
         let time = self.time(now);
@@ -154,21 +158,22 @@ impl Reflexive {
         if server.open != Some(id)
             || !(self.agent).handle_stun_message_with_time(&message, source, time)
         {
-            return Heard::Refused;
+            return DatagramKind::Refused;
         }
         server.open = None;
-        server.due = now + AGAIN_AFTER;
+        server.due = now + RESTART_DELAY;
         let mapped = message.attribute::<XorMappedAddress>().ok();
         let mapped = mapped.map(|address| address.addr(id));
         let mapped = mapped.filter(|_| message.has_class(MessageClass::Success));
         match mapped.filter(|address| may_be_reached(*address)) {
             Some(address) => {
-                server.seen = Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
-                Heard::Answer
+                server.reflexive_address =
+                    Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
+                DatagramKind::Answer
             }
             None => {
-                server.seen = None;
-                Heard::Refused
+                server.reflexive_address = None;
+                DatagramKind::Refused
             }
         }
     }
@@ -179,7 +184,7 @@ impl Reflexive {
     }
 }
 
-/// Whether others may reach something at this address at all.
+/// Whether the address can be reachable for other machines.
 pub(crate) fn may_be_reached(address: SocketAddr) -> bool {
     let ip = address.ip().to_canonical();
     let never = match ip {
@@ -202,17 +207,17 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// What is to be sent now, and after how long to look again.
-    fn sent(asked: &mut Reflexive, now: Instant) -> (Vec<(SocketAddr, Vec<u8>)>, Duration) {
+    /// The due requests, and the delay until the next call.
+    fn sent(reflexive: &mut Reflexive, now: Instant) -> (Vec<(SocketAddr, Vec<u8>)>, Duration) {
         let mut all = Vec::new();
-        let next = asked.poll(now, |to, datagram| all.push((to, datagram.to_vec())));
+        let next = reflexive.poll(now, |to, datagram| all.push((to, datagram.to_vec())));
         (all, next.saturating_duration_since(now))
     }
 
-    fn asked(now: Instant) -> Reflexive {
-        let mut asked = Reflexive::new(now, address("10.0.0.2:4711"));
-        asked.ask(now, &[address(SERVER)]);
-        asked
+    fn reflexive(now: Instant) -> Reflexive {
+        let mut reflexive = Reflexive::new(now, address("10.0.0.2:4711"));
+        reflexive.request(now, &[address(SERVER)]);
+        reflexive
     }
 
     fn answer(question: &[u8], mapped: &str) -> Vec<u8> {
@@ -224,25 +229,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_server_nobody_is_asked() {
+    fn no_servers_mean_no_requests() {
         let now = Instant::now();
-        let mut asked = Reflexive::new(now, address("[::]:4711"));
-        assert_eq!(sent(&mut asked, now).0, []);
+        let mut reflexive = Reflexive::new(now, address("[::]:4711"));
+        assert_eq!(sent(&mut reflexive, now).0, []);
         assert_eq!(
-            asked.receive(now, address(SERVER), &[1, 1, 0, 0]),
-            Heard::Other
+            reflexive.receive(now, address(SERVER), &[1, 1, 0, 0]),
+            DatagramKind::Other
         );
     }
 
     #[test]
-    fn a_question_is_repeated_as_specified_and_then_fails() {
+    fn retransmission_follows_rfc_8489() {
         let start = Instant::now();
         let mut now = start;
-        let mut asked = asked(now);
+        let mut reflexive = reflexive(now);
         let mut times = Vec::new();
         let mut ids = std::collections::BTreeSet::new();
         while now < start + Duration::from_millis(54_500) {
-            let (all, wait) = sent(&mut asked, now);
+            let (all, wait) = sent(&mut reflexive, now);
             for (to, datagram) in all {
                 assert_eq!(to, address(SERVER));
                 ids.insert(datagram);
@@ -253,69 +258,84 @@ mod tests {
         }
         // RFC 8489 section 6.2.1.
         assert_eq!(times, [0, 500, 1500, 3500, 7500, 15_500, 31_500]);
-        assert_eq!(ids.len(), 1, "a repetition is the same message");
-        // Failed after 39.5 s, and asked anew.
-        let (all, _) = sent(&mut asked, now);
+        assert_eq!(ids.len(), 1, "a retransmission is the same message");
+        // Failed after 39.5 s, then a new transaction.
+        let (all, _) = sent(&mut reflexive, now);
         assert_eq!(all.len(), 1);
         assert!(ids.insert(all[0].1.clone()), "with another transaction");
     }
 
     #[test]
-    fn the_newest_answer_says_where_the_socket_is_seen() {
+    fn the_newest_response_sets_the_address() {
         let mut now = Instant::now();
-        let mut asked = asked(now);
+        let mut reflexive = reflexive(now);
         for mapped in [
             "203.0.113.7:4711",
             "203.0.113.7:4711",
             "203.0.113.8:1024",
             "[2001:db8::7]:4711",
         ] {
-            let (all, _) = sent(&mut asked, now);
+            let (all, _) = sent(&mut reflexive, now);
             assert_eq!(all.len(), 1);
             let said = answer(&all[0].1, mapped);
-            assert_eq!(asked.receive(now, address(SERVER), &said), Heard::Answer);
-            assert_eq!(asked.addresses(), [address(mapped)]);
-            // The same again: nothing is open.
-            assert_eq!(asked.receive(now, address(SERVER), &said), Heard::Refused);
-            let (all, wait) = sent(&mut asked, now);
-            assert_eq!((all.len(), wait), (0, AGAIN_AFTER));
+            assert_eq!(
+                reflexive.receive(now, address(SERVER), &said),
+                DatagramKind::Answer
+            );
+            assert_eq!(reflexive.addresses(), [address(mapped)]);
+            // A duplicate: no request is open.
+            assert_eq!(
+                reflexive.receive(now, address(SERVER), &said),
+                DatagramKind::Refused
+            );
+            let (all, wait) = sent(&mut reflexive, now);
+            assert_eq!((all.len(), wait), (0, RESTART_DELAY));
             now += wait;
         }
-        // It goes silent: what it said is forgotten with its question.
+        // Without further responses, the address expires with its transaction.
         for _ in 0..8 {
-            now += sent(&mut asked, now).1;
+            now += sent(&mut reflexive, now).1;
         }
-        sent(&mut asked, now);
-        assert_eq!(asked.addresses(), []);
+        sent(&mut reflexive, now);
+        assert_eq!(reflexive.addresses(), []);
     }
 
     #[test]
-    fn what_answers_no_question_changes_nothing() {
+    fn unmatched_responses_change_nothing() {
         let now = Instant::now();
-        let mut asked = asked(now);
-        let (all, _) = sent(&mut asked, now);
+        let mut reflexive = reflexive(now);
+        let (all, _) = sent(&mut reflexive, now);
         let question = &all[0].1;
         let good = answer(question, "203.0.113.7:4711");
-        // Another place, another port of the same machine, another transaction, no answer, half of one.
+        // Wrong address, wrong port, wrong transaction, a request, a truncated response.
         for source in ["198.51.100.2:3478", "198.51.100.1:3479"] {
-            assert_eq!(asked.receive(now, address(source), &good), Heard::Other);
+            assert_eq!(
+                reflexive.receive(now, address(source), &good),
+                DatagramKind::Other
+            );
         }
         let other = Message::builder_request(BINDING, MessageWriteVec::new()).finish();
         let server = address(SERVER);
         let wrong = answer(&other, "203.0.113.7:4711");
-        assert_eq!(asked.receive(now, server, &wrong), Heard::Refused);
-        assert_eq!(asked.receive(now, server, question), Heard::Other);
+        assert_eq!(
+            reflexive.receive(now, server, &wrong),
+            DatagramKind::Refused
+        );
+        assert_eq!(
+            reflexive.receive(now, server, question),
+            DatagramKind::Other
+        );
         for length in 0..good.len() {
-            let _ = asked.receive(now, server, &good[..length]);
+            let _ = reflexive.receive(now, server, &good[..length]);
         }
-        assert_eq!(asked.addresses(), []);
-        // The true answer still counts.
-        assert_eq!(asked.receive(now, server, &good), Heard::Answer);
-        assert_eq!(asked.addresses(), [address("203.0.113.7:4711")]);
+        assert_eq!(reflexive.addresses(), []);
+        // The correct response still counts.
+        assert_eq!(reflexive.receive(now, server, &good), DatagramKind::Answer);
+        assert_eq!(reflexive.addresses(), [address("203.0.113.7:4711")]);
     }
 
     #[test]
-    fn an_answer_of_no_use_is_none() {
+    fn unusable_responses_are_refused() {
         for mapped in [
             "0.0.0.0:4711",
             "127.0.0.1:4711",
@@ -330,19 +350,22 @@ mod tests {
             "[::ffff:127.0.0.1]:4711",
         ] {
             let now = Instant::now();
-            let mut asked = asked(now);
-            let (all, _) = sent(&mut asked, now);
+            let mut reflexive = reflexive(now);
+            let (all, _) = sent(&mut reflexive, now);
             let said = answer(&all[0].1, mapped);
-            let heard = asked.receive(now, address(SERVER), &said);
-            assert_eq!(heard, Heard::Refused, "{mapped}");
-            assert_eq!(asked.addresses(), [], "{mapped}");
+            let kind = reflexive.receive(now, address(SERVER), &said);
+            assert_eq!(kind, DatagramKind::Refused, "{mapped}");
+            assert_eq!(reflexive.addresses(), [], "{mapped}");
         }
         let now = Instant::now();
-        let mut asked = asked(now);
-        let (all, _) = sent(&mut asked, now);
+        let mut reflexive = reflexive(now);
+        let (all, _) = sent(&mut reflexive, now);
         let question = Message::from_bytes(&all[0].1).unwrap();
         let error = Message::builder_error(&question, MessageWriteVec::new()).finish();
-        assert_eq!(asked.receive(now, address(SERVER), &error), Heard::Refused);
-        assert_eq!(sent(&mut asked, now).1, AGAIN_AFTER);
+        assert_eq!(
+            reflexive.receive(now, address(SERVER), &error),
+            DatagramKind::Refused
+        );
+        assert_eq!(sent(&mut reflexive, now).1, RESTART_DELAY);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers to requests by HTTP.
+//! HTTP responses.
 
 use bytes::Bytes;
 use http_body_util::Full;

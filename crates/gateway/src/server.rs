@@ -1,4 +1,4 @@
-//! Connections of browsers: TCP, TLS and HTTP, with a limit in time and number on each step.
+//! Connections of browsers: TCP, TLS and HTTP, with limits on time and number at each step.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -15,29 +15,29 @@ use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::arrival::{Arrival, Places};
-use crate::shared::{Ends, Shared};
+use crate::admission::{Admission, ConnectionLimits};
+use crate::shared::{Endpoints, Shared};
 use crate::tls::Tls;
-use crate::{http, plain_http, portal_door};
+use crate::{http, plain_http, portal_requests};
 
-/// How long a TLS handshake may take.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the head of a request may take; an idle connection ends after it.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout of a request head, and of an idle connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of a request's head at most.
+/// Maximum length of a request head in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// After an error of the media's socket it is not asked again at once.
+/// Pause after an error of the media socket.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections for ever.
+/// Accepts connections. Does not return.
 pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tls>) {
-    let places = Places::default();
+    let limits = ConnectionLimits::default();
     let mut accepting = Accepting::new("browsers");
     loop {
-        let (stream, theirs) = match listener.accept().await {
+        let (stream, remote) = match listener.accept().await {
             Ok(taken) => taken,
             Err(e) => {
                 tokio::time::sleep(accepting.failed(&e)).await;
@@ -46,34 +46,34 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tl
         };
         accepting.succeeded();
         shared.counters.taken.add(1);
-        let Ok(ours) = stream.local_addr() else {
+        let Ok(local) = stream.local_addr() else {
             continue;
         };
-        let ends = Ends::of(theirs, ours);
-        let Some(arrival) = Arrival::new(&shared, &places, ends) else {
+        let endpoints = Endpoints::of(remote, local);
+        let Some(admission) = Admission::new(&shared, &limits, endpoints) else {
             shared.counters.crowded_out.add(1);
             continue;
         };
         let (shared, tls) = (shared.clone(), tls.clone());
         tokio::spawn(async move {
-            let serving = serve(&shared, &arrival, &tls, stream, theirs);
-            if let Some(None) = arrival.lasting(serving).await {
+            let serving = serve(&shared, &admission, &tls, stream, remote);
+            if let Some(None) = admission.lasting(serving).await {
                 shared.counters.failed_handshakes.add(1);
             }
         });
     }
 }
 
-/// `None`: there was no handshake.
+/// `None`: the handshake failed.
 async fn serve(
     shared: &Arc<Shared>,
-    arrival: &Arrival,
+    admission: &Admission,
     tls: &Tls,
     stream: TcpStream,
-    theirs: SocketAddr,
+    remote: SocketAddr,
 ) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    let plain = timeout(HANDSHAKE_WITHIN, plain_http::is_spoken(&stream)).await;
+    let plain = timeout(HANDSHAKE_TIMEOUT, plain_http::is_spoken(&stream)).await;
     if plain.ok()?.ok()? {
         let service = service_fn(|request: Request<Incoming>| async move {
             Ok::<_, Infallible>(plain_http::redirect(&request))
@@ -81,40 +81,40 @@ async fn serve(
         let connection = protocol()
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service);
-        // A client that is no browser may break it off.
-        let _ = timeout(HEAD_WITHIN, connection).await;
+        // A non-browser client may abort it.
+        let _ = timeout(HEAD_TIMEOUT, connection).await;
         return None;
     }
-    let secure = timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)).await;
+    let secure = timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await;
     let secure = secure.ok()?.ok()?;
     let service = service_fn(|request: Request<Incoming>| {
-        let ends = arrival.request(shared, request.headers());
+        let endpoints = admission.request(shared, request.headers());
         let shared = shared.clone();
         async move {
             match shared.portal_alone {
-                true => Ok(portal_door::answer(&shared, ends, request).await),
-                false => http::answer(shared, ends, request).await,
+                true => Ok(portal_requests::answer(&shared, endpoints, request).await),
+                false => http::answer(shared, endpoints, request).await,
             }
         }
     });
     let connection = protocol().serve_connection(TokioIo::new(secure), service);
     if let Err(e) = connection.with_upgrades().await {
-        tracing::debug!(%theirs, "a connection ended: {e}");
+        tracing::debug!(%remote, "connection failed: {e}");
     }
     Some(())
 }
 
-/// HTTP with the limits of a request's head.
+/// HTTP with the limits for a request head.
 pub(crate) fn protocol() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD);
     builder
 }
 
-/// Takes datagrams for ever; `only`: those from this address.
+/// Receives datagrams. Does not return. `only`: accept only those from this address.
 pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option<IpAddr>) {
     let mut datagram = [0; 2048];
     loop {
@@ -122,7 +122,7 @@ pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option
             tokio::time::sleep(PAUSE).await;
             continue;
         }
-        // An error is one of a datagram that was sent before (nobody listens there).
+        // The error belongs to an earlier datagram (port unreachable).
         if let Ok((length, source)) = socket.try_recv_from(&mut datagram)
             && only.is_none_or(|only| only == source.ip())
         {

@@ -1,4 +1,4 @@
-//! What the gateway's tasks share, and the limits on what strangers can make them keep.
+//! State shared by the gateway's tasks, and the limits on resources of unauthenticated clients.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,97 +20,97 @@ use crate::login::Logins;
 use crate::media_sockets::MediaSockets;
 use crate::peer::{Peer, Traffic};
 
-/// Connections of browsers at a time, in all …
+/// Browser connections at a time, in total …
 const CONNECTIONS: usize = 32;
 /// … and of one device: a few tabs.
-const OF_A_DEVICE: usize = 4;
+const PER_DEVICE: usize = 4;
 
-/// Both ends of a request's way.
+/// The endpoints of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    /// Where the browser is.
-    pub(crate) theirs: SocketAddr,
-    /// Where it reached us.
-    pub(crate) ours: SocketAddr,
-    /// A reverse proxy is between: named as one, or by its own words.
+pub(crate) struct Endpoints {
+    /// The browser's address.
+    pub(crate) remote: SocketAddr,
+    /// The local address.
+    pub(crate) local: SocketAddr,
+    /// Whether a reverse proxy forwarded it: a configured one, or one that added a header.
     pub(crate) through_proxy: bool,
 }
 
-impl Ends {
-    /// Of a connection that nothing has been read from yet.
-    pub(crate) fn of(theirs: SocketAddr, ours: SocketAddr) -> Ends {
-        Ends {
-            theirs: SocketAddr::new(theirs.ip().to_canonical(), theirs.port()),
-            ours: SocketAddr::new(ours.ip().to_canonical(), ours.port()),
+impl Endpoints {
+    /// For a connection before its first request.
+    pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Endpoints {
+        Endpoints {
+            remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
+            local: SocketAddr::new(local.ip().to_canonical(), local.port()),
             through_proxy: false,
         }
     }
 }
 
-/// What happened since the gateway began.
+/// Counters since the gateway started.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// TCP connections that were taken.
+    /// Accepted TCP connections.
     pub(crate) taken: Counter,
-    /// Those that were closed for others, since there were too many.
+    /// Connections evicted because the limit was reached.
     pub(crate) crowded_out: Counter,
-    /// TLS handshakes that did not come to their end.
+    /// TLS handshakes that failed or timed out.
     pub(crate) failed_handshakes: Counter,
-    /// Requests that another site's page made.
+    /// Requests from pages of other sites.
     pub(crate) foreign_origins: Counter,
-    /// Log-ins that the host refused.
+    /// Log-ins refused by the host.
     pub(crate) refused_logins: Counter,
-    /// Signalling messages that were none.
+    /// Invalid signalling messages.
     pub(crate) bad_messages: Counter,
-    /// Offers that could not be answered.
+    /// Offers without an answer.
     pub(crate) refused_offers: Counter,
-    /// Datagrams that belong to no connection.
+    /// Datagrams that match no connection.
     pub(crate) stray_datagrams: Counter,
-    /// Messages of a data channel that were none.
+    /// Invalid data-channel messages.
     pub(crate) bad_input: Counter,
-    /// Input events that were applied.
+    /// Applied input events.
     pub(crate) input_events: Counter,
-    /// Key frames that browsers asked for.
+    /// Key frames requested by browsers.
     pub(crate) key_frames: Counter,
-    /// Pictures that browsers said they handed to their compositor.
+    /// Frames that pages submitted to the compositor.
     pub(crate) shown: Counter,
 }
 
 pub(crate) struct Shared {
     pub(crate) host: Arc<dyn GatewayHost>,
-    /// What the host is called.
+    /// Name of the host.
     pub(crate) name: String,
-    /// What browsers are told to ask for ways to it.
+    /// ICE servers for browsers.
     pub(crate) ice_servers: Vec<IceServer>,
-    /// What a portal may do with this host, if it is a session of one.
+    /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Only that portal is answered, which carries its browsers' signalling.
+    /// Only the portal that carries the browsers' signalling is answered.
     pub(crate) portal_alone: bool,
     /// Origins of the page besides its own.
     pub(crate) origins: Vec<WebOrigin>,
-    /// Reverse proxies that say the browser's address.
+    /// Trusted reverse proxies.
     pub(crate) proxies: Vec<ProxyNetwork>,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
-    /// Where others reach it.
+    /// Addresses at which the host is reachable.
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) counters: Counters,
-    /// Whether the gateway stops: each connection watches it as long as it is there.
+    /// Set when the gateway stops. Each connection holds a receiver for its lifetime.
     pub(crate) stopping: watch::Sender<bool>,
-    /// Devices that the portal sends away.
+    /// Devices that the portal disconnects.
     pub(crate) dismissed: broadcast::Sender<PublicKey>,
     logins: Mutex<Logins>,
     devices: Mutex<DeviceStore>,
-    places: Mutex<Vec<PublicKey>>,
+    device_slots: Mutex<Vec<PublicKey>>,
     peers: Mutex<Peers>,
 }
 
-/// Connections, and what has gone over those that are over.
+/// Open connections, and the traffic of closed ones.
 #[derive(Default)]
 struct Peers {
-    there: Vec<Arc<Peer>>,
-    over: Traffic,
+    open: Vec<Arc<Peer>>,
+    closed: Traffic,
 }
 
 impl Shared {
@@ -136,13 +136,13 @@ impl Shared {
             dismissed: broadcast::Sender::new(CONNECTIONS),
             logins: Mutex::new(Logins::new(clock::now())),
             devices: Mutex::new(setup.devices),
-            places: Mutex::default(),
+            device_slots: Mutex::default(),
             peers: Mutex::default(),
         })
     }
 
-    /// Whether the host's list has this device and lets it in: a look at the file's stamp. A list that can't be read
-    /// counts as it was before.
+    /// Whether the host's list contains and permits this device. Checks the file's timestamp. If the list cannot be
+    /// read, its previous content counts.
     pub(crate) fn is_known(&self, device: &PublicKey) -> bool {
         let mut store = lock(&self.devices);
         if let Err(e) = store.refresh() {
@@ -156,68 +156,67 @@ impl Shared {
         lock(&self.logins)
     }
 
-    /// A place for one more connection of this device, which is free again when it is dropped; `None`: there
-    /// is none.
-    pub(crate) fn place(self: &Arc<Shared>, device: &PublicKey) -> Option<Place> {
-        let mut places = lock(&self.places);
-        let of_it = places.iter().filter(|of| *of == device).count();
-        if places.len() >= CONNECTIONS || of_it >= OF_A_DEVICE {
+    /// A slot for one more connection of this device, until it is dropped; `None`: the limit is reached.
+    pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
+        let mut device_slots = lock(&self.device_slots);
+        let of_it = device_slots.iter().filter(|of| *of == device).count();
+        if device_slots.len() >= CONNECTIONS || of_it >= PER_DEVICE {
             return None;
         }
-        places.push(*device);
-        Some(Place {
+        device_slots.push(*device);
+        Some(DeviceSlot {
             shared: self.clone(),
             device: *device,
         })
     }
 
-    /// Datagrams may be for this connection now.
+    /// Adds a connection that may receive datagrams.
     pub(crate) fn add(&self, peer: &Arc<Peer>) {
-        lock(&self.peers).there.push(peer.clone());
+        lock(&self.peers).open.push(peer.clone());
     }
 
     pub(crate) fn remove(&self, peer: &Arc<Peer>) {
         let mut peers = lock(&self.peers);
-        let before = peers.there.len();
-        peers.there.retain(|other| !Arc::ptr_eq(other, peer));
-        if peers.there.len() < before {
-            peers.over.add(peer.traffic());
+        let before = peers.open.len();
+        peers.open.retain(|other| !Arc::ptr_eq(other, peer));
+        if peers.open.len() < before {
+            peers.closed.add(peer.traffic());
         }
     }
 
-    /// How many connections there are, and what has gone over these and all before.
+    /// The number of connections, and the traffic of these and all previous ones.
     pub(crate) fn traffic(&self) -> (usize, Traffic) {
         let peers = lock(&self.peers);
-        let mut all = peers.over;
-        peers.there.iter().for_each(|peer| all.add(peer.traffic()));
-        (peers.there.len(), all)
+        let mut all = peers.closed;
+        peers.open.iter().for_each(|peer| all.add(peer.traffic()));
+        (peers.open.len(), all)
     }
 
-    /// A datagram came.
+    /// Handles a datagram.
     pub(crate) fn datagram(&self, source: SocketAddr, datagram: &[u8]) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
         if self.addresses.receive(source, datagram) {
             return;
         }
         let peers = lock(&self.peers);
-        let mut there = peers.there.iter();
-        if !there.any(|peer| peer.receive(source, datagram)) {
+        let mut open = peers.open.iter();
+        if !open.any(|peer| peer.receive(source, datagram)) {
             self.counters.stray_datagrams.add(1);
         }
     }
 }
 
-/// See [`Shared::place`].
-pub(crate) struct Place {
+/// See [`Shared::take_device_slot`].
+pub(crate) struct DeviceSlot {
     shared: Arc<Shared>,
     device: PublicKey,
 }
 
-impl Drop for Place {
+impl Drop for DeviceSlot {
     fn drop(&mut self) {
-        let mut places = lock(&self.shared.places);
-        if let Some(at) = places.iter().position(|of| *of == self.device) {
-            places.swap_remove(at);
+        let mut device_slots = lock(&self.shared.device_slots);
+        if let Some(at) = device_slots.iter().position(|of| *of == self.device) {
+            device_slots.swap_remove(at);
         }
     }
 }

@@ -1,76 +1,75 @@
-//! What browser and gateway say to each other before media flows, over a WebSocket: the messages of Unity
-//! Render Streaming, a JSON object each. They carry any number of connections apart by their ids; here a
-//! WebSocket has one at a time.
+//! Signalling between browser and gateway over a WebSocket: the messages of Unity Render Streaming, a JSON object each.
+//! The protocol distinguishes any number of connections by their ids; here a WebSocket has one at a time.
 //!
 //! | message | from | means |
 //! |---|---|---|
-//! | `connect` | both | a connection of this id begins; the gateway repeats it |
-//! | `offer` | browser | its session description |
-//! | `answer` | gateway | the gateway's |
-//! | `candidate` | both | one more address; without a `candidate` no more follow |
-//! | `disconnect` | both | the connection is over |
-//! | `error` | gateway | why something was not done, in words for a person (ours) |
+//! | `connect` | both | starts a connection with this id; the gateway echoes it |
+//! | `offer` | browser | session description |
+//! | `answer` | gateway | session description of the gateway |
+//! | `candidate` | both | one more address; without a `candidate`: end of candidates |
+//! | `disconnect` | both | ends the connection |
+//! | `error` | gateway | error message for the user (an extension) |
 
 use serde::{Deserialize, Serialize};
 
 use crate::ice::IceServer;
 
-/// Bytes of a message at most: the session description of a browser with all its codecs has 10 kB.
+/// Maximum length of a message in bytes: the session description of a browser with all its codecs has 10 kB.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Bytes of a connection's id at most: browsers send a UUID.
+/// Maximum length of a connection's id in bytes: browsers send a UUID.
 const MAX_ID: usize = 64;
 
 /// A message from a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// A connection begins.
+    /// Starts a connection.
     Connect {
         /// Its id.
         connection: String,
     },
-    /// It describes itself.
+    /// Its session description.
     Offer {
         /// The connection's id.
         connection: String,
         /// The session description (RFC 8866).
         sdp: String,
     },
-    /// It has one more address, in the words of RFC 8839 section 5.1; empty: no more follow.
+    /// One more address of the browser (RFC 8839 section 5.1); empty: end of candidates.
     Candidate {
         /// The connection's id.
         connection: String,
         /// The address.
         candidate: String,
     },
-    /// The connection is over.
+    /// Ends the connection.
     Disconnect {
         /// Its id.
         connection: String,
     },
 }
 
-/// What is wrong with a message.
+/// Why a message is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BadMessage {
     /// It is longer than [`MAX_MESSAGE`].
-    #[error("a message has {MAX_MESSAGE} bytes at most")]
+    #[error("message longer than {MAX_MESSAGE} bytes")]
     TooLong,
-    /// It is no JSON, or lacks something.
+    /// It is not JSON, or lacks a member.
     #[error("not a signalling message: {0}")]
     Json(#[from] serde_json::Error),
     /// Its type is none of [`Request`]'s.
-    #[error("there is no message of this type")]
+    #[error("unknown message type")]
     Type,
     /// The connection's id is missing or too long.
-    #[error("a message needs a connectionId of 1 to {MAX_ID} bytes")]
+    #[error("connectionId must have 1 to {MAX_ID} bytes")]
     Id,
-    /// It is an offer without a description.
-    #[error("an offer needs data.sdp")]
+    /// An offer without a description.
+    #[error("offer without data.sdp")]
     NoSdp,
 }
 
-/// All that any of them may have; what else there is does not matter.
+/// The members of all messages; further members are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -90,7 +89,7 @@ struct WireData {
 }
 
 impl Request {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
     /// [`BadMessage`]
@@ -125,36 +124,35 @@ impl Request {
 /// A message to a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// The connection begins. A browser that is polite gives way when both offer at once; here only
-    /// browsers offer.
+    /// Starts the connection. A polite peer yields when both offer at once; here only browsers offer.
     Connect {
         /// Its id.
         connection: &'a str,
-        /// What the browser is to ask for ways to the host; clients of Unity Render Streaming pass it over.
+        /// ICE servers for the browser; clients of Unity Render Streaming ignore them.
         ice_servers: &'a [IceServer],
     },
-    /// The gateway's description.
+    /// The gateway's session description.
     Answer {
         /// The connection's id.
         connection: &'a str,
         /// The session description.
         sdp: &'a str,
     },
-    /// The gateway has one more address.
+    /// One more address of the gateway.
     Candidate {
         /// The connection's id.
         connection: &'a str,
-        /// The address, in the words of RFC 8839 section 5.1.
+        /// The address (RFC 8839 section 5.1).
         candidate: &'a str,
     },
-    /// The connection is over.
+    /// Ends the connection.
     Disconnect {
         /// Its id.
         connection: &'a str,
     },
-    /// Something was not done.
+    /// A request failed.
     Error {
-        /// Why, for a person.
+        /// The reason, for the user.
         message: &'a str,
     },
 }
@@ -186,7 +184,7 @@ struct OutData<'a> {
     sdp: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<&'a str>,
-    /// Which part of the description it is of; all parts have one way in common.
+    /// The media section it belongs to; all sections share one transport.
     #[serde(rename = "sdpMLineIndex", skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
 }
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_its_reason() {
+    fn invalid_messages_are_refused_with_a_reason() {
         let why = |text: &str| Request::parse(text).unwrap_err().to_string();
         assert!(why("{").starts_with("not a signalling message"));
         assert!(why(r#"{"type":"connect"}"#).contains("connectionId"));
@@ -293,8 +291,8 @@ mod tests {
         let long = format!(r#"{{"type":"connect","connectionId":"{long}"}}"#);
         assert!(why(&long).contains("connectionId"));
         assert!(why(r#"{"type":"offer","from":"a"}"#).contains("data.sdp"));
-        assert!(why(r#"{"type":"sing","from":"a"}"#).contains("no message"));
-        assert!(why(&" ".repeat(MAX_MESSAGE + 1)).contains("at most"));
+        assert!(why(r#"{"type":"sing","from":"a"}"#).contains("unknown message type"));
+        assert!(why(&" ".repeat(MAX_MESSAGE + 1)).contains("longer than"));
     }
 
     #[test]

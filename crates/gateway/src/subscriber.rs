@@ -1,5 +1,5 @@
-//! The host's frames on their way to a browser: each slice becomes packets, which leave at once, in the
-//! thread that the host gives to each subscriber.
+//! Sends the host's frames to a browser: packetizes each slice and sends it at once, on the thread that the host gives
+//! each subscriber.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,17 +18,17 @@ use crate::peer::{Packet, Peer};
 use crate::updates::Updates;
 use crate::views::Views;
 
-/// A browser's end of a subscription.
+/// The subscriber for a browser.
 pub(crate) struct Slices {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
     frames: Frames,
     views: Views,
-    open: Option<Open>,
+    open: Option<OpenFrame>,
 }
 
-/// The frame that is under way.
-struct Open {
+/// The frame in progress.
+struct OpenFrame {
     header: FrameHeader,
     first_slice: Option<Instant>,
     newest_slice: Instant,
@@ -49,10 +49,10 @@ impl Slices {
 
 impl Subscriber for Slices {
     fn begin(&mut self, now: Instant, frame: &Frame) {
-        if let Some(told) = self.views.begins(frame) {
-            self.peer.say(&told);
+        if let Some(message) = self.views.begins(frame) {
+            self.peer.send_control(&message);
         }
-        self.open = Some(Open {
+        self.open = Some(OpenFrame {
             header: frame.header,
             first_slice: None,
             newest_slice: now,
@@ -95,8 +95,8 @@ impl Subscriber for Slices {
             first_slice: open.first_slice.unwrap_or(open.newest_slice),
             last_slice: open.newest_slice,
         };
-        let told = self.frames.left(&open.header, encoding, &open.departure);
-        self.peer.say(&told);
+        let message = self.frames.left(&open.header, encoding, &open.departure);
+        self.peer.send_control(&message);
         Progress::Left(open.departure)
     }
 

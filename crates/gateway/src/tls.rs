@@ -1,7 +1,7 @@
-//! The certificate with which the page's connections are encrypted: the person's own, or one that the host makes
+//! The TLS certificate of the page: configured by the user, or created by the host
 //! ([`certificate`](crate::certificate)).
 //!
-//! Browsers ask about one whose authority they do not trust: the person compares the fingerprint that the host shows.
+//! Browsers warn about an untrusted authority: the user compares the fingerprint that the host shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -19,25 +19,25 @@ use tokio_rustls::rustls::{ServerConfig, version};
 use crate::certificate::{self, PAGE, PageNames};
 use crate::tls_error::TlsError;
 
-/// How often a host that runs looks whether there is another certificate (a guess: programs that renew certificates
-/// do so days before their end).
-const LOOK_EVERY: Duration = Duration::from_hours(1);
+/// Interval at which a running host checks for a new certificate (a guess: programs that renew certificates do so days
+/// before expiry).
+const POLL_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Whose certificate.
+/// Source of the certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Certificate {
-    /// One that the host makes for itself, if there is none yet, in this folder.
+    /// Created by the host in this folder, if there is none yet.
     Own(PathBuf),
-    /// The person's, as PEM.
+    /// Configured by the user, as PEM.
     Files {
-        /// The chain, the page's own first.
+        /// The chain, the page's certificate first.
         certificate: PathBuf,
         /// The key.
         key: PathBuf,
     },
 }
 
-/// What connections are taken with.
+/// The certificate for new connections.
 pub(crate) struct Tls {
     certificate: Certificate,
     names: PageNames,
@@ -47,12 +47,12 @@ pub(crate) struct Tls {
 #[derive(Clone)]
 struct Current {
     config: Arc<ServerConfig>,
-    /// SHA-256 over the certificate, as browsers show it.
+    /// SHA-256 of the certificate, as browsers show it.
     fingerprint: String,
 }
 
 impl Tls {
-    /// Reads the certificate, or makes one for these names.
+    /// Reads the certificate, or creates one for these names.
     pub(crate) fn open(
         certificate: &Certificate,
         names: PageNames,
@@ -74,15 +74,14 @@ impl Tls {
         lock(&self.current).fingerprint.clone()
     }
 
-    /// Takes the certificate that is there now, and makes one if the host's own comes to its end. One that can't be
-    /// read changes nothing.
+    /// Loads a changed certificate, and reissues the host's own before it expires. Keeps the current one if that fails.
     fn renew(&self, now: SystemTime) {
         match read(&self.certificate, &self.names, now) {
-            Err(e) => tracing::warn!("the page's certificate can't be renewed: {e}"),
+            Err(e) => tracing::warn!("cannot renew the page's certificate: {e}"),
             Ok(next) => {
                 let mut current = lock(&self.current);
                 if next.fingerprint != current.fingerprint {
-                    tracing::info!("the page's certificate is now {}", next.fingerprint);
+                    tracing::info!("new certificate of the page: {}", next.fingerprint);
                     *current = next;
                 }
             }
@@ -90,12 +89,12 @@ impl Tls {
     }
 }
 
-/// Renews for ever.
+/// Renews the certificate periodically. Does not return.
 pub(crate) async fn keep_renewed(tls: Arc<Tls>) {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let tls = tls.clone();
-        // Disks may be slow.
+        // File access may block.
         let renewed = tokio::task::spawn_blocking(move || tls.renew(SystemTime::now()));
         let _ = renewed.await;
     }
@@ -125,13 +124,13 @@ fn read(
     let pem = text(&chain)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let certificates = certificates
-        .map_err(|e| content(&chain, &format!("it is no certificate in PEM form: {e}")))?;
+        .map_err(|e| content(&chain, &format!("not a certificate in PEM form: {e}")))?;
     let Some(first) = certificates.first() else {
-        return Err(content(&chain, "it holds no certificate in PEM form"));
+        return Err(content(&chain, "no certificate in PEM form"));
     };
     let fingerprint = fingerprint(first);
     let private = PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes())
-        .map_err(|e| content(&key, &format!("it holds no private key in PEM form: {e}")))?;
+        .map_err(|e| content(&key, &format!("no private key in PEM form: {e}")))?;
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&version::TLS13])?
         .with_no_client_auth()
@@ -142,7 +141,7 @@ fn read(
     })
 }
 
-/// As browsers show it: SHA-256, pairs of digits with colons between.
+/// As browsers show it: SHA-256, pairs of digits separated by colons.
 fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let hash = digest::digest(&digest::SHA256, certificate);
     let pairs: Vec<String> = hash.as_ref().iter().map(|b| format!("{b:02X}")).collect();
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_runs_takes_another_certificate_in_time() {
+    fn a_running_host_reloads_its_certificate() {
         let name = format!("openuvr-tls-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let names = PageNames::of(([127, 0, 0, 1], 4711).into(), []);
@@ -167,7 +166,7 @@ mod tests {
         tls.renew(now + 370 * day);
         let second = tls.fingerprint();
         assert_ne!(second, first);
-        // One that can't be read any more changes nothing.
+        // An unreadable certificate changes nothing.
         std::fs::write(folder.join("web-authority.pem"), "").unwrap();
         tls.renew(now + 371 * day);
         assert_eq!(tls.fingerprint(), second);

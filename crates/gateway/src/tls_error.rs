@@ -1,4 +1,4 @@
-//! Why the page has no certificate.
+//! Errors of the page's certificate.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use tokio_rustls::rustls;
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file can't be read or written.
+    /// A file cannot be read or written.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// There is no such file.
-    #[error("{}: there is no such file", .0.display())]
+    /// The file does not exist.
+    #[error("{}: no such file", .0.display())]
     Missing(PathBuf),
-    /// A file holds something else.
+    /// A file has unexpected content.
     #[error("{}: {what}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What it lacks.
+        /// The problem.
         what: String,
     },
-    /// Certificate and key don't fit.
-    #[error("certificate and key can't be used: {0}")]
+    /// Certificate and key do not match.
+    #[error("cannot use certificate and key: {0}")]
     Unfit(#[from] rustls::Error),
-    /// No certificate could be made.
-    #[error("no certificate could be made: {0}")]
+    /// Creating a certificate failed.
+    #[error("cannot create a certificate: {0}")]
     Make(#[from] rcgen::Error),
 }

@@ -1,5 +1,5 @@
-//! Tokens of browsers that have logged in: each device has a few of its own, so that one that logs in again and again
-//! logs out none but itself.
+//! Tokens of logged-in browsers. Each device has a limit of its own, so that repeated log-ins invalidate only its own
+//! tokens.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use openuvr_proto::control::identity::PublicKey;
 
 use crate::visitor::Visitor;
 
-/// Tokens of one device: a browser keeps the newest; tabs that log in at the same moment may keep an older one.
-const OF_A_DEVICE: usize = 4;
+/// Tokens per device: a browser keeps the newest; tabs that log in at the same time may keep an older one.
+const PER_DEVICE: usize = 4;
 
-/// Tokens of all devices (a guess: several classes that come with tickets of a portal).
+/// Tokens of all devices (a guess: several classes that arrive with tickets of a portal).
 const ALL: usize = 256;
 
-/// Bytes of a token.
+/// Length of a token in bytes.
 pub(crate) const TOKEN: usize = 32;
 
 /// Oldest first.
@@ -22,17 +22,17 @@ pub(crate) const TOKEN: usize = 32;
 pub(crate) struct Tokens(VecDeque<([u8; TOKEN], Visitor)>);
 
 impl Tokens {
-    /// This visitor has this token from now on. What gives way is the device's own oldest, or where the table is full
-    /// the oldest of the device that has most.
+    /// Adds a token of this visitor. Removes the device's oldest token beyond the limit, or if the table is full the
+    /// oldest token of the device with the most tokens.
     pub(crate) fn add(&mut self, token: [u8; TOKEN], visitor: Visitor) {
         let of = |device: &PublicKey| {
             let same = |(_, other): &&([u8; TOKEN], Visitor)| other.device == *device;
             self.0.iter().filter(same).count()
         };
-        let loses = if of(&visitor.device) >= OF_A_DEVICE {
+        let loses = if of(&visitor.device) >= PER_DEVICE {
             Some(visitor.device)
         } else if self.0.len() >= ALL {
-            // Of those that have as many the last is what is found: the oldest.
+            // On a tie `max_by_key` returns the last one: the oldest.
             let devices = self.0.iter().rev().map(|(_, other)| other.device);
             devices.max_by_key(of)
         } else {
@@ -53,12 +53,12 @@ impl Tokens {
         found.map(|(_, visitor)| visitor)
     }
 
-    /// Whether this device has one.
+    /// Whether this device has a token.
     pub(crate) fn has(&self, device: &PublicKey) -> bool {
         (self.0.iter()).any(|(_, visitor)| visitor.device == *device)
     }
 
-    /// This device has none any more.
+    /// Removes this device's tokens.
     pub(crate) fn forget(&mut self, device: &PublicKey) {
         self.0.retain(|(_, visitor)| visitor.device != *device);
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_logs_in_often_logs_out_none_but_itself() {
+    fn repeated_log_ins_only_expire_the_devices_own_tokens() {
         let mut tokens = Tokens::default();
         tokens.add(token(1, 0), visitor(1));
         for n in 0..5000 {
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(tokens.visitor(&token(1, 0)), Some(&visitor(1)));
         assert_eq!(tokens.visitor(&token(2, 4999)), Some(&visitor(2)));
         assert_eq!(tokens.visitor(&token(2, 4995)), None);
-        assert_eq!(tokens.0.len(), 1 + OF_A_DEVICE);
+        assert_eq!(tokens.0.len(), 1 + PER_DEVICE);
         tokens.forget(&visitor(2).device);
         assert!(tokens.has(&visitor(1).device) && !tokens.has(&visitor(2).device));
     }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(tokens.visitor(&token(0, 0)), None);
         assert_eq!(tokens.visitor(&token(0, 1)), Some(&visitor(0)));
         assert_eq!(tokens.visitor(&token(1, 0)), Some(&visitor(1)));
-        // Now each has one: the oldest goes.
+        // Now each has one: the oldest is removed.
         tokens.add(token(many + 1, 0), visitor(many + 1));
         assert_eq!(tokens.visitor(&token(0, 1)), None);
         assert_eq!(tokens.0.len(), ALL);

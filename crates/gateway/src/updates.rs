@@ -1,5 +1,5 @@
-//! What the host tells a browser beside its frames, on its way from the subscriber's thread to the
-//! gateway's: of each kind the newest, so that nothing piles up.
+//! The host's updates for a browser besides frames, passed from the subscriber's thread to the gateway's: the newest of
+//! each kind, so that no queue grows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,31 +10,31 @@ use openuvr_proto::input::pad::{MAX_PADS, Rumble};
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-/// What waits.
+/// The pending updates.
 #[derive(Default)]
-pub(crate) struct Updates(Mutex<Waiting>);
+pub(crate) struct Updates(Mutex<PendingUpdates>);
 
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingUpdates {
     pub(crate) role: Option<(Role, Option<WatchReason>)>,
     pub(crate) shown: Option<bool>,
     pub(crate) relative: Option<bool>,
     pub(crate) shape: Option<Arc<CursorShape>>,
-    /// Where the pointer is; inside, `None` while it is outside the picture.
+    /// Pointer position; inner `None`: the pointer is outside the picture.
     pub(crate) moved: Option<Option<(u16, u16)>>,
-    /// The newest decision in words.
+    /// The newest control event as text.
     pub(crate) decision: Option<String>,
     pub(crate) ways: Option<ClipboardWays>,
     pub(crate) clipboard: Option<ClipboardText>,
-    /// Of each pad, and for how many milliseconds.
+    /// For each pad, with its duration in milliseconds.
     pub(crate) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
-    /// Of each hand.
+    /// For each hand.
     pub(crate) haptics: [Option<Haptic>; 2],
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
-impl Waiting {
-    /// What is the player's concern alone.
+impl PendingUpdates {
+    /// Discards updates that concern only the player.
     fn forget_players(&mut self) {
         self.clipboard = None;
         self.rumbles = Default::default();
@@ -72,23 +72,23 @@ impl Updates {
         }
     }
 
-    /// All that waits.
-    pub(crate) fn take(&self) -> Waiting {
+    /// Takes all pending updates.
+    pub(crate) fn take(&self) -> PendingUpdates {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingUpdates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why the host ended it, in words for the person.
+/// Why the host ended the session, as a message for the user.
 pub(crate) fn ended(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "the host has stopped",
         GoodbyeReason::SourceEnded => "the application at the host has ended",
-        GoodbyeReason::TakenOver => "another client plays, and none may watch",
+        GoodbyeReason::TakenOver => "another client took over, and watching is not allowed",
         GoodbyeReason::Forbidden => "the host forbids this device",
-        GoodbyeReason::Failed => "something failed at the host, which says what",
+        GoodbyeReason::Failed => "the host failed: see its messages",
     }
 }

@@ -3,15 +3,15 @@
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::Role;
 
-/// A device that has logged in.
+/// A logged-in device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Visitor {
-    /// Under what the host stores it.
+    /// The key under which the host stores it.
     pub(crate) device: PublicKey,
-    /// What it calls itself.
+    /// The device's name for itself.
     pub(crate) name: DeviceName,
-    /// How people know it.
+    /// The host's name for it.
     pub(crate) title: String,
-    /// As what it may come at most.
+    /// The highest role that it may have.
     pub(crate) most: Role,
 }

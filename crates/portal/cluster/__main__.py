@@ -1,9 +1,9 @@
 """Clusters on this machine, for tests of the portal's launchers: `python3 crates/portal/cluster ENGINE VERB FOLDER`.
 
 ENGINE is slurm or kubernetes. VERB is up (slurm: up FOLDER [NAMESPACE CONTROLLER NODE], the network namespace of its nodes
-and both addresses; kubernetes: up FOLDER PROGRAM [BRIDGE SUBNET], what a container of a session runs, and the network of
-Pods), down, lose-node, return-node (slurm: with the node's name), lose-controller, return-controller, and for kubernetes simulate
-FOLDER NODES. All that a cluster writes is in FOLDER.
+and both addresses; kubernetes: up FOLDER PROGRAM [BRIDGE SUBNET], the program of session containers, and the Pod
+network), down, lose-node, return-node (slurm: with the node's name), lose-controller, return-controller, and for kubernetes
+simulate FOLDER NODES. A cluster writes only to FOLDER.
 """
 
 import importlib

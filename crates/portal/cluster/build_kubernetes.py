@@ -1,7 +1,7 @@
 """Builds the programs of a Kubernetes cluster from Go's module proxy, once for each version.
 
-Kubernetes itself can't be installed by name, since its modules replace each other by folders; a module of ours that
-names their versions instead can be built.
+Kubernetes itself cannot be installed by name, since its modules replace each other with folders. A module that pins
+their versions instead can be built.
 """
 
 import json
@@ -16,15 +16,15 @@ from daemons import fail, say
 KUBERNETES = "1.36.3"
 CONTAINERD = "2.4.2"
 KWOK = "0.8.0"
-# What Kubernetes itself is built with.
+# Requirements of Kubernetes itself.
 GO = [1, 26]
 HERE = Path(__file__).resolve().parent
-# Without what needs headers of file systems that are not used here.
+# Without file systems that need further headers.
 CONTAINERD_TAGS = "no_btrfs,no_zfs"
 
 
 def programs():
-    """The folder that has hyperkube, containerd, ctr, containerd-shim-runc-v2 and kwok; built if they are not there."""
+    """The folder with hyperkube, containerd, ctr, containerd-shim-runc-v2 and kwok; built if missing."""
     newest_go()
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[2] / "target"))
     folder = target / "cluster" / f"kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-kwok-{KWOK}"
@@ -40,7 +40,7 @@ def programs():
 
 
 def newest_go():
-    """Ends the program unless Go is new enough, which distributions seldom have."""
+    """Exits unless Go is new enough, which it seldom is in distributions."""
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
     numbers = [int(number) for number in re.findall(r"\d+", said)[:2]]
     if numbers < GO:
@@ -58,7 +58,7 @@ def hyperkube(folder):
     version = "v0." + KUBERNETES.split(".", 1)[1]
     lines = ["module openuvr/hyperkube", re.search(r"^go .*$", upstream, re.MULTILINE).group(0), ""]
     lines += [f"require k8s.io/kubernetes v{KUBERNETES}", f"require go.etcd.io/etcd/server/v3 {etcd}"]
-    # Its own requirements too, so that each dependency has the version that it was released with.
+    # Its own requirements too, so that each dependency has the released version.
     for block in re.findall(r"^require \(\n(.*?)^\)", upstream, re.MULTILINE | re.DOTALL):
         for module, its in re.findall(r"^\s*(\S+) (v\S+)", block, re.MULTILINE):
             if module not in staging and module != "go.etcd.io/etcd/server/v3":
@@ -79,7 +79,7 @@ def hyperkube(folder):
 
 
 def containerd(folder):
-    """What runs containers."""
+    """The container runtime."""
     say(f"building containerd {CONTAINERD}")
     path = "github.com/containerd/containerd/v2/cmd"
     for name in ["ctr", "containerd-shim-runc-v2", "containerd"]:
@@ -87,7 +87,7 @@ def containerd(folder):
 
 
 def kwok(folder):
-    """What plays nodes that are none."""
+    """The simulator of nodes."""
     say(f"building KWOK {KWOK}")
     install(folder, f"sigs.k8s.io/kwok/cmd/kwok@v{KWOK}")
     stages = download(f"sigs.k8s.io/kwok@v{KWOK}") / "kustomize" / "stage"
@@ -108,8 +108,8 @@ def install(folder, what, *options):
 
 
 def download(module):
-    """Where a module's source lies."""
-    # Without a module around it, or else its version would be looked for there.
+    """Source folder of a module."""
+    # Outside of any module, which would determine the version.
     asked = subprocess.run(
         ["go", "mod", "download", "-json", module],
         cwd="/",
@@ -125,7 +125,7 @@ def download(module):
 
 
 def go(folder, *arguments, **environment):
-    """Runs go there."""
+    """Runs go in that folder."""
     done = subprocess.run(
         ["go", *arguments],
         cwd=folder,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def start(folder, name, command, environment=None):
-    """Starts `command`. Its pid is that of the daemon itself, since nothing stands between."""
+    """Starts `command`. Its pid is that of the daemon itself, without a wrapper."""
     log = open(folder / f"{name}.log", "ab")
     daemon = subprocess.Popen(
         command,
@@ -25,13 +25,13 @@ def start(folder, name, command, environment=None):
 
 
 def restart(folder, name):
-    """Starts a daemon again as it was started before."""
+    """Restarts a daemon with its previous command."""
     command = (folder / f"{name}.command").read_text().split("\0")
     start(folder, name, command)
 
 
 def kill(folder, name, how=signal.SIGKILL):
-    """Ends one daemon and waits until it is gone."""
+    """Stops one daemon and waits for its end."""
     file = folder / f"{name}.pid"
     if not file.exists():
         return
@@ -45,14 +45,14 @@ def kill(folder, name, how=signal.SIGKILL):
 
 
 def end_all(folder):
-    """Ends what was started in `folder`, the newest first, and whatever else still names it.
+    """Kills the daemons of `folder`, newest first, and all other processes that name it.
 
-    Nobody is asked: an API server takes longer than a test to say goodbye to who watches.
+    Without a graceful shutdown: an API server would wait longer than a test for its watchers.
     """
     files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files:
         kill(folder, file.stem)
-    # What the daemons started themselves (shims, job steps) names the folder in its command line.
+    # Children of the daemons (shims, job steps) name the folder in their command lines.
     for pid in naming(folder):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ def end_all(folder):
 
 
 def naming(folder):
-    """The processes whose command line names `folder`, but for this one and those above it."""
+    """The processes with `folder` in their command lines, except for this one and its ancestors."""
     above = set()
     pid = os.getpid()
     while pid > 1:
@@ -79,7 +79,7 @@ def naming(folder):
 
 
 def alive(pid):
-    """Whether a process is there and no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
@@ -94,14 +94,14 @@ def alive(pid):
 
 
 def until(what, holds, seconds=60):
-    """Waits until `holds()` is true; its value."""
+    """Waits until `holds()` is true; returns its value."""
     end = time.monotonic() + seconds
     while True:
         value = holds()
         if value:
             return value
         if time.monotonic() > end:
-            fail(f"{what}: not within {seconds} s")
+            fail(f"timeout: {what}: {seconds} s")
         time.sleep(0.1)
 
 
@@ -119,11 +119,11 @@ def succeeds(*command, environment=None):
 
 
 def say(text):
-    """A line for the person."""
+    """Prints a line for the user."""
     print(f"cluster: {text}", file=sys.stderr, flush=True)
 
 
 def fail(text):
-    """The last line for the person."""
+    """Prints the final error line for the user."""
     say(text)
     sys.exit(1)

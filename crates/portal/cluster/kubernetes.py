@@ -1,9 +1,9 @@
 """A Kubernetes cluster on this machine, on loopback: real etcd, API server, controllers and scheduler; and either one
-real node (kubelet, containerd, runc) beside a simulated one that takes nothing, or as many nodes as are asked for that
-KWOK simulates.
+real node (kubelet, containerd, runc) beside a simulated one that accepts nothing, or the given number of nodes simulated
+by KWOK.
 
-Two people know it: `admin` may do everything, `portal` what `deploy/kubernetes.yaml` lets it. Their configurations are
-`admin.kubeconfig` and `portal.kubeconfig`.
+It has two users: `admin` may do everything, `portal` has the permissions of `deploy/kubernetes.yaml`. Their
+configurations are `admin.kubeconfig` and `portal.kubeconfig`.
 """
 
 import hashlib
@@ -21,68 +21,68 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 NEEDED = ["go", "runc", "ip"]
 HERE = Path(__file__).resolve().parent
 ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
-# The node's address: of the block for documentation (RFC 5737), and on the loopback interface, since a kubelet refuses
+# The node's address: from the documentation block (RFC 5737), and on the loopback interface, since a kubelet rejects
 # 127.0.0.1.
 ADDRESS = "198.51.100.1"
 # The plugins of Debian's package containernetworking-plugins.
 CNI = "/usr/lib/cni"
-# A node that says nothing for so long is lost; the default of 40 s would make tests longer.
+# Time until a silent node is lost; the default of 40 s would make tests longer.
 NODE_GRACE = "20s"
 SESSION_IMAGE = "openuvr.test/session:1"
 PAUSE_IMAGE = "openuvr.test/pause:1"
 
 
 def up(folder, session, bridge="", subnet=""):
-    """Starts a cluster with one real node, whose containers run the program `session`; returns when it is ready.
+    """Starts a cluster with one real node that runs `session` in its containers; returns when it is ready.
 
-    With a bridge of this machine the network of Pods is `subnet`, on that bridge and nowhere else, and their image has
-    what a display and an encoder need.
+    With a bridge of this machine, the Pod network is `subnet` on that bridge, and the image contains a display and an
+    encoder's libraries.
     """
     control_plane(folder)
     check_portal(folder)
-    # Where no node answers any more, Kubernetes takes its own connection to be broken and tells nobody of a loss.
+    # If no node responds, Kubernetes assumes that its own connection is broken and reports no loss.
     simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
     real_node(folder, Path(session), bridge, subnet)
     say(f"Kubernetes is up: KUBECONFIG={folder / 'portal.kubeconfig'}")
 
 
 def simulate(folder, nodes):
-    """Starts a cluster with so many nodes that run nothing; returns when they are ready."""
+    """Starts a cluster with this many simulated nodes; returns when they are ready."""
     control_plane(folder)
     simulated_nodes(folder, int(nodes))
     say(f"Kubernetes is up, {nodes} simulated nodes: KUBECONFIG={folder / 'portal.kubeconfig'}")
 
 
 def down(folder):
-    """Ends the cluster and what its pods run."""
+    """Stops the cluster and its pods."""
     end_all(folder)
     unmount(folder)
     succeeds("ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo")
 
 
 def lose_node(folder):
-    """The kubelet is killed; what runs there goes on, as on a node that is cut off."""
+    """Kills the kubelet; its containers continue, as on a disconnected node."""
     kill(folder, "kubelet")
 
 
 def return_node(folder):
-    """The kubelet comes back."""
+    """Restarts the kubelet."""
     restart(folder, "kubelet")
 
 
 def lose_controller(folder):
-    """The API server is killed."""
+    """Kills the API server."""
     kill(folder, "kube-apiserver")
 
 
 def return_controller(folder):
-    """The API server comes back."""
+    """Restarts the API server."""
     restart(folder, "kube-apiserver")
     until("the API server", lambda: ready(folder))
 
 
 def control_plane(folder):
-    """etcd, API server, controllers, scheduler, and what the portal is allowed there."""
+    """Starts etcd, API server, controllers and scheduler, and sets the portal's permissions."""
     programs = folder / "programs"
     programs.unlink(missing_ok=True)
     programs.symlink_to(build_kubernetes.programs())
@@ -99,9 +99,9 @@ def control_plane(folder):
         f"--initial-cluster=default={peers}",
         "--unsafe-no-fsync",
     )
-    tokens = {who: secrets.token_hex(16) for who in ["admin", "portal"]}
+    tokens = {user: secrets.token_hex(16) for user in ["admin", "portal"]}
     groups = {"admin": ',"system:masters"', "portal": ""}
-    lines = [f"{token},{who},{who}{groups[who]}\n" for who, token in tokens.items()]
+    lines = [f"{token},{user},{user}{groups[user]}\n" for user, token in tokens.items()]
     (folder / "tokens.csv").write_text("".join(lines))
     (folder / "tokens.csv").chmod(0o600)
     key = folder / "service-accounts.key"
@@ -125,8 +125,8 @@ def control_plane(folder):
         "--disable-admission-plugins=ServiceAccount",
         "--kubelet-preferred-address-types=InternalIP",
     )
-    for who, token in tokens.items():
-        kubeconfig(folder, who, token)
+    for user, token in tokens.items():
+        kubeconfig(folder, user, token)
     until("the API server", lambda: ready(folder))
     admin = f"--kubeconfig={folder}/admin.kubeconfig"
     program(
@@ -147,7 +147,7 @@ def control_plane(folder):
         "--bind-address=127.0.0.1",
         "--leader-elect=false",
         f"--cert-dir={folder}/pki",
-        # The default of 50 a second would be what is measured.
+        # The default of 50 per second would limit the measurement.
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
     )
@@ -155,10 +155,10 @@ def control_plane(folder):
 
 
 def allow_portal(folder):
-    """Gives the portal what a person's cluster would give it."""
+    """Sets the portal's permissions as in a user's cluster."""
     manifest = HERE.parent / "deploy" / "kubernetes.yaml"
     kubectl(folder, "apply", "-f", str(manifest))
-    # There it is a service account; here a name with a token.
+    # A service account there; here a user with a token.
     kubectl(
         folder,
         "create",
@@ -171,16 +171,16 @@ def allow_portal(folder):
 
 
 def check_portal(folder):
-    """Has the API server look at what runs a portal in the cluster, and keep none of it; what it does not take ends this.
+    """Validates the manifest of a portal in the cluster with the API server, without creating it. Errors end the program.
 
-    So does a field that it does not know, which it would leave out.
+    So do unknown fields, which the server would otherwise drop.
     """
     manifest = HERE.parent / "deploy" / "portal.yaml"
     kubectl(folder, "apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))
 
 
 def real_node(folder, session, bridge, subnet):
-    """containerd and a kubelet that runs containers in it."""
+    """Starts containerd, and a kubelet that uses it."""
     state = folder / "containerd"
     run("ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo")
     write_node(folder, state, bridge, subnet)
@@ -191,9 +191,9 @@ def real_node(folder, session, bridge, subnet):
         {"PATH": f"{folder}/programs:{os.environ['PATH']}"},
     )
     until("containerd", lambda: succeeds(*ctr(folder), "version"))
-    # A sandbox has to run something that waits.
+    # A sandbox needs a waiting process.
     wait = [Path("/usr/bin/sleep"), "infinity"]
-    # The session of the launchers' tests plays its application with `sleep`.
+    # The session of the launchers' tests uses `sleep` as its application.
     besides = streaming() if bridge else [Path("/usr/bin/sleep")]
     for image, entrypoint, files in [(PAUSE_IMAGE, wait, []), (SESSION_IMAGE, [session], besides)]:
         archive = folder / "image.tar"
@@ -213,9 +213,9 @@ def real_node(folder, session, bridge, subnet):
 
 
 def write_node(folder, state, bridge, subnet):
-    """The configurations of containerd and kubelet."""
+    """Writes the configurations of containerd and kubelet."""
     (folder / "cni").mkdir(exist_ok=True)
-    # Where sessions have the host's network, a loopback is all that containerd asks for.
+    # If sessions use the host's network, containerd only needs a loopback.
     plugin = {"type": "loopback"}
     if bridge:
         # No gateway, hence no forwarding: only this machine reaches Pods.
@@ -233,7 +233,7 @@ state = "{state}/state"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = "{PAUSE_IMAGE}"
 [plugins.'io.containerd.cri.v1.runtime']
-  # A machine that is itself confined may not raise anybody's score.
+  # A confined machine may not adjust the OOM score.
   restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["{CNI}"]
@@ -248,11 +248,11 @@ port: {NODE}
 readOnlyPort: 0
 healthzBindAddress: 127.0.0.1
 healthzPort: 0
-# Nobody else reaches its address.
+# The address is only reachable from this machine.
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 containerRuntimeEndpoint: unix://{folder}/containerd.sock
-# Machines of today's tests have either version of control groups.
+# Test machines have either version of control groups.
 failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false
@@ -261,7 +261,7 @@ makeIPTablesUtilChains: false
 localStorageCapacityIsolation: false
 imageGCHighThresholdPercent: 100
 failSwapOn: false
-# Places that a test may use up.
+# A limit that a test can reach.
 maxPods: 2
 resolvConf: ""
 evictionHard: {{memory.available: "50Mi"}}
@@ -270,7 +270,7 @@ evictionHard: {{memory.available: "50Mi"}}
 
 
 def streaming():
-    """What `openuvr session` needs beside itself: an X server with its keyboard map, OpenGL by software, and the encoder."""
+    """The dependencies of `openuvr session`: an X server with its keyboard map, software OpenGL, and the encoder."""
     programs = [Path(path) for path in ["/usr/bin/Xvfb", "/usr/bin/xkbcomp", "/usr/bin/setxkbmap", "/bin/sh"]]
     patterns = ["libx264.so*", "libxcb*.so*", "libX11*.so*", "libGL.so*", "libGLX*.so*", "dri/swrast_dri.so"]
     opened = [path for pattern in patterns for path in Path("/usr/lib").glob(f"*/{pattern}")]
@@ -279,7 +279,7 @@ def streaming():
 
 
 def write_image(archive, name, entrypoint, besides):
-    """An image, as `docker save` writes it, with a program of this machine, other files, and their libraries."""
+    """Creates an image, as `docker save` writes it, with a program of this machine, other files, and their libraries."""
     program, *arguments = entrypoint
     files = {program, *besides}
     files |= {library for file in [*files] if "/share/" not in str(file) for library in libraries(file)}
@@ -311,13 +311,13 @@ def write_image(archive, name, entrypoint, besides):
 
 
 def libraries(program):
-    """The libraries that a program needs, the loader among them."""
+    """The libraries of a program, including the loader."""
     listed = run("ldd", str(program))
     return {Path(word) for word in listed.split() if word.startswith("/")}
 
 
 def simulated_nodes(folder, number, taints=()):
-    """Nodes with eight GPUs each, of which KWOK says that they run what they are given; with `taints` nothing is."""
+    """Nodes with eight GPUs each, simulated by KWOK; with `taints`, nothing runs on them."""
     start(
         folder,
         "kwok",
@@ -348,7 +348,7 @@ def simulated_nodes(folder, number, taints=()):
 
 
 def ready_nodes(folder):
-    """The nodes that take pods."""
+    """The nodes that accept pods."""
     listed = json.loads(kubectl(folder, "get", "nodes", "-o", "json") or '{"items": []}')
     return [
         node["metadata"]["name"]
@@ -358,43 +358,43 @@ def ready_nodes(folder):
     ]
 
 
-def kubeconfig(folder, who, token):
-    """A configuration for one who has a token."""
+def kubeconfig(folder, user, token):
+    """Writes the configuration of a user with a token."""
     until("the API server's certificate", (folder / "pki" / "apiserver.crt").exists)
     text = f"""apiVersion: v1
 kind: Config
 clusters: [{{name: here, cluster: {{server: "https://127.0.0.1:{API}", insecure-skip-tls-verify: true}}}}]
-users: [{{name: {who}, user: {{token: "{token}"}}}}]
-contexts: [{{name: here, context: {{cluster: here, user: {who}, namespace: openuvr}}}}]
+users: [{{name: {user}, user: {{token: "{token}"}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: {user}, namespace: openuvr}}}}]
 current-context: here
 """
-    file = folder / f"{who}.kubeconfig"
+    file = folder / f"{user}.kubeconfig"
     file.write_text(text)
     file.chmod(0o600)
 
 
 def ready(folder):
-    """Whether the API server answers."""
+    """Whether the API server responds."""
     return succeeds(*kubectl_command(folder), "get", "--raw", "/readyz")
 
 
 def kubectl_command(folder):
-    """kubectl, as admin."""
+    """Runs kubectl as admin."""
     return [str(folder / "programs" / "hyperkube"), "kubectl", f"--kubeconfig={folder}/admin.kubeconfig"]
 
 
 def kubectl(folder, *arguments):
-    """What kubectl says."""
+    """The output of kubectl."""
     return run(*kubectl_command(folder), *arguments)
 
 
 def ctr(folder):
-    """containerd's own client, in the kubelet's namespace."""
+    """Runs containerd's own client in the kubelet's namespace."""
     return [str(folder / "programs" / "ctr"), "-a", str(folder / "containerd.sock"), "-n", "k8s.io"]
 
 
 def run(*command):
-    """A command's output; it ends the program if it fails."""
+    """The output of a command; a failure ends the program."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         fail(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -402,12 +402,12 @@ def run(*command):
 
 
 def program(folder, name, *arguments):
-    """Starts one of Kubernetes' own."""
+    """Starts one of Kubernetes' programs."""
     start(folder, name, [folder / "programs" / "hyperkube", name, *arguments])
 
 
 def unmount(folder):
-    """What kubelet and containerd have mounted under `folder`, the innermost first."""
+    """Mounts of kubelet and containerd under `folder`, innermost first."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     places = [line.split()[1] for line in mounts]
     for place in sorted((p for p in places if p.startswith(str(folder))), key=len, reverse=True):
@@ -415,6 +415,6 @@ def unmount(folder):
 
 
 def check(missing):
-    """Says what is not installed."""
+    """Reports missing programs."""
     if missing:
         fail(f"{', '.join(missing)} not found: ./dev test-cluster kubernetes installs it")

@@ -1,8 +1,8 @@
 """A Slurm cluster on this machine: its real controller and four of its real node daemons, on loopback, or the nodes in
 a network namespace of their own.
 
-The nodes have more processors than the machine and two GPUs each that are none: `Gres` wants a file, and any device
-will do. Nothing of the machine's own configuration of Slurm is read or changed.
+The nodes have more processors than the machine, and two fake GPUs each: `Gres` needs a device file, and any will do.
+The machine's own Slurm configuration is neither read nor changed.
 """
 
 import socket
@@ -12,21 +12,21 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 
 NODES = 4
 NEEDED = ["munged", "slurmctld", "slurmd", "sbatch"]
-# The plugins of Debian's package lie here; each node has a port of its own.
+# Plugin folder of Debian's package; each node has a port of its own.
 CONTROLLER_PORT = 17000
-# The network namespace of the nodes, if they have one.
+# Network namespace of the nodes, if any.
 NAMESPACE = "namespace"
 
 
 def environment(folder):
-    """What a program needs to reach this cluster."""
+    """Environment of a program that uses this cluster."""
     return {"SLURM_CONF": str(folder / "slurm.conf")}
 
 
 def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
     """Starts the cluster; when this returns all nodes are idle.
 
-    With a network namespace the nodes are in there, at the address `node`, and know the controller by its own.
+    With a network namespace, the nodes run in it at the address `node`, and reach the controller at its own address.
     """
     write(folder, controller, node)
     (folder / NAMESPACE).write_text(namespace)
@@ -44,7 +44,7 @@ def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
 def start_node(folder, node):
     """Starts one node's daemon."""
     namespace = (folder / NAMESPACE).read_text()
-    # `ip netns exec` would mount a /sys of its own, without the control groups that the daemon wants.
+    # `ip netns exec` would mount another /sys, without the control groups that the daemon needs.
     inside = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
     command = [*inside, "slurmd", "-D", "-N", node, "-f", folder / "slurm.conf"]
     start(folder, node, command, environment(folder))
@@ -58,27 +58,27 @@ def down(folder):
 
 
 def lose_node(folder, node):
-    """A node's daemon is killed; its jobs go on, as those of a node that is cut off."""
+    """Kills a node's daemon; its jobs continue, as on a disconnected node."""
     kill(folder, node)
 
 
 def return_node(folder, node):
-    """The node comes back."""
+    """Restarts the node."""
     start_node(folder, node)
 
 
 def lose_controller(folder):
-    """The controller is killed."""
+    """Kills the controller."""
     kill(folder, "slurmctld")
 
 
 def return_controller(folder):
-    """The controller comes back with what it had written down."""
+    """Restarts the controller with its saved state."""
     restart_controller(folder)
 
 
 def restart_controller(folder):
-    """Starts the controller as before."""
+    """Starts the controller with the same configuration."""
     restart(folder, "slurmctld")
     until("the controller's answer", lambda: succeeds("scontrol", "ping", environment=environment(folder)))
 
@@ -89,7 +89,7 @@ def nodes():
 
 
 def idle(folder):
-    """How many nodes take jobs."""
+    """Number of nodes that accept jobs."""
     asked = subprocess.run(
         ["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"],
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **environment(folder)},
@@ -102,7 +102,7 @@ def idle(folder):
 
 
 def write(folder, controller, node):
-    """The cluster's configuration and its key."""
+    """Writes the cluster's configuration and its key."""
     host = socket.gethostname().split(".")[0]
     key = folder / "munge.key"
     if not key.exists():
@@ -110,7 +110,7 @@ def write(folder, controller, node):
     key.chmod(0o600)
     (folder / "state").mkdir(exist_ok=True)
     names = f"edge[1-{NODES}]"
-    # Loopback only: that is where the machine's name leads. Who comes to any address needs the key of this cluster.
+    # Loopback only, to which the machine's name resolves. Access to other addresses needs the cluster's key.
     loopback = controller == node == "127.0.0.1"
     addresses = "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")
@@ -132,7 +132,7 @@ SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
-# Places that a test may use up.
+# A limit that a test can reach.
 Licenses=session:2
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -141,7 +141,7 @@ MailProg=/bin/true
 ReturnToService=2
 KillWait=5
 SlurmdTimeout=10
-# A session is never started a second time.
+# A session is never restarted.
 JobRequeue=0
 NodeName={names} NodeHostname={host} NodeAddr={node} Port=[{CONTROLLER_PORT + 1}-{CONTROLLER_PORT + NODES}] """
         f"""CPUs=8 RealMemory=16000 Gres=gpu:2
@@ -151,6 +151,6 @@ PartitionName=sessions Nodes={names} Default=YES MaxTime=INFINITE State=UP
 
 
 def check(missing):
-    """Says what is not installed."""
+    """Reports missing programs."""
     if missing:
         fail(f"{', '.join(missing)} not found: ./dev test-cluster slurm installs it")

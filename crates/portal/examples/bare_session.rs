@@ -1,12 +1,11 @@
-//! The least that the program of a session does for a launcher: it says where it is, and ends when it is asked to.
-//! The tests of launchers start it; it shows nothing.
+//! A minimal session program for the launchers' tests: it prints its endpoint, and ends on SIGTERM. It shows nothing.
 //!
-//! It answers each TCP connection with a line, its session, and then does what a line from there says:
-//! `exit CODE`, `log TEXT` (a line on standard error), or nothing.
+//! It answers each TCP connection with a line that contains its session, then executes a received line: `exit CODE`,
+//! `log TEXT` (a line on standard error), or nothing.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "it is a program of its own, and says one line"
+    reason = "it is a separate program that prints one line"
 )]
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -18,13 +17,13 @@ fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|of| of == word);
     let session = std::env::var("OPENUVR_SESSION").unwrap_or_default();
-    // An engine that gives ports says which; 0 is any.
+    // An engine that assigns ports sets it; 0 is any.
     let port = std::env::var("PORT")
         .ok()
         .and_then(|port| port.parse().ok());
     let listener = TcpListener::bind(("0.0.0.0", port.unwrap_or(0)))?;
     if has("--application") {
-        // As an application that does not care for who started it: a process group of its own.
+        // Like an application in a process group of its own.
         let mut application = Command::new("sleep");
         application.arg("600").stdin(Stdio::null());
         application.process_group(0).spawn()?;

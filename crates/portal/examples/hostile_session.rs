@@ -1,13 +1,13 @@
-//! A session whose owner has replaced its program: what it answers the portal is meant for the browser behind it. The
-//! tests of the portal's page start it; it shows nothing.
+//! A session program replaced by its owner: its responses to the portal are attacks on the browser behind it. Used by
+//! tests of the portal's page; it shows nothing.
 //!
-//! At its socket it writes down each head that the portal sends, into `asked` in its folder, and does what the file `does`
-//! there says: `echo` takes the WebSocket and repeats what comes, `flood` takes it and talks without end; `page`
-//! answers with a page of its own, `silent` not at all.
+//! At its socket it appends each request head of the portal to `asked` in its folder, and acts as the file `does` there
+//! says: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends endlessly; `page` answers with
+//! a page of its own, `silent` not at all.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "it is a program of its own, and says one line"
+    reason = "it is a separate program that prints one line"
 )]
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -17,11 +17,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// What a browser must never see.
+/// Headers that must never reach a browser.
 const HEADERS: &str = "Set-Cookie: openuvr-portal=0; Path=/\r\nSet-Cookie: __Host-openuvr-portal=0; Path=/; Secure\r\n\
      Access-Control-Allow-Origin: *\r\nClear-Site-Data: \"*\"\r\nLocation: https://evil.example/\r\nX-Evil: 1\r\n";
 
-/// Goes with the program.
+/// Removed with the program.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

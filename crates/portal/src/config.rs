@@ -1,4 +1,4 @@
-//! The portal's configuration: a file in TOML, and what the command line says instead.
+//! The portal's configuration: a TOML file, with overrides from the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,31 +13,31 @@ use crate::launch::kubernetes::{Network, SHARED_MEMORY};
 use crate::oidc::OidcSection;
 use crate::turn::TurnSection;
 
-/// All that can be said. Paths count from the file's folder.
+/// All settings. Relative paths start at the file's folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// Where browsers are answered.
+    /// Address to serve at.
     pub(crate) listen: SocketAddr,
-    /// What the portal keeps: the database, what runs, saves.
+    /// Data folder: database, running sessions, saves.
     pub(crate) data: PathBuf,
-    /// `postgres://…`; else SQLite in `data`.
+    /// `postgres://…`; otherwise SQLite in `data`.
     pub(crate) database: Option<String>,
-    /// The certificate's chain, as PEM.
+    /// Certificate chain, as PEM.
     pub(crate) certificate: Option<PathBuf>,
     /// Its key, as PEM.
     pub(crate) key: Option<PathBuf>,
-    /// A proxy on this machine or in front of it speaks HTTPS, and says in `X-Forwarded-For` who asks.
+    /// A reverse proxy provides HTTPS, and passes the client's address in `X-Forwarded-For`.
     pub(crate) behind_proxy: bool,
-    /// Passwords may cross the network for all to read.
+    /// Allow passwords to cross the network unencrypted.
     pub(crate) plain_http: bool,
     /// The file of applications.
     pub(crate) applications: PathBuf,
-    /// The engine that sessions run on.
+    /// The engine that runs sessions.
     pub(crate) launcher: String,
-    /// A file of STUN and TURN servers for sessions, under this path wherever they run.
+    /// A file of STUN and TURN servers for sessions, at this path wherever they run.
     pub(crate) ice_file: Option<PathBuf>,
-    /// With this word as a bearer token `/metrics` is answered without a log-in.
+    /// Bearer token that grants access to `/metrics` without a log-in.
     pub(crate) metrics_token: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) local: LocalSection,
@@ -48,72 +48,72 @@ pub(crate) struct Config {
     pub(crate) acme: Option<AcmeSection>,
 }
 
-/// What a person may have, and how long things may take.
+/// Limits per user, and timeouts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// Sessions of one person at a time, unless the account says otherwise.
+    /// Concurrent sessions per user, unless the account overrides it.
     pub(crate) sessions: u32,
     /// Seconds from a session's start until it must run.
     pub(crate) start: u64,
-    /// Seconds that a session waits for a place.
+    /// Seconds that a session may be queued.
     pub(crate) queue: u64,
-    /// Seconds that a session has to end when it is stopped.
+    /// Seconds that a session has for shutting down.
     pub(crate) grace: u64,
 }
 
-/// How sessions run on this machine.
+/// Sessions on this machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LocalSection {
-    /// The program of a session with its first words.
+    /// The session program and its first arguments.
     pub(crate) program: Vec<String>,
-    /// Where media of sessions and native clients are answered; their ports are free ones.
+    /// Address for media and native clients of sessions; ports are assigned by the system.
     pub(crate) listen: IpAddr,
-    /// Sessions at a time.
+    /// Maximum number of concurrent sessions.
     pub(crate) places: u32,
-    /// GPUs that they have together.
+    /// Number of GPUs for all sessions.
     pub(crate) gpus: u32,
-    /// Sessions that wait for a place at most.
+    /// Maximum number of queued sessions.
     pub(crate) queue: u32,
-    /// Names of variables of the portal's environment that sessions get beside those that programs need.
+    /// Environment variables of the portal that sessions get in addition to the defaults.
     pub(crate) environment: Vec<String>,
 }
 
-/// How sessions run on a cluster of Kubernetes.
+/// Sessions on a Kubernetes cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KubernetesSection {
-    /// The image that has the program of sessions.
+    /// Image with the session program.
     pub(crate) image: String,
-    /// How the API server is reached; else as kubectl does it, or as a Pod of the cluster.
+    /// kubeconfig file; default: as kubectl, or as a Pod of the cluster.
     #[serde(default)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Where Pods are made.
+    /// Namespace of the Pods.
     #[serde(default = "namespace")]
     pub(crate) namespace: String,
-    /// The program of a session with its first words.
+    /// The session program and its first arguments.
     #[serde(default = "program_of_clusters")]
     pub(crate) program: Vec<String>,
-    /// The claim of a volume that all nodes share, for saves.
+    /// Claim of a volume shared by all nodes, for saves.
     #[serde(default)]
     pub(crate) saves: Option<String>,
-    /// The group of the volume, which the program is in.
+    /// Group of the volume, which is a supplementary group of the program.
     #[serde(default = "saves_group")]
     pub(crate) saves_group: i64,
-    /// `pod` for that of Pods, or `host` for that of the node.
+    /// Network of a session: `pod`, or `host` for the node's.
     #[serde(default)]
     pub(crate) network: Network,
-    /// The user and group of the program, by number.
+    /// UID and GID of the program.
     #[serde(default = "saves_group")]
     pub(crate) user: i64,
-    /// Secrets with which nodes fetch the image.
+    /// Image pull secrets.
     #[serde(default)]
     pub(crate) pull_secrets: Vec<String>,
-    /// The runtime of the containers.
+    /// Runtime class of the containers.
     #[serde(default)]
     pub(crate) runtime_class: Option<String>,
-    /// The size of `/dev/shm`.
+    /// Size of `/dev/shm`.
     #[serde(default = "shared_memory_mib")]
     pub(crate) shared_memory_mib: u64,
 }
@@ -131,30 +131,30 @@ fn namespace() -> String {
     "openuvr".to_owned()
 }
 
-/// At all addresses of a machine, since none is known here.
+/// All addresses, since the node is not known here.
 fn program_of_clusters() -> Vec<String> {
     ["openuvr", "session", "--listen=0.0.0.0"]
         .map(str::to_owned)
         .into()
 }
 
-/// How sessions run on a cluster of Slurm.
+/// Sessions on a Slurm cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SlurmSection {
-    /// The program of a session with its first words, on the nodes.
+    /// The session program and its first arguments, on the nodes.
     pub(crate) program: Vec<String>,
-    /// More options of `sbatch`.
+    /// Further `sbatch` options.
     pub(crate) options: Vec<String>,
-    /// The partition, where an application names none.
+    /// Partition for applications that name none.
     pub(crate) partition: Option<String>,
-    /// More options of `sbatch` for one application, by its name.
+    /// Further `sbatch` options by application name.
     pub(crate) application_options: BTreeMap<String, Vec<String>>,
-    /// More options of `sbatch` for one person, by the account's name.
+    /// Further `sbatch` options by account name.
     pub(crate) user_options: BTreeMap<String, Vec<String>>,
-    /// Jobs are submitted by the person's own account of the cluster.
+    /// Submit jobs as the user's own account of the cluster.
     pub(crate) as_user: bool,
-    /// The folder of jobs' logs, which the nodes have under the same path.
+    /// Folder for the logs of jobs, at the same path on the nodes.
     pub(crate) logs: Option<PathBuf>,
 }
 
@@ -221,10 +221,10 @@ impl Default for LocalSection {
     }
 }
 
-/// Reads the file, if one is named, and makes its paths whole.
+/// Reads the file, if one is named, and resolves its paths.
 ///
 /// # Errors
-/// It can't be read, says something unknown, or there is no folder for what the portal keeps.
+/// It cannot be read, has an unknown key, or there is no data folder.
 pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     let mut config = match file {
         Some(file) => {
@@ -280,7 +280,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     if file.is_none() {
         config.applications = config.data.join("applications.toml");
     }
-    // What was said outside the file: a password need not stand in it.
+    // From the environment, so that a password need not be in the file.
     if let Ok(url) = std::env::var("OPENUVR_PORTAL_DATABASE") {
         config.database = Some(url);
     }
@@ -294,38 +294,38 @@ fn default_data() -> Result<PathBuf> {
     let base = base.or_else(|| of("HOME").map(|home| home.join(".local/share")));
     match base {
         Some(base) => Ok(base.join("openuvr/portal")),
-        None => bail!(
-            "neither XDG_DATA_HOME nor HOME is set: say where the portal keeps things (--data FOLDER)"
-        ),
+        None => {
+            bail!("neither XDG_DATA_HOME nor HOME is set: name the data folder (--data FOLDER)")
+        }
     }
 }
 
 impl Config {
-    /// Whether browsers reach it by HTTPS, as far as it knows.
+    /// Whether browsers connect by HTTPS, as far as the portal knows.
     pub(crate) fn is_secure(&self) -> bool {
         self.certificate.is_some() || self.acme.is_some() || self.behind_proxy
     }
 
-    /// What does not go together.
+    /// Validates combinations of settings.
     ///
     /// # Errors
-    /// One line that says what to do.
+    /// One line that says how to fix it.
     pub(crate) fn check(&self) -> Result<()> {
         if self.certificate.is_some() != self.key.is_some() {
-            bail!("a certificate needs its key, and a key its certificate: say both or neither");
+            bail!("certificate and key must be set together");
         }
         if let Some(acme) = &self.acme {
             if self.certificate.is_some() {
-                bail!("a certificate is had by [acme] or from files, not both: leave one out");
+                bail!("[acme] and certificate exclude each other: remove one");
             }
             acme.check()?;
         }
         let open = !self.listen.ip().is_loopback() && !self.is_secure();
         if open && !self.plain_http {
             bail!(
-                "at {} passwords would cross the network for all to read: say certificate and key, or [acme]; or \
-                 behind_proxy = true, if a proxy speaks HTTPS in front; or plain_http = true, if you want \
-                 it so",
+                "passwords would cross the network unencrypted at {}: set certificate and key, or [acme]; or \
+                behind_proxy = true, if a reverse proxy provides HTTPS; or plain_http = true, to accept \
+                it",
                 self.listen
             );
         }
@@ -334,14 +334,12 @@ impl Config {
         }
         if self.slurm.as_user && self.slurm.logs.is_some() {
             bail!(
-                "slurm.logs and slurm.as_user do not go together: the portal is root, and would follow links that other \
-                 accounts make in the folder of logs; leave one of them out"
+                "slurm.logs and slurm.as_user exclude each other: the portal would run as root and follow links that other \
+                accounts create in the folder of logs; remove one of them"
             );
         }
         if self.local.program.is_empty() {
-            bail!(
-                "local.program is empty: it names the program of sessions, as [\"openuvr\", \"session\"]"
-            );
+            bail!("local.program is empty: set the session program, as [\"openuvr\", \"session\"]");
         }
         Ok(())
     }
@@ -382,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_none_is_named() {
+    fn an_unknown_key_is_named_in_the_error() {
         let wrong = toml::from_str::<Config>("listne = \"127.0.0.1:1\"").unwrap_err();
         assert!(wrong.to_string().contains("listne"), "{wrong}");
     }

@@ -1,4 +1,4 @@
-//! `openuvr portal --demo`: a portal in a folder that goes with it, with an account and what is installed here.
+//! `openuvr portal --demo`: a portal with a temporary data folder, an account, and the applications installed here.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use crate::config::Config;
 use crate::serve;
 use crate::store::User;
 
-/// The account's name.
+/// Name of the account.
 const NAME: &str = "demo";
 
-/// What is offered if it is installed: program, words, title, description, door.
+/// Applications offered if installed: program, arguments, title, description, capture method.
 const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
     (
         "openarena",
@@ -45,7 +45,7 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
         "supertuxkart",
         &["--windowed", "--screensize=1280x720"],
         "SuperTuxKart",
-        "Races of karts",
+        "Kart racing",
         "screen",
     ),
     (
@@ -56,30 +56,24 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
         "screen",
     ),
     ("glxgears", &[], "Gears", "Three gears that turn", "screen"),
-    (
-        "xterm",
-        &[],
-        "Terminal",
-        "To see that keys arrive",
-        "screen",
-    ),
+    ("xterm", &[], "Terminal", "Shows keyboard input", "screen"),
 ];
 
-/// The folder, which goes when this is dropped.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(why) = fs::remove_dir_all(&self.0) {
-            warn!("{} is left: {why}", self.0.display());
+            warn!("cannot remove {}: {why}", self.0.display());
         }
     }
 }
 
-/// Runs until it is told to end; then its sessions end, too.
+/// Runs until a signal arrives, then ends its sessions.
 ///
 /// # Errors
-/// Something can't be made or opened.
+/// Something cannot be created or opened.
 pub(crate) async fn run(mut config: Config) -> Result<()> {
     let folder = Folder(env::temp_dir().join(format!("openuvr-portal-{}", std::process::id())));
     let at = || folder.0.display().to_string();
@@ -103,16 +97,16 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
     };
     serve::store(&config).await?.add_user(&user, None).await?;
     out::answer(format_args!(
-        "Log in as {NAME} with the password {password}; Ctrl-C ends the portal and its sessions"
+        "Log in as {NAME} with the password {password}; Ctrl-C stops the portal and its sessions"
     ));
-    serve::serve(config, serve::Sessions::End).await
+    serve::serve(config, serve::SessionsAtExit::End).await
 }
 
-/// The file of applications, as a person would write it.
+/// The file of applications, in the format of a user's.
 fn applications(openuvr: &Path) -> String {
     let mut text = String::new();
     let mut add = |name: &str, words: &[&str], title: &str, description: &str, door: &str| {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "[[application]]\nname = {name:?}\ntitle = {title:?}\ndescription = {description:?}\n\
@@ -124,7 +118,7 @@ fn applications(openuvr: &Path) -> String {
         "scene",
         &[&scene, "scene"],
         "Scene",
-        "The scene that OpenUVR brings: it moves, and answers the mouse",
+        "OpenUVR's built-in scene: it moves and reacts to the mouse",
         "screen",
     );
     for (program, more, title, description, door) in APPLICATIONS {
@@ -140,13 +134,13 @@ fn applications(openuvr: &Path) -> String {
     text
 }
 
-/// A program beside this one, as `./dev install` and cargo put it.
+/// A program in the folder of this one, as `./dev install` and cargo place it.
 fn beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     Some(own.parent()?.join(name)).filter(|file| file.is_file())
 }
 
-/// Games are often outside root's path on Debian.
+/// On Debian, games are often outside root's PATH.
 fn on_path(name: &str) -> Option<PathBuf> {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(OsString::from(":/usr/games"));

@@ -1,35 +1,35 @@
-//! How many files and connections this process may have open.
+//! The limit of open file descriptors.
 //!
-//! Systems give a process few at first (1,024), for programs that wait with select(2), and allow it more. The portal
-//! takes what it is allowed, and gives the programs that it starts what it was given itself.
+//! Systems set a low soft limit (1,024) for programs that use select(2), and a higher hard limit. The portal raises its
+//! soft limit to the hard limit, and starts programs with the original one.
 
 use std::sync::OnceLock;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tracing::debug;
 
-/// What this process was given.
-static GIVEN: OnceLock<Rlimit> = OnceLock::new();
+/// The original soft limit.
+static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// Takes as many as are allowed, and says how many that is.
+/// Raises the limit as far as allowed, and returns it.
 pub(crate) fn raise() -> usize {
-    let given = GIVEN.get_or_init(|| getrlimit(Resource::Nofile));
+    let original = ORIGINAL.get_or_init(|| getrlimit(Resource::Nofile));
     let raised = Rlimit {
-        current: given.maximum,
-        maximum: given.maximum,
+        current: original.maximum,
+        maximum: original.maximum,
     };
     if let Err(why) = setrlimit(Resource::Nofile, raised) {
-        debug!("no more descriptors: {why}");
+        debug!("cannot raise the descriptor limit: {why}");
     }
     let now = getrlimit(Resource::Nofile).current;
     now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
 }
 
-/// Gives a program that was started what this process was given.
+/// Restores the original limit for a started program.
 pub(crate) fn give(program: Pid) {
-    if let Some(given) = GIVEN.get()
-        && let Err(why) = prlimit(Some(program), Resource::Nofile, *given)
+    if let Some(original) = ORIGINAL.get()
+        && let Err(why) = prlimit(Some(program), Resource::Nofile, *original)
     {
-        debug!("a program keeps the portal's limit of descriptors: {why}");
+        debug!("cannot restore the descriptor limit of a program: {why}");
     }
 }

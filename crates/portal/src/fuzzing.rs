@@ -1,7 +1,7 @@
-//! The portal's parsers of what others write, for the fuzz targets (`fuzz/src/portals.rs`). Each takes any bytes; a
+//! The portal's parsers of external input, for the fuzz targets (`fuzz/src/portals.rs`). Each accepts any bytes; a
 //! panic is a finding.
 //!
-//! Not part of any interface: only the targets call this.
+//! Not part of any interface: only the fuzz targets use it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::launch::slurm::jobs;
 use crate::launch::{Endpoint, MAX_LINE, Observed};
 use crate::oidc::{Extra, OidcSection, identity, is_enough};
 
-/// The line of a session's program, alone or in a Pod's log: what is read is written as a line that is read as the same.
+/// The line of a session's program, alone or in a Pod's log: a parsed line must survive a round trip.
 pub fn endpoint(said: &[u8]) {
     if let Ok(log) = std::str::from_utf8(said)
         && let Ok(Some(line)) = endpoints::line(log)
@@ -32,13 +32,13 @@ pub fn endpoint(said: &[u8]) {
     };
     let mut written = serde_json::to_vec(&endpoint).unwrap_or_default();
     written.push(b'\n');
-    // An address may be longer in its usual form.
+    // An address may be longer in its canonical form.
     if written.len() <= MAX_LINE {
         assert!(matches!(Endpoint::read(&written), Ok(Some(again)) if again == endpoint));
     }
 }
 
-/// The applications' file: what is offered can stand in addresses and labels, and every problem is one line.
+/// The applications' file: valid names can be part of URLs and labels, and every problem is one line.
 pub fn applications(text: &str) {
     let read = match catalogue::read(text, Path::new("/pictures")) {
         Ok(read) => read,
@@ -55,7 +55,7 @@ pub fn applications(text: &str) {
             (1..=63).contains(&name.len()) && name.bytes().all(allowed),
             "{name:?}"
         );
-        assert!(names.insert(name), "{name:?} is there twice");
+        assert!(names.insert(name), "duplicate {name:?}");
         assert!(!application.command.is_empty());
     }
     for problem in &read.problems {
@@ -63,21 +63,22 @@ pub fn applications(text: &str) {
     }
 }
 
-/// A provider whose groups decide.
+/// A provider with groups.
 const OIDC: &str = "issuer = \"https://id.example\"\nclient_id = \"c\"\naddress = \"https://p.example\"\n\
                     users = \"players\"\noperators = \"operators\"";
 
-/// What a provider says of a person: who gets in is in a group that is named there.
+/// A provider's claims: a user with access is in a configured group.
 pub fn claims(bytes: &[u8]) {
     static SECTION: LazyLock<OidcSection> =
-        LazyLock::new(|| toml::from_str(OIDC).expect("a table that is right"));
+        LazyLock::new(|| toml::from_str(OIDC).expect("a valid table"));
     let section = &*SECTION;
     let mut all = Vec::new();
     if let Ok(claims) = serde_json::from_slice::<IdTokenClaims<Extra, CoreGenderClaim>>(bytes) {
         all.extend(serde_json::to_value(&claims));
     }
-    let told = UserInfoClaims::<Extra, CoreGenderClaim>::from_json::<std::io::Error>(bytes, None);
-    if let Ok(claims) = told {
+    let claims_info =
+        UserInfoClaims::<Extra, CoreGenderClaim>::from_json::<std::io::Error>(bytes, None);
+    if let Ok(claims) = claims_info {
         all.extend(serde_json::to_value(&claims));
     }
     let enough = all.iter().filter(|of| is_enough(section, of)).count();
@@ -89,7 +90,7 @@ pub fn claims(bytes: &[u8]) {
     assert_eq!(identity.subject, "https://id.example subject");
 }
 
-/// Whether a text is anywhere in it.
+/// Whether a text occurs anywhere in the value.
 fn mentions(value: &Value, text: &str) -> bool {
     match value {
         Value::String(of) => of == text,
@@ -99,8 +100,8 @@ fn mentions(value: &Value, text: &str) -> bool {
     }
 }
 
-/// The cookie of a browser that says that it logged in before: one that is not ours vouches for nothing, and what is sent
-/// back is ours, and fits into a header.
+/// The device cookie: a forged one is not accepted, and the cookie that is sent back contains only the portal's own
+/// entries and fits into a header.
 pub fn device_cookie(text: &str) {
     let devices = Devices::with_key(b"of the fuzz target");
     assert_eq!(devices.read(Some(text), "ada"), None);
@@ -113,7 +114,7 @@ pub fn device_cookie(text: &str) {
     );
 }
 
-/// What Slurm's commands print, of jobs, of one job, of nodes.
+/// The output of Slurm's commands for jobs, one job and nodes.
 pub fn slurm(text: &str) {
     let mut sessions: Vec<Observed> = Vec::new();
     for job in jobs::read(text) {
@@ -124,10 +125,10 @@ pub fn slurm(text: &str) {
     }
     let servers = jobs::servers(text, &sessions);
     let names: BTreeSet<_> = servers.iter().map(|of| &of.name).collect();
-    assert_eq!(names.len(), servers.len(), "each node is one server");
+    assert_eq!(names.len(), servers.len(), "one server per node");
 }
 
-/// A Pod, as the API server describes it.
+/// A Pod from the API server.
 pub fn pod(bytes: &[u8]) {
     let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else {
         return;

@@ -1,11 +1,11 @@
-//! The program `openuvr-portal`, all but its `main`: where people log in, pick an application and get a session
-//! of it, on this machine or on those of an engine.
+//! The program `openuvr-portal`, except for its `main`: users log in, select an application and get a session of it, on
+//! this machine or on an engine's servers.
 //!
-//! `openuvr portal` becomes this program, with the same words (`docs/adr/0016-portal.md`). It is a library only so
-//! that its launchers can be tested by one suite.
+//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). It is a library only so
+//! that one test suite can test its launchers.
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -36,7 +36,7 @@ use openuvr_terminal::{log_to_stderr, out, usage};
 
 use command::{Action, PortalArgs};
 
-/// The program, from this process's words to its exit code.
+/// Runs the program with this process's arguments, and returns its exit code.
 pub fn main() -> ExitCode {
     out::guarded(program)
 }
@@ -48,7 +48,7 @@ fn program() -> ExitCode {
     };
     let run = || -> Result<()> {
         let Some(("portal", words)) = matches.subcommand() else {
-            unreachable!("clap asks for one of the subcommands");
+            unreachable!("clap requires one of the subcommands");
         };
         run(command::read(words)?)
     };
@@ -74,7 +74,7 @@ fn run(args: PortalArgs) -> Result<()> {
             log_to_stderr(args.log);
             match args.demo {
                 true => runtime.block_on(demo::run(config)),
-                false => runtime.block_on(serve::serve(config, serve::Sessions::GoOn)),
+                false => runtime.block_on(serve::serve(config, serve::SessionsAtExit::GoOn)),
             }
         }
         Some(Action::User(action)) => runtime.block_on(users::run(&config, action)),

@@ -1,7 +1,7 @@
-//! Networks: what is counted where each stranger is to have one share.
+//! Networks: the unit of rate limits for unknown clients.
 //!
-//! An IPv6 address says little of who asks: a machine picks as many as it likes of its /64 (RFC 4291, section 2.5.4;
-//! RFC 8981). A whole /64 is therefore one network, as one IPv4 address is.
+//! A machine can choose any number of addresses in its IPv6 /64 (RFC 4291, section 2.5.4; RFC 8981). A whole /64
+//! therefore counts as one network, like one IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,7 +14,7 @@ pub(crate) enum Network {
 
 impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Network {
-        // A socket for both families writes IPv4 addresses as IPv6 ones (RFC 4291, section 2.5.5.2).
+        // A dual-stack socket reports IPv4 addresses as mapped IPv6 addresses (RFC 4291, section 2.5.5.2).
         match address.to_canonical() {
             IpAddr::V4(address) => Network::V4(address),
             IpAddr::V6(address) => {

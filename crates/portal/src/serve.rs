@@ -1,4 +1,4 @@
-//! `openuvr portal` itself: opens everything, says where it is, and answers until it is told to end.
+//! `openuvr portal` itself: opens everything, prints its address, and serves until a signal arrives.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,33 +23,33 @@ use crate::launch::slurm::{self, Slurm, SlurmConfig};
 use crate::launch::{LAUNCHERS, Launcher};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
-use crate::store::{Place, Store};
+use crate::store::{DatabaseLocation, Store};
 use crate::tls::TlsFiles;
 use crate::turn::Turn;
 
-/// Where saves are, in the folder of what the portal keeps.
+/// Folder of saves in the data folder …
 const SAVES: &str = "saves";
 
-/// … and what is had of an authority for certificates.
+/// … and of ACME certificates.
 const ACME: &str = "acme";
 
-/// What becomes of sessions when the portal ends.
+/// What happens to sessions when the portal exits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sessions {
-    /// The next portal finds them.
+pub(crate) enum SessionsAtExit {
+    /// They continue, and the next portal finds them.
     GoOn,
-    /// They end with it.
+    /// They are stopped.
     End,
 }
 
-/// Answers until Ctrl-C or SIGTERM.
+/// Serves until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// Something can't be opened.
-pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
+/// Something cannot be opened.
+pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> {
     config.check()?;
     if !config.listen.ip().is_loopback() && !config.is_secure() {
-        warn!("passwords cross the network for all to read, as plain_http = true says");
+        warn!("plain_http = true: passwords cross the network unencrypted");
     }
     let provider = config.oidc.clone().map(Provider::open).transpose()?;
     let turn = Turn::open(config.turn.as_ref())?;
@@ -83,7 +83,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     let at = server.address()?;
     if provider.is_none() && store.accounts().await?.is_empty() {
         let hint =
-            "nobody can log in yet: `openuvr portal user add NAME --operator` makes an account";
+            "there are no accounts yet: create one with `openuvr portal user add NAME --operator`";
         out::answer(format_args!("{hint}"));
     }
     println!("The portal is at {scheme}://{at}");
@@ -93,7 +93,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         catalogue,
         tickets,
         passwords: Passwords::new()?,
-        tries: Default::default(),
+        attempts: Default::default(),
         devices,
         provider,
         secure: config.is_secure(),
@@ -102,7 +102,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         counts: Default::default(),
         health: Default::default(),
         streams: Default::default(),
-        carried: Default::default(),
+        carried_connections: Default::default(),
         turn,
     });
     let certificates = async {
@@ -119,20 +119,20 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     tokio::select! {
         () = server.serve(router(app)) => {}
         () = certificates => {}
-        () = Arc::clone(&sessions).follow() => bail!("the launcher tells no more of sessions"),
+        () = Arc::clone(&sessions).follow() => bail!("the launcher stopped reporting sessions"),
         _ = interrupt.recv() => info!("ends"),
         _ = terminate.recv() => info!("ends"),
     }
-    if at_end == Sessions::End {
+    if at_end == SessionsAtExit::End {
         sessions.end_all().await;
     }
     Ok(())
 }
 
-/// The database.
+/// Opens the database.
 ///
 /// # Errors
-/// It can't be opened.
+/// It cannot be opened.
 pub(crate) async fn store(config: &Config) -> Result<Store> {
     DirBuilder::new()
         .recursive(true)
@@ -141,13 +141,13 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
         .with_context(|| config.data.display().to_string())?;
     let file = config.data.join("portal.sqlite");
     let place = match &config.database {
-        Some(url) => Place::Url(url),
-        None => Place::File(&file),
+        Some(url) => DatabaseLocation::Url(url),
+        None => DatabaseLocation::File(&file),
     };
     Ok(Store::open(place).await?)
 }
 
-/// The engine that the configuration names. In a runtime of tokio.
+/// Opens the configured launcher. Needs a tokio runtime.
 fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
     match config.launcher.as_str() {
         local::NAME => {
@@ -168,7 +168,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
         kubernetes::NAME => {
             let Some(section) = &config.kubernetes else {
                 bail!(
-                    "launcher = \"kubernetes\" needs a table [kubernetes] with the image of sessions"
+                    "launcher = \"kubernetes\" needs a table [kubernetes] with the sessions' image"
                 );
             };
             Ok(Arc::new(Kubernetes::new(KubernetesConfig {
@@ -199,7 +199,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             environment: BTreeMap::new(),
         }))),
         other => bail!(
-            "there is no launcher {other:?}: this program has {}",
+            "unknown launcher {other:?}: supported are {}",
             LAUNCHERS.join(", ")
         ),
     }
@@ -210,10 +210,10 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
     files.map(|(certificate, key)| TlsFiles { certificate, key })
 }
 
-/// Says what is wrong with configuration and applications.
+/// Validates configuration and applications.
 ///
 /// # Errors
-/// Something is.
+/// Something is invalid.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
     tls_files(config).map(TlsFiles::open).transpose()?;
@@ -221,7 +221,7 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     Turn::open(config.turn.as_ref())?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
-        out::answer(format_args!("left out: {problem}"));
+        out::answer(format_args!("skipped: {problem}"));
     }
     println!(
         "{} {} in {}",
@@ -234,6 +234,6 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     );
     match applications.problems.is_empty() {
         true => Ok(()),
-        false => bail!("{} applications are left out", applications.problems.len()),
+        false => bail!("{} applications are invalid", applications.problems.len()),
     }
 }

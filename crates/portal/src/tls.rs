@@ -1,4 +1,4 @@
-//! The certificate that the portal shows: the files of the configuration, or whatever a resolver names at the time.
+//! The portal's TLS certificate: from configured files, or selected by a resolver.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,11 +12,11 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tracing::{info, warn};
 
-/// The protocol by name of RFC 7301.
+/// ALPN protocol (RFC 7301).
 const HTTP: &[u8] = b"http/1.1";
 
-/// How often the files are looked at. A guess: an operator who has put others there looks at the page soon.
-const LOOK: Duration = Duration::from_secs(10);
+/// Interval at which the files are checked. A guess: an operator who has replaced them tests the page soon.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
 pub(crate) struct TlsFiles {
@@ -24,24 +24,24 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// What the files held when they last fitted each other.
-pub(crate) struct Followed {
+/// The last matching content of the files.
+pub(crate) struct WatchedFiles {
     files: Arc<TlsFiles>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
 }
 
-/// The certificate that connections are shown from now on.
+/// The certificate for new connections.
 #[derive(Debug)]
-pub(crate) struct Shown(Mutex<Arc<CertifiedKey>>);
+pub(crate) struct CurrentCertificate(Mutex<Arc<CertifiedKey>>);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    /// A file of the certificate holds something else.
+    /// A file has unexpected content.
     #[error("{}: {what}", path.display())]
     File { path: PathBuf, what: String },
-    /// Certificate and key don't fit.
-    #[error("certificate and key can't be used: {0}")]
+    /// Certificate and key do not match.
+    #[error("cannot use certificate and key: {0}")]
     Unfit(#[from] rustls::Error),
 }
 
@@ -50,61 +50,61 @@ impl TlsFiles {
     ///
     /// # Errors
     /// One line, with the file.
-    pub(crate) fn open(self) -> Result<Followed, TlsError> {
+    pub(crate) fn open(self) -> Result<WatchedFiles, TlsError> {
         let first = certified(&self.certificate, &self.key)?;
-        Ok(Followed {
+        Ok(WatchedFiles {
             files: Arc::new(self),
-            shown: Arc::new(Shown::new(first)),
+            shown: Arc::new(CurrentCertificate::new(first)),
         })
     }
 }
 
-impl Followed {
-    /// What connections are taken with.
+impl WatchedFiles {
+    /// The TLS configuration for connections.
     ///
     /// # Errors
-    /// TLS can't be set up.
+    /// TLS cannot be set up.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, TlsError> {
         shown_by(self.shown.clone(), &[])
     }
 
-    /// Shows what another program puts there, for as long as it is polled. Files that don't fit, as between the writes
-    /// of both, change nothing.
+    /// Reloads changed files, for as long as it is polled. Files that do not match, as between two writes, change
+    /// nothing.
     pub(crate) async fn keep(self) {
-        let mut said = String::new();
+        let mut last_error = String::new();
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let files = Arc::clone(&self.files);
-            // Disks may be slow.
+            // File access may block.
             let read = move || certified(&files.certificate, &files.key);
             let Ok(read) = tokio::task::spawn_blocking(read).await else {
                 continue;
             };
             match read {
                 Ok(newest) => {
-                    said.clear();
+                    last_error.clear();
                     if self.shown.take(newest) {
-                        info!(file = %self.files.certificate.display(), "another certificate is shown");
+                        info!(file = %self.files.certificate.display(), "new certificate");
                     }
                 }
                 Err(why) => {
                     let why = why.to_string();
-                    if why != said {
-                        warn!("the certificate stays as it was: {why}");
+                    if why != last_error {
+                        warn!("cannot load the new certificate: {why}");
                     }
-                    said = why;
+                    last_error = why;
                 }
             }
         }
     }
 }
 
-impl Shown {
-    pub(crate) fn new(first: CertifiedKey) -> Shown {
-        Shown(Mutex::new(Arc::new(first)))
+impl CurrentCertificate {
+    pub(crate) fn new(first: CertifiedKey) -> CurrentCertificate {
+        CurrentCertificate(Mutex::new(Arc::new(first)))
     }
 
-    /// From now on this one; whether it is another.
+    /// Sets the certificate. Returns whether it has changed.
     pub(crate) fn take(&self, newest: CertifiedKey) -> bool {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = shown.cert != newest.cert;
@@ -115,14 +115,14 @@ impl Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(&shown))
     }
 }
 
-/// A chain and its key, from files in PEM form that may be one.
+/// A chain and its key, from PEM files, which may be the same.
 ///
 /// # Errors
 /// One line, with the file.
@@ -133,27 +133,20 @@ pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, 
     };
     let read = |path: &Path| std::fs::read(path).map_err(|why| wrong(path, why.to_string()));
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
-    let chain = chain.map_err(|e| {
-        wrong(
-            certificate,
-            format!("it is no certificate in PEM form: {e}"),
-        )
-    })?;
+    let chain =
+        chain.map_err(|e| wrong(certificate, format!("not a certificate in PEM form: {e}")))?;
     if chain.is_empty() {
-        return Err(wrong(
-            certificate,
-            "it holds no certificate in PEM form".to_owned(),
-        ));
+        return Err(wrong(certificate, "no certificate in PEM form".to_owned()));
     }
     let private = PrivateKeyDer::from_pem_slice(&read(key)?)
-        .map_err(|e| wrong(key, format!("it holds no private key in PEM form: {e}")))?;
+        .map_err(|e| wrong(key, format!("no private key in PEM form: {e}")))?;
     Ok(CertifiedKey::from_der(chain, private, &default_provider())?)
 }
 
-/// What connections are taken with whose certificate `resolver` names; it answers `more` protocols beside HTTP.
+/// A TLS configuration with the certificate that `resolver` selects; it accepts the protocols in `more` besides HTTP.
 ///
 /// # Errors
-/// TLS can't be set up.
+/// TLS cannot be set up.
 pub(crate) fn shown_by(
     resolver: Arc<dyn ResolvesServerCert>,
     more: &[&[u8]],

@@ -1,8 +1,7 @@
-//! The table `[turn]` of the configuration: servers of STUN and TURN that browsers ask for ways to a session, and what
-//! lets a browser use them for a day.
+//! The table `[turn]` of the configuration: STUN and TURN servers for browsers, with credentials for a day.
 //!
-//! The secret stays here: a browser is given a name with the end of its time, and that name's MAC, as coturn's
-//! `use-auth-secret` takes it (draft-uberti-behave-turn-rest-00).
+//! The secret stays here: a browser gets a user name with its expiry, and the name's MAC as password, as in coturn's
+//! `use-auth-secret` (draft-uberti-behave-turn-rest-00).
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,11 +12,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How long a browser may use a relay, in seconds: a day, as section 2.2 of the draft recommends.
-const LIFE: u64 = 86_400;
+/// Validity of the credentials in seconds: a day, as section 2.2 of the draft recommends.
+const LIFETIME: u64 = 86_400;
 
-/// Characters of a server's address at most: a host name (RFC 1035) and the rest.
-const LONGEST: usize = 300;
+/// Maximum length of a server's URI in characters: a host name (RFC 1035) and the rest.
+const MAX_LENGTH: usize = 300;
 
 /// The table.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,7 +24,7 @@ const LONGEST: usize = 300;
 pub(crate) struct TurnSection {
     /// `stun:HOST[:PORT]`, `turn:HOST[:PORT][?transport=tcp]`, `turns:…` (RFC 7064, RFC 7065).
     pub(crate) servers: Vec<String>,
-    /// The file with the secret that the relay has, too.
+    /// File with the secret shared with the relay.
     #[serde(default)]
     pub(crate) secret_file: Option<PathBuf>,
 }
@@ -36,7 +35,7 @@ pub(crate) struct Turn {
     secret: Option<hmac::Key>,
 }
 
-/// Servers, as a browser's `RTCPeerConnection` takes them.
+/// A server, with the members of `RTCPeerConnection`'s configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct IceServer {
     urls: Vec<String>,
@@ -46,27 +45,27 @@ pub(crate) struct IceServer {
     credential: Option<String>,
 }
 
-/// Why there is none.
+/// Why the table is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TurnError {
-    /// A server is none.
+    /// Invalid server.
     #[error(
-        "turn.servers: {0:?} is no server: say stun:HOST[:PORT] or turn:HOST[:PORT][?transport=tcp], and the secret in turn.secret_file"
+        "turn.servers: {0:?} is not a server: use stun:HOST[:PORT] or turn:HOST[:PORT][?transport=tcp], with the secret in turn.secret_file"
     )]
     Server(String),
-    /// A relay has no secret.
+    /// A relay without a secret.
     #[error("turn.servers has a relay: name the file with its secret in turn.secret_file")]
     NoSecret,
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
 }
 
 impl Turn {
-    /// Those of the table, or none.
+    /// The servers of the table, or none.
     ///
     /// # Errors
-    /// One line: what is wrong with the table.
+    /// The problem of the table, in one line.
     pub(crate) fn open(section: Option<&TurnSection>) -> Result<Turn, TurnError> {
         let Some(section) = section else {
             return Ok(Turn {
@@ -87,7 +86,7 @@ impl Turn {
         })
     }
 
-    /// What a browser is told that is let into this session.
+    /// The servers with credentials for a browser of this session.
     pub(crate) fn servers(&self, session: &str) -> Vec<IceServer> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         self.servers_at(since.unwrap_or_default().as_secs(), session)
@@ -96,7 +95,7 @@ impl Turn {
     fn servers_at(&self, now: u64, session: &str) -> Vec<IceServer> {
         let (relays, others): (Vec<String>, Vec<String>) =
             self.servers.iter().cloned().partition(|of| is_relay(of));
-        let username = format!("{}:{session}", now.saturating_add(LIFE));
+        let username = format!("{}:{session}", now.saturating_add(LIFETIME));
         let credential = self.secret.as_ref().map(|secret| {
             let tag = hmac::sign(secret, username.as_bytes());
             BASE64_STANDARD.encode(tag.as_ref())
@@ -126,12 +125,12 @@ fn secret(file: &Path) -> Result<hmac::Key, TurnError> {
     let text = text.trim();
     match text.is_empty() {
         false => Ok(hmac::Key::new(
-            // What the relay checks (RFC 8489 takes its MACs by this one, too).
+            // The relay uses the same MAC (also in RFC 8489).
             hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             text.as_bytes(),
         )),
         true => Err(wrong(
-            "it is empty: it must hold the relay's secret".to_owned(),
+            "the file is empty: it must contain the relay's secret".to_owned(),
         )),
     }
 }
@@ -154,7 +153,7 @@ fn is_server(text: &str) -> bool {
         _ => false,
     };
     let known = |c: char| c.is_ascii_alphanumeric() || "[]:.-".contains(c);
-    fits && text.len() <= LONGEST && !address.is_empty() && address.chars().all(known)
+    fits && text.len() <= MAX_LENGTH && !address.is_empty() && address.chars().all(known)
 }
 
 #[cfg(test)]
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_gets_a_name_with_an_end_and_its_mac() {
+    fn credentials_have_an_expiry_and_a_mac() {
         let file = std::env::temp_dir().join(format!("openuvr-turn-{}", std::process::id()));
         std::fs::write(&file, "north\n").unwrap();
         let servers = [
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_or_has_no_secret_is_refused() {
+    fn invalid_servers_are_refused() {
         for wrong in [
             "",
             "turn:",

@@ -11,14 +11,14 @@ use crate::oidc;
 use crate::serve;
 use crate::store::{Account, StoreError, User};
 
-/// Does it, and says so.
+/// Executes the action and prints the result.
 ///
 /// # Errors
-/// The database can't be opened, or there is no such account, or there is one already.
+/// The database cannot be opened, the account does not exist, or already exists.
 pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
     let store = serve::store(config).await?;
     let none =
-        |name: &str| format!("there is no account {name:?}; `openuvr portal user list` lists them");
+        |name: &str| format!("no such account: {name:?}; `openuvr portal user list` lists them");
     match action {
         UserAction::Add {
             name,
@@ -30,7 +30,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             if let Some(subject) = subject {
                 let user = User {
                     name: name.clone(),
-                    // None: only the provider lets in.
+                    // No password: only the provider authenticates it.
                     password: String::new(),
                     operator,
                     sessions,
@@ -40,7 +40,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                     bail!(StoreError::Linked(other.name));
                 }
                 store.add_user(&user, Some(&subject)).await?;
-                println!("{name} may log in by the provider");
+                println!("{name} can log in with the provider");
                 return Ok(());
             }
             let password = password(password_stdin)?;
@@ -51,7 +51,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 sessions,
             };
             store.add_user(&user, None).await?;
-            tell(&name, &password, password_stdin);
+            print_password(&name, &password, password_stdin);
         }
         UserAction::Password {
             name,
@@ -64,7 +64,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             {
                 bail!(none(&name));
             }
-            tell(&name, &password, password_stdin);
+            print_password(&name, &password, password_stdin);
         }
         UserAction::Link { name, subject } => {
             let subject = match subject {
@@ -75,8 +75,8 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 bail!(none(&name));
             }
             match subject {
-                Some(_) => println!("{name} may log in by the provider"),
-                None => println!("{name} may not log in by the provider"),
+                Some(_) => println!("{name} can log in with the provider"),
+                None => println!("{name} can no longer log in with the provider"),
             }
         }
         UserAction::Remove { name } => {
@@ -99,10 +99,10 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
     Ok(())
 }
 
-/// The person of this subject, at the provider that the configuration names.
+/// The key of the user with this subject at the configured provider.
 fn at_provider(config: &Config, subject: &str) -> Result<String> {
     let Some(oidc) = &config.oidc else {
-        bail!("the configuration names no provider: it needs a table [oidc]");
+        bail!("no provider configured: add a table [oidc]");
     };
     Ok(oidc::key(&oidc.issuer, subject))
 }
@@ -113,13 +113,13 @@ fn password(from_input: bool) -> Result<String> {
     }
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
-    read.context("the password can't be read from standard input")?;
+    read.context("cannot read the password from standard input")?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn tell(name: &str, password: &str, known: bool) {
+fn print_password(name: &str, password: &str, known: bool) {
     match known {
-        true => println!("{name} may log in"),
-        false => println!("{name} may log in with the password {password}"),
+        true => println!("{name} can log in"),
+        false => println!("{name} can log in with the password {password}"),
     }
 }

@@ -1,8 +1,8 @@
 """A server of PostgreSQL for tests, in a folder of its own: `python3 crates/portal/tests/postgres.py`.
 
-It prints the port on 127.0.0.1 and the file of the authority that has signed its certificate, which is for localhost. Then it reads lines:
-`stop` and `start` stop and start the server and are answered with `ok`, `database NAME` makes a database. When its
-input ends the server is stopped and its folder removed. The user is `portal`, the password `portal`.
+It prints the port on 127.0.0.1, and the file of the authority that signed its certificate for localhost. Then it reads lines:
+`stop` and `start` stop and start the server and are answered with `ok`; `database NAME` creates a database. When its
+input ends, the server is stopped and its folder removed. The user is `portal`, the password `portal`.
 """
 
 import os
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# initdb and the server refuse to be root.
+# initdb and the server refuse to run as root.
 ACCOUNT = "postgres"
 
 
@@ -97,9 +97,9 @@ class Server:
 
 
 def program(name):
-    """Debian keeps those of the server out of the way."""
+    """Debian does not put the server's programs into PATH."""
     found = shutil.which(name) or next(iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None)
-    return str(found or sys.exit(f"there is no {name}: install postgresql"))
+    return str(found or sys.exit(f"no {name}: install postgresql"))
 
 
 def free_port():

@@ -1,6 +1,6 @@
-// Keys that the browser or the system keeps to itself, and those that an on-screen keyboard lacks: the menu sends them.
+// Key combinations that browser or system intercept, or that an on-screen keyboard lacks: buttons of the menu.
 
-/** What a button shows, and the keys by KeyboardEvent.code. */
+/** A button's label, and its keys by KeyboardEvent.code. */
 const CHORDS: [string, string][] = [
   ["Ctrl+Alt+Del", "ControlLeft AltLeft Delete"],
   ["Alt+Tab", "AltLeft Tab"],
@@ -16,7 +16,7 @@ const CHORDS: [string, string][] = [
   ["Print", "PrintScreen"],
 ];
 
-/** Puts a button for each into `into`. */
+/** Adds a button for each combination to `into`. */
 export function offerChords(into: HTMLElement, send: (keys: string[]) => void) {
   for (const [words, keys] of CHORDS) {
     const button = document.createElement("button");

@@ -1,41 +1,41 @@
-// What is copied here can be pasted at the host, and what is copied there here, as far as the host lets it. The
-// messages are those of our own client, as crates/proto/src/control/clipboard.rs has them.
+// Clipboard synchronization between browser and host, within the host's permissions. The messages are those of the
+// native client (crates/proto/src/control/clipboard.rs).
 
 import { CLIPBOARD_PIECE } from "./wire";
 
-/** Bytes of UTF-8 that a text has at most, and that a piece of it has. */
+/** Maximum length of a text in bytes of UTF-8, and of a piece. */
 const MAX_TEXT = 1_000_000;
 const PIECE = 8 * 1024;
 
-/** Kind, bytes of the whole text, bytes before these, and how many these are. */
+/** Kind, total length, offset, and length of the piece. */
 const HEAD = 1 + 4 + 4 + 2;
 
 export class Clipboard {
   private toHost = false;
-  /** What came of a text that is not whole yet. */
+  /** The received part of an incomplete text. */
   private received = new Uint8Array(0);
   private offset = 0;
-  /** A browser lets a page write only while its person looks at it, some only when a key or button is pressed. */
+  /** A text to write: browsers allow writing only with focus, some only after user activation. */
   private unwritten: string | null = null;
-  /** What both ends have already. */
+  /** The text that both sides have. */
   private known = "";
 
   constructor(
     private readonly button: HTMLElement,
     private readonly plays: () => boolean,
-    private readonly tell: (message: Uint8Array<ArrayBuffer>) => Promise<void>,
-    private readonly say: (words: string) => void,
+    private readonly send: (message: Uint8Array<ArrayBuffer>) => Promise<void>,
+    private readonly showStatus: (words: string) => void,
   ) {
     button.addEventListener("click", () => {
       this.known = "";
       void this.share();
     });
-    addEventListener("focus", () => void this.look());
+    addEventListener("focus", () => void this.shareIfPermitted());
     for (const gesture of ["keydown", "pointerdown"] as const)
       addEventListener(gesture, () => void this.write(), { capture: true });
   }
 
-  /** Another session begins: nothing is shared until the host says so. */
+  /** Resets for a new session: nothing is shared until the host permits it. */
   forget() {
     this.toHost = false;
     this.offset = 0;
@@ -44,20 +44,20 @@ export class Clipboard {
     this.button.hidden = true;
   }
 
-  /** Only who plays shares anything. */
+  /** Only the player shares. */
   roleChanged() {
     if (!this.plays()) this.unwritten = null;
     this.button.hidden = !this.toHost || !this.plays();
-    void this.look();
+    void this.shareIfPermitted();
   }
 
-  /** Bit 0: what is copied here goes there. */
+  /** Bit 0: from here to the host. */
   ways(message: DataView) {
     this.toHost = (message.getUint8(1) & 1) !== 0;
     this.roleChanged();
   }
 
-  /** A piece of what was copied at the host. */
+  /** A piece of text copied at the host. */
   piece(message: DataView) {
     const [total, offset] = [message.getUint32(1, true), message.getUint32(5, true)];
     const length = message.getUint16(9, true);
@@ -75,26 +75,26 @@ export class Clipboard {
     void this.write();
   }
 
-  /** Sends what was copied here, where the browser lets the page look without a question. */
-  async look() {
+  /** Sends text copied here, if the browser permits reading without a prompt. */
+  async shareIfPermitted() {
     if (!this.toHost || !this.plays() || !document.hasFocus()) return;
-    // Not every browser knows the name; that one asks its person each time.
+    // Browsers that do not know the permission's name always prompt.
     const name = "clipboard-read" as PermissionName;
     const asked = navigator.permissions.query({ name }).catch(() => null);
     if ((await asked)?.state === "granted") await this.share();
   }
 
-  /** The same, after a question of the browser's if it has one. */
+  /** The same, with the browser's prompt if it has one. */
   private async share() {
     if (!this.toHost || !this.plays()) return;
     const text = await navigator.clipboard.readText().catch(() => "");
     if (text === "" || text === this.known || !this.toHost || !this.plays()) return;
     this.known = text;
-    // What the host copied is older.
+    // Text pending from the host is older.
     this.unwritten = null;
     const bytes = new TextEncoder().encode(text);
     if (bytes.length > MAX_TEXT) {
-      this.say("what was copied is too long for the host: over 1 MB");
+      this.showStatus("copied text is too long for the host (over 1 MB)");
       return;
     }
     for (let offset = 0; offset < bytes.length; offset += PIECE) {
@@ -106,8 +106,8 @@ export class Clipboard {
       d.setUint32(5, offset, true);
       d.setUint16(9, piece.length, true);
       message.set(piece, HEAD);
-      await this.tell(message);
-      // Something else was copied meanwhile.
+      await this.send(message);
+      // Another text was copied meanwhile.
       if (this.known !== text) return;
     }
   }
@@ -118,7 +118,7 @@ export class Clipboard {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // It is tried again with the next key.
+      // Retried at the next key press.
       return;
     }
     this.known = text;

@@ -1,7 +1,7 @@
-// The host's clock, seen from the page: asked over the data channel, the exchange with the shortest way there
-// and back of the last ones counts (RFC 5905 has the formula).
+// Estimates the host's clock over the data channel: the recent exchange with the shortest round trip counts (formula of
+// RFC 5905).
 
-/** Exchanges that count. */
+/** Number of recent exchanges. */
 const KEPT = 20;
 
 interface Exchange {
@@ -30,7 +30,7 @@ export class HostClock {
     return this.best()?.offset;
   }
 
-  /** By how much that may be wrong, in milliseconds: half of the way there and back. */
+  /** Maximum error in milliseconds: half of the round trip. */
   bound(): number | undefined {
     const best = this.best();
     return best && best.roundTrip / 2;

@@ -1,15 +1,15 @@
-// The pointer, drawn by the page: it moves without waiting for a picture.
+// The pointer, drawn by the page: its latency is independent of the video.
 
 import type { Input } from "./input";
 
-/** Bytes in front of the pixels. */
+/** Header length in bytes. */
 const HEAD = 1 + 4 + 4 + 2 + 2;
 
 export class Cursor {
   private hot = { x: 0, y: 0 };
   private has = false;
   private serial = 0;
-  /** What the person does here counts more than what the host says of the same a moment later. */
+  /** For how long a local movement takes precedence over the host's position. */
   private pointedAt = -Infinity;
 
   constructor(
@@ -18,7 +18,7 @@ export class Cursor {
     private readonly input: Input,
   ) {}
 
-  /** A new picture: its kind, width, height, hot spot, and premultiplied ARGB row by row. */
+  /** A new shape: kind, width, height, hot spot, and premultiplied ARGB rows. */
   shape(d: DataView) {
     if (d.byteLength < HEAD) return;
     const [width, height] = [d.getUint32(1, true), d.getUint32(5, true)];
@@ -28,7 +28,7 @@ export class Cursor {
     for (let i = 0; i < width * height; i++) {
       const pixel = d.getUint32(HEAD + 4 * i, true);
       const alpha = pixel >>> 24;
-      // ImageData wants colours that are not multiplied.
+      // ImageData is not premultiplied.
       const plain = (shift: number) => (alpha === 0 ? 0 : (((pixel >>> shift) & 255) * 255) / alpha);
       picture.data.set([plain(16), plain(8), plain(0), alpha], 4 * i);
     }
@@ -39,13 +39,13 @@ export class Cursor {
     this.area.style.cursor = "none";
   }
 
-  /** The person moved it here. */
+  /** Local movement. */
   pointed(x: number, y: number) {
     this.pointedAt = performance.now();
     this.place({ x, y });
   }
 
-  /** The host says where it is. */
+  /** Position from the host. */
   moved(serial: number, at: { x: number; y: number } | null) {
     if (((serial - this.serial) | 0) <= 0) return;
     this.serial = serial;

@@ -1,11 +1,11 @@
-// The overlay and the second tab: where a frame's time goes, and what the link does.
+// The overlay and the statistics tab: latency by stage, and link statistics.
 
 import type { Shown } from "./frames";
 
-/** Stages of a frame in their order; crates/proto/src/trace.rs says what each is. */
+/** Stages of a frame in order, as in crates/proto/src/trace.rs. */
 const STAGES = ["FirstSlice", "Encoded", "FirstSent", "LastSent", "Recoverable", "Submitted"];
 
-/** Frames that count: four seconds. */
+/** Window of frames: four seconds. */
 const KEPT = 240;
 
 function percentile(sorted: number[], share: number): number {
@@ -16,7 +16,7 @@ function milliseconds(value: number | undefined): string {
   return value === undefined ? "–" : value.toFixed(1);
 }
 
-/** A bar for each stage, from where the one before it ended to where it ended itself, in the median. */
+/** A bar for each stage: the median interval from the previous stage to this one. */
 function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
   const end = Math.max(1, ...rows.map(({ p95 }) => p95 ?? 0));
   let before = 0;
@@ -32,12 +32,12 @@ function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
 
 export class Figures {
   private frames: Shown[] = [];
-  /** From InputSampled of a pose to Submitted of the picture that was drawn with it. */
+  /** From InputSampled of a pose to Submitted of its picture. */
   private poses: number[] = [];
   private decisions: string[] = [];
   private history: { rate: number; loss: number; latency: number }[] = [];
   private before: { at: number; bytes: number; lost: number; received: number } | null = null;
-  /** What the newest statistics of the browser say, by name. */
+  /** The browser's latest statistics, by name. */
   private link: Record<string, string> = {};
 
   constructor(
@@ -53,7 +53,7 @@ export class Figures {
     this.poses = [...this.poses, motionToPhoton].slice(-KEPT);
   }
 
-  /** Of the poses of a virtual reality, in words; none where there are none. */
+  /** Pose latency of virtual reality, as text; empty without it. */
   private posesWords(): [string, string][] {
     const sorted = this.poses.slice().sort((a, b) => a - b);
     if (sorted.length === 0) return [];
@@ -65,7 +65,7 @@ export class Figures {
     this.decisions = [`${new Date().toLocaleTimeString()}  ${words}`, ...this.decisions].slice(0, 30);
   }
 
-  /** Each stage's median and 95th and 99th percentile behind Captured. */
+  /** Median, 95th and 99th percentile of each stage after Captured. */
   rows(): { stage: string; p50?: number; p95?: number; p99?: number }[] {
     return STAGES.map((stage) => {
       const all = this.frames.map((frame) => frame.stages[stage]).filter((t) => t !== undefined);
@@ -82,7 +82,7 @@ export class Figures {
     return all.length === 0 ? undefined : percentile(all, 0.5);
   }
 
-  /** The browser's own figures, once a second. */
+  /** The browser's statistics, once a second. */
   statistics(report: RTCStatsReport, now: number) {
     for (const entry of report.values()) {
       if (entry.type === "inbound-rtp" && entry.kind === "video") this.video(entry, now);
@@ -162,9 +162,9 @@ export class Figures {
     const list = document.createElement("ul");
     list.append(...this.decisions.map((words) => cell("li", words)));
     this.tab.replaceChildren(
-      cell("h2", "A frame's way, in milliseconds behind Captured"),
+      cell("h2", "Latency by stage, in milliseconds after Captured"),
       stages,
-      cell("p", `The clocks of host and page agree to ±${milliseconds(bound)} ms. Submitted: handed to the compositor.`),
+      cell("p", `Clock error: at most ±${milliseconds(bound)} ms. Submitted: passed to the compositor.`),
       cell("h2", "Rate (blue, Mb/s), loss (red, %), latency to the compositor (green, ms)"),
       chart,
       cell("h2", "Link and decoder"),
@@ -172,11 +172,11 @@ export class Figures {
         ...Object.entries(this.link),
         ["frames shown", String(counts.shown)],
         ["superseded", String(counts.superseded)],
-        ["in the background", String(counts.hidden)],
+        ["frames in the background", String(counts.hidden)],
         ["motion to photon, ms", milliseconds(this.motionToPhoton())],
         ...this.posesWords(),
       ]),
-      cell("h2", "Decisions of the host"),
+      cell("h2", "Control events of the host"),
       list,
     );
     this.chart(chart);

@@ -1,11 +1,10 @@
-// Whether the picture is shown as it is. Where its place is a pixel or two larger or smaller than it, scaling would blur
-// all of it, and without a GPU would take a browser longer than all else that it does with a picture (1280x720: 10 ms,
-// `openuvr bench peers`).
+// Shows the picture unscaled if its element differs from it by a pixel or two: scaling would blur it, and without a GPU
+// cost more time than all other processing of the picture (1280x720: 10 ms, `openuvr bench peers`).
 
-/** Pixels. In a kiosk without a window manager Chromium leaves a page one less than the display has. */
+/** In pixels. In a kiosk without a window manager, Chromium's page is one pixel smaller than the display. */
 const NEARLY = 2;
 
-/** Keeps the class `exact` of the picture's place. Its upper left corner is then the picture's. */
+/** Updates the class `exact` of the picture's element, which aligns the upper left corners. */
 export function keepExact(place: HTMLElement, video: HTMLVideoElement) {
   const look = () => {
     const { videoWidth, videoHeight } = video;

@@ -1,39 +1,39 @@
-// What becomes of each frame: the picture that the browser hands to its compositor is matched with the frame
-// that left the host, by its RTP time, and the host is told.
+// Outcome of each frame: matches the picture passed to the compositor with the frame by its RTP timestamp, and reports
+// to the host.
 
 import type { Left, Report } from "./wire";
 
-/** Frames that are waited for, at most: two seconds. */
+/** Maximum number of pending frames: two seconds. */
 const MOST = 120;
 
-/** Each report goes into so many messages, since any may be lost. */
+/** Each report is repeated in this many messages, since messages may be lost. */
 const REPEATED = 4;
 
-/** A frame that was handed to the compositor, with its stages in milliseconds behind Captured. */
+/** A frame passed to the compositor, with its stages in milliseconds after Captured. */
 export interface Shown {
   frame: number;
-  /** Names and order of crates/proto/src/trace.rs; what was not measured is not here. */
+  /** Names and order as in crates/proto/src/trace.rs; missing stages were not measured. */
   stages: Record<string, number>;
   motionToPhoton?: number;
   bytes: number;
 }
 
-/** What is known of a picture that was handed over. */
+/** Data of a presented picture. */
 export type Handed = Pick<VideoFrameCallbackMetadata, "rtpTimestamp" | "receiveTime" | "presentationTime">;
 
 export interface Clock {
-  /** Host minus page, in milliseconds; undefined before it is known. */
+  /** Host minus page, in milliseconds; undefined: unknown. */
   offset(): number | undefined;
   sampledAt(hostNumber: number): number | undefined;
-  /** The pose that the frame with this RTP time was drawn with: its number, and when it was sampled. */
+  /** The pose of the frame with this RTP timestamp: its number and sampling time. */
   posed(rtpTime: number): { number: number; at: number } | undefined;
 }
 
 export class Frames {
   private left = new Map<number, Left>();
-  /** Frames that the host says have left, in order, of which no report was made. */
+  /** Frames that the host has sent, in order, without a report. */
   private open: Left[] = [];
-  /** Pictures that came before their frames were named, by their RTP time. */
+  /** Pictures without a matching frame yet, by RTP timestamp. */
   private early = new Map<number, Handed>();
   private newest = 0;
   private echoed = 0;
@@ -44,12 +44,12 @@ export class Frames {
 
   constructor(
     private readonly clock: Clock,
-    private readonly say: (reports: Report[]) => void,
+    private readonly emit: (reports: Report[]) => void,
     private readonly shown: (shown: Shown) => void,
   ) {}
 
-  /** They have left; some may have been named before. */
-  heard(frames: Left[]) {
+  /** Adds sent frames; repeated ones are ignored. */
+  onSent(frames: Left[]) {
     for (const left of frames) {
       if (((left.frame - this.newest) | 0) <= 0) continue;
       this.newest = left.frame;
@@ -59,7 +59,7 @@ export class Frames {
       if (early) this.presented(early);
     }
     if (document.hidden) {
-      // No picture is shown in the background, so that nothing can be said of it.
+      // In the background no picture is presented, so the outcome is unknown.
       this.counts.hidden += this.open.length;
       this.report(this.open.map(({ frame }) => ({ frame, outcome: "left", echo: 0 })));
       this.open = [];
@@ -72,7 +72,7 @@ export class Frames {
     }
   }
 
-  /** The browser has handed over a picture. */
+  /** The browser has presented a picture. */
   presented(meta: Handed) {
     if (meta.rtpTimestamp === undefined) return;
     const left = this.left.get(meta.rtpTimestamp);
@@ -94,7 +94,7 @@ export class Frames {
     const news = left.echo !== 0 && left.echo !== this.echoed;
     const input = news ? this.clock.sampledAt(left.echo) : undefined;
     this.echoed = left.echo;
-    // The application took the pose, and draws with it: that is exact.
+    // The application consumed the pose: the latency is exact.
     const turned = posed && posed.number !== this.posed ? posed.at : undefined;
     this.posed = posed?.number ?? 0;
     const sampled = turned ?? input;
@@ -105,7 +105,7 @@ export class Frames {
       received,
       submitted,
       motionToPhoton,
-      // What the host injects, the application may have drawn with or not.
+      // The application may not have drawn with the injected input yet.
       echo: turned !== undefined ? 2 : left.echo === 0 ? 0 : 1,
       pose: posed?.number,
     };
@@ -137,8 +137,8 @@ export class Frames {
   }
 
   private report(news: Report[]) {
-    // A frame's outcome is said once more with each of the next, oldest first.
+    // Each outcome is repeated with the next ones, oldest first.
     this.recent = [...this.recent, ...news].slice(-(REPEATED + news.length));
-    for (let at = 0; at < this.recent.length; at += 20) this.say(this.recent.slice(at, at + 20));
+    for (let at = 0; at < this.recent.length; at += 20) this.emit(this.recent.slice(at, at + 20));
   }
 }

@@ -1,4 +1,4 @@
-// What the person does with keyboard, mouse, pen and fingers.
+// Input by keyboard, mouse, pen and touch.
 
 import { Keyboard } from "./keyboard";
 import { TextField } from "./text_field";
@@ -10,29 +10,29 @@ import type { InputEvent } from "./wire";
 const BUTTONS = [0x110, 0x112, 0x111, 0x113, 0x114];
 const BUTTON = { left: 0x110, right: 0x111 };
 
-/** A notch of a wheel in units of the wire. */
+/** A wheel notch in wire units. */
 const NOTCH = 120;
 
-/** Scales a movement or a turn into what the wire takes. */
+/** Scales a movement to the range of the wire format. */
 function short(value: number): number {
   return Math.max(-32768, Math.min(32767, Math.round(value)));
 }
 
-/** Systems of Apple, whose browsers tell no release of a key while Cmd is down. */
+/** Apple systems: their browsers send no keyup while Cmd is down. */
 function isApple(): boolean {
   return /Mac|iPhone|iPad/.test(navigator.platform);
 }
 
 export interface Target {
-  /** Does the person's input go to the host? */
+  /** Whether input is sent to the host. */
   plays(): boolean;
   push(event: InputEvent, at: number): void;
-  /** Where the pointer is over the picture, at once: the host's answer comes later. */
+  /** Local pointer position over the picture, before the host confirms it. */
   pointed(x: number, y: number): void;
 }
 
 export class Input {
-  /** What is left of a relative movement, in pixels of the picture. */
+  /** Fraction of a relative movement, in pixels of the picture. */
   private rest = { x: 0, y: 0 };
   private readonly turns = new Wheel();
   private readonly keyboard: Keyboard;
@@ -58,7 +58,7 @@ export class Input {
     });
     area.addEventListener("keydown", (event) => this.key(event, true));
     area.addEventListener("keyup", (event) => this.key(event, false));
-    // Samples as they come, where the browser gives them; else with the next picture.
+    // Unaligned samples if the browser supports them, else once per displayed picture.
     const raw = "onpointerrawupdate" in window;
     area.addEventListener(raw ? "pointerrawupdate" : "pointermove", (event) =>
       this.moved(event as PointerEvent),
@@ -66,7 +66,7 @@ export class Input {
     area.addEventListener("pointerdown", (event) => this.down(event));
     area.addEventListener("pointerup", (event) => this.up(event));
     area.addEventListener("pointercancel", () => this.release());
-    // The focus stays where the keyboard is.
+    // Keep the keyboard focus.
     area.addEventListener("mousedown", (event) => event.preventDefault());
     area.addEventListener("contextmenu", (event) => event.preventDefault());
     area.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -80,23 +80,23 @@ export class Input {
     document.addEventListener("pointerlockchange", () => this.release());
   }
 
-  /** The picture has the keyboard. */
+  /** Whether the picture has the keyboard focus. */
   focus() {
     this.text.focus();
   }
 
-  /** Shows an on-screen keyboard, or hides it; whether it is shown. */
+  /** Toggles the on-screen keyboard. Returns whether it is shown. */
   toggleOnScreenKeyboard(): boolean {
     this.text.onScreen(!this.text.isOnScreen());
     return this.text.isOnScreen();
   }
 
-  /** Presses these keys together, as KeyboardEvent.code names them. */
+  /** Presses these keys together (KeyboardEvent.code). */
   chord(names: string[]) {
     if (this.to.plays()) this.keyboard.chord(names, performance.now());
   }
 
-  /** Shows the picture alone, and asks the browser for the keys that it keeps to itself. */
+  /** Enters full screen, and locks the keys that the browser would intercept. */
   async full(shown: HTMLElement) {
     if (document.fullscreenElement) {
       await document.exitFullscreen();
@@ -111,7 +111,7 @@ export class Input {
     if (document.pointerLockElement) return document.exitPointerLock();
     const options = { unadjustedMovement: true };
     const ask = this.area.requestPointerLock as (o?: object) => Promise<void> | undefined;
-    // Not every system has movements without acceleration.
+    // Not all systems support unaccelerated movements.
     await Promise.resolve(ask.call(this.area, options)).catch(() => ask.call(this.area));
   }
 
@@ -179,7 +179,7 @@ export class Input {
   }
 
   private button(event: PointerEvent, pressed: boolean) {
-    // A pen that touches is the left button.
+    // Contact of a pen is the left button.
     const button = BUTTONS[Math.max(0, event.button)];
     if (button !== undefined) this.push({ kind: "button", button, pressed }, event.timeStamp);
   }
@@ -195,13 +195,13 @@ export class Input {
     if (dx !== 0 || dy !== 0) this.push({ kind: "wheel", dx: short(dx), dy: short(dy) }, at);
   }
 
-  /** Nothing is held any more: the person is elsewhere. */
+  /** Releases everything: the page lost the focus. */
   release() {
     this.forget();
     if (this.to.plays()) this.push({ kind: "releaseAll" }, performance.now());
   }
 
-  /** Another session begins, which holds nothing. */
+  /** Resets for a new session. */
   forget() {
     this.keyboard.forget();
     this.touch.cancel();
@@ -212,7 +212,7 @@ export class Input {
     this.to.push(event, at);
   }
 
-  /** Where the picture lies on the page, and how many of its pixels one of the page's is. */
+  /** Position of the picture on the page, and picture pixels per page pixel. */
   shown() {
     const box = this.video.getBoundingClientRect();
     const { videoWidth: w, videoHeight: h } = this.video;

@@ -1,11 +1,10 @@
-// Keys: which of them are held at the host, and which text is typed there. Keys that compose text (dead keys, Compose,
-// input methods, on-screen keyboards) are left to the browser, which puts the text into a text field (text_field.ts).
-// UI Events (W3C) names the properties of the events.
+// Keyboard state and text input. Composition (dead keys, Compose, input methods, on-screen keyboards) is done by the
+// browser in a text field (text_field.ts). Event properties are those of UI Events (W3C).
 
 import { linuxCode, linuxCodeOf, withoutNumLock } from "./keys";
 import type { InputEvent } from "./wire";
 
-/** What is read of a KeyboardEvent. */
+/** The used properties of a KeyboardEvent. */
 export interface Press {
   code: string;
   key: string;
@@ -16,13 +15,13 @@ export interface Press {
   getModifierState(name: string): boolean;
 }
 
-/** What is read of any event that says which modifiers are down. */
+/** The used properties of any event with modifier state. */
 export type Modified = Pick<Press, "timeStamp" | "getModifierState">;
 
-/** keyCode of a key that an input method has taken (UI Events, 7.3.1). */
+/** keyCode of a key that an input method has consumed (UI Events, 7.3.1). */
 const TAKEN = 229;
 
-/** Modifiers that are down while they are held, and the key that stands for each. */
+/** Modifiers, and a key for each. */
 const MODIFIERS = new Map([
   ["Shift", 42],
   ["Control", 29],
@@ -31,7 +30,7 @@ const MODIFIERS = new Map([
   ["AltGraph", 100],
 ]);
 
-/** A key code that no key has: the host types the text, whatever its keyboard. */
+/** A key code without a key: the host types the text independent of its layout. */
 const NO_KEY = 0;
 
 const BACKSPACE = 14;
@@ -41,35 +40,35 @@ const CONTROL_CHARACTERS = new Map([
   ["\n", 28],
 ]);
 
-/** The character that a key has typed, if it is one. Of a key that Chromium can't name it says a control character. */
+/** The typed character, if it is one. For unknown keys, Chromium reports a control character. */
 function character(key: string): number | undefined {
   return [...key].length === 1 && !/\p{Cc}/u.test(key) ? key.codePointAt(0) : undefined;
 }
 
-/** The browser makes text of this key together with others. */
+/** Whether the key is part of a composition. */
 function composes({ key, keyCode, isComposing }: Press): boolean {
   return isComposing || keyCode === TAKEN || key === "Dead" || key === "Compose";
 }
 
 export class Keyboard {
-  /** The keys that are held at the host, and which modifier each is. */
+  /** Keys that are held at the host, with the modifier of each. */
   private readonly held = new Map<number, string | null>();
-  /** Keys of the keypad that went down as others, by their places: NumLock may be another when they go up. */
+  /** Keypad keys that were pressed as other keys, by position: NumLock may change before their release. */
   private readonly others = new Map<string, number>();
 
   constructor(
     private readonly push: (event: InputEvent, at: number) => void,
-    /** macOS tells no release of a key while Cmd is down. */
+    /** macOS sends no keyup while Cmd is down. */
     private readonly losesReleases: boolean,
   ) {}
 
-  /** Whether the browser is to do nothing of its own with the key. */
+  /** Handles a key press. Returns whether to prevent the browser's default action. */
   down(event: Press): boolean {
     const own = MODIFIERS.has(event.key) ? event.key : null;
     this.agree(event, own);
     if (composes(event)) return false;
     if (own === null) this.pressMissing(event);
-    // What NumLock makes of the keypad here it need not make of it at the host.
+    // NumLock may differ between browser and host.
     const other = withoutNumLock(event.code, event.key);
     if (other === null) return true;
     const code = other ?? linuxCode(event.code) ?? linuxCodeOf(event.key);
@@ -79,7 +78,7 @@ export class Keyboard {
       this.type(event.key, event.timeStamp);
       return true;
     }
-    // The host's window system repeats by itself.
+    // The host's window system generates key repeat.
     if (event.repeat) return true;
     if (other === undefined) this.others.delete(event.code);
     else this.others.set(event.code, other);
@@ -89,7 +88,7 @@ export class Keyboard {
     return true;
   }
 
-  /** The same of a key that goes up. */
+  /** The same for a key release. */
   up(event: Press): boolean {
     const code = this.others.get(event.code) ?? linuxCode(event.code) ?? linuxCodeOf(event.key);
     this.others.delete(event.code);
@@ -99,16 +98,16 @@ export class Keyboard {
     return held;
   }
 
-  /** Releases the modifiers that are not down any more; `except` is the one whose press this is. */
+  /** Releases modifiers that are no longer down, except for a newly pressed one. */
   agree(event: Modified, except: string | null = null) {
     for (const [code, modifier] of this.held)
       if (modifier !== null && modifier !== except && !event.getModifierState(modifier))
         this.release(code, event.timeStamp);
   }
 
-  /** Presses the modifiers that went down while the page did not have the keyboard. */
+  /** Presses modifiers that were pressed while the page had no keyboard focus. */
   pressMissing(event: Modified) {
-    // AltGr is Ctrl and Alt to some systems.
+    // Some systems report AltGr as Ctrl and Alt.
     if (event.getModifierState("AltGraph")) return;
     const held = [...this.held.values()];
     for (const [modifier, code] of MODIFIERS) {
@@ -118,12 +117,12 @@ export class Keyboard {
     }
   }
 
-  /** Text is composed from now on. Some browsers tell no release of a key meanwhile. */
+  /** Starts a composition. Some browsers send no keyup during it. */
   compositionBegins(at: number) {
     for (const [code, modifier] of this.held) if (modifier === null) this.release(code, at);
   }
 
-  /** Text that came from no key. */
+  /** Text without a key. */
   type(text: string, at: number) {
     for (const c of text) {
       const key = CONTROL_CHARACTERS.get(c);
@@ -131,16 +130,16 @@ export class Keyboard {
     }
   }
 
-  /** Takes characters back. */
+  /** Deletes characters. */
   erase(count: number, at: number) {
     for (let n = 0; n < count; n += 1) this.tap(BACKSPACE, 0, at);
   }
 
-  /** Presses these keys in turn, and releases them in the opposite order. */
+  /** Presses these keys in order, and releases them in reverse order. */
   chord(names: string[], at: number) {
     const keys = names.flatMap((name) => {
       const code = linuxCode(name);
-      // A command goes to the key that has its letter at the host.
+      // Shortcuts use the key with this letter in the host's layout.
       const letter = /^Key([A-Z])$/.exec(name)?.[1].toLowerCase();
       return code === undefined ? [] : [{ code, text: letter?.codePointAt(0) ?? 0 }];
     });
@@ -148,7 +147,7 @@ export class Keyboard {
     for (const { code } of keys.reverse()) this.push({ kind: "key", code, text: 0, pressed: false }, at);
   }
 
-  /** The host holds nothing any more. */
+  /** Resets: the host holds nothing. */
   forget() {
     this.held.clear();
     this.others.clear();

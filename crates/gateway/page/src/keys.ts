@@ -1,5 +1,5 @@
-// Physical keys by their names in UI Events (KeyboardEvent.code), as Linux numbers them
-// (linux/input-event-codes.h): whatever the layout, it is the key in that place.
+// Maps KeyboardEvent.code (UI Events) to Linux key codes (linux/input-event-codes.h): physical keys, independent of the
+// layout.
 
 const rows: [number, string][] = [
   [1, "Escape Digit1 Digit2 Digit3 Digit4 Digit5 Digit6 Digit7 Digit8 Digit9 Digit0 Minus Equal Backspace"],
@@ -25,12 +25,12 @@ for (const [first, names] of rows) {
   names.split(" ").forEach((name, index) => CODES.set(name, first + index));
 }
 
-/** The key's number; undefined if Linux has none for it. */
+/** The Linux key code; undefined if there is none. */
 export function linuxCode(code: string): number | undefined {
   return CODES.get(code);
 }
 
-/** Keys by what they do, for keyboards that have no places: on-screen keyboards, and programs that type. */
+/** Keys by function, for keyboards without physical keys: on-screen keyboards, and programs that type. */
 const NAMED = new Map<string, number>([
   ...["ArrowUp", "ArrowLeft", "ArrowRight", "ArrowDown", "Home", "End", "PageUp", "PageDown", "Insert", "Delete"].map(
     (key): [string, number] => [key, CODES.get(key)!],
@@ -46,12 +46,12 @@ const NAMED = new Map<string, number>([
   ["ContextMenu", 127],
 ]);
 
-/** What keys of the keypad do without NumLock, which other keys do whatever NumLock is. */
+/** Functions of keypad keys without NumLock, with equivalent keys. */
 const WITHOUT_NUM_LOCK = /^(Arrow(Up|Left|Right|Down)|Home|End|Page(Up|Down)|Insert|Delete)$/;
 
 /**
- * The key that does what one of the keypad does without NumLock. `null`: no other key does it. `undefined`: it is none of
- * those, or types what stands on it.
+ * The equivalent of a keypad key without NumLock. `null`: there is none. `undefined`: not such a key, or it types its
+ * label.
  */
 export function withoutNumLock(code: string, key: string): number | null | undefined {
   if (!code.startsWith("Numpad")) return undefined;
@@ -59,7 +59,7 @@ export function withoutNumLock(code: string, key: string): number | null | undef
   return WITHOUT_NUM_LOCK.test(key) ? CODES.get(key) : undefined;
 }
 
-/** The number of a key of which only what it does is known (KeyboardEvent.key). */
+/** The Linux key code for a function (KeyboardEvent.key). */
 export function linuxCodeOf(key: string): number | undefined {
   return NAMED.get(key) ?? (/^F([1-9]|1[0-9]|2[0-4])$/.test(key) ? CODES.get(key) : undefined);
 }

@@ -1,26 +1,25 @@
-// The connection to the gateway: a WebSocket for signalling, in the messages of Unity Render Streaming, and
-// WebRTC.
+// The connection to the gateway: signalling over a WebSocket with the messages of Unity Render Streaming, and WebRTC.
 
 import { iceServers, isPortal } from "./portal";
 
 export interface Events {
   state(words: string): void;
-  /** The tracks are there. */
+  /** The tracks are available. */
   video(track: MediaStreamTrack, receiver: RTCRtpReceiver): void;
   sound(track: MediaStreamTrack): void;
-  /** What may be lost: see wire.ts. */
+  /** An unreliable message: see wire.ts. */
   control(message: ArrayBuffer): void;
-  /** What arrives, and in order: JSON, or a message that our own client hears, too. */
-  told(message: string | ArrayBuffer): void;
+  /** A reliable message: JSON, or a message in the native client's format. */
+  notice(message: string | ArrayBuffer): void;
   open(): void;
-  /** It is over; whether another attempt makes sense. */
+  /** The connection has ended; `retry`: whether reconnecting makes sense. */
   closed(why: string, again: boolean): void;
 }
 
-/** How long another way to the host is looked for, in milliseconds: it forgets a page after 10 s. */
+/** Timeout of an ICE restart in milliseconds: the host drops a page after 10 s. */
 const RESTART_WITHIN = 8000;
 
-/** Of a page without HTTPS browsers withhold `crypto.randomUUID`. */
+/** Browsers provide `crypto.randomUUID` only with HTTPS. */
 function connectionId(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 }
@@ -29,46 +28,46 @@ export class Link {
   private socket: WebSocket;
   private peer: RTCPeerConnection | null = null;
   private control: RTCDataChannel | null = null;
-  private toldChannel: RTCDataChannel | null = null;
+  private noticeChannel: RTCDataChannel | null = null;
   private readonly id = connectionId();
   private over = false;
   /** The timer of [measureRoundTrip]. */
   private roundTrip: number | null = null;
-  /** It looks for another way to the host, and gives up then. */
+  /** Timeout of the current ICE restart. */
   private restart: number | null = null;
 
   constructor(
     private readonly events: Events,
-    /** What signalling is asked for in its address. */
+    /** Query of the signalling URL. */
     query: string,
-    /** Only by a relay (TURN): to see whether that goes. */
+    /** Only through a relay (TURN), for testing. */
     private readonly relayed: boolean,
   ) {
-    // Beside the page. By HTTP only a portal serves it, behind a proxy or on this machine.
+    // Relative to the page. Only a portal serves it without TLS, behind a proxy or on this machine.
     const address = new URL(`signalling?${query}`, location.href);
     address.protocol = location.protocol === "http:" ? "ws:" : "wss:";
     this.socket = new WebSocket(address);
     this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
     this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
     this.socket.onclose = () => {
-      // A portal that is started anew: what plays needs it no more, until another way to the host is looked for.
+      // The portal restarted: a running session does not need it until an ICE restart.
       if (isPortal && this.peer?.connectionState === "connected") return;
       this.close("the host closed the connection", true);
     };
   }
 
-  /** Says something that may be lost. */
-  say(message: Uint8Array<ArrayBuffer>) {
+  /** Sends an unreliable message. */
+  sendControl(message: Uint8Array<ArrayBuffer>) {
     if (this.control?.readyState === "open") this.control.send(message);
   }
 
-  tell(message: object) {
-    if (this.toldChannel?.readyState === "open") this.toldChannel.send(JSON.stringify(message));
+  sendNotice(message: object) {
+    if (this.noticeChannel?.readyState === "open") this.noticeChannel.send(JSON.stringify(message));
   }
 
-  /** The same in bytes, when what was told before has left. */
-  async tellBytes(message: Uint8Array<ArrayBuffer>) {
-    const channel = this.toldChannel;
+  /** Sends bytes reliably, when previous messages have left. */
+  async sendNoticeBytes(message: Uint8Array<ArrayBuffer>) {
+    const channel = this.noticeChannel;
     while (channel?.readyState === "open" && channel.bufferedAmount > 0)
       await new Promise((resolve) => setTimeout(resolve, 5));
     if (channel?.readyState === "open") channel.send(message);
@@ -111,7 +110,7 @@ export class Link {
         if (message.data?.candidate) await this.peer?.addIceCandidate(message.data);
         break;
       case "error":
-        this.close(message.message ?? "the host refuses", false);
+        this.close(message.message ?? "the host refused the connection", false);
         break;
       case "disconnect":
         this.close("the host ended the connection", false);
@@ -128,15 +127,15 @@ export class Link {
     this.control = peer.createDataChannel("control", { ordered: false, maxRetransmits: 0 });
     this.control.binaryType = "arraybuffer";
     this.control.onmessage = (message) => this.events.control(message.data);
-    this.toldChannel = peer.createDataChannel("told");
-    this.toldChannel.binaryType = "arraybuffer";
-    this.toldChannel.onmessage = (message) => this.events.told(message.data);
-    this.toldChannel.onopen = () => this.events.open();
+    this.noticeChannel = peer.createDataChannel("told");
+    this.noticeChannel.binaryType = "arraybuffer";
+    this.noticeChannel.onmessage = (message) => this.events.notice(message.data);
+    this.noticeChannel.onopen = () => this.events.open();
     peer.addTransceiver("video", { direction: "recvonly" });
     peer.addTransceiver("audio", { direction: "recvonly" });
     this.measureRoundTrip(peer);
     peer.ontrack = ({ track, receiver }) => {
-      // The browser is to hold nothing back for smoothness.
+      // Minimal jitter buffer.
       if ("jitterBufferTarget" in receiver) receiver.jitterBufferTarget = 0;
       if (track.kind === "video") this.events.video(track, receiver);
       else this.events.sound(track);
@@ -150,7 +149,7 @@ export class Link {
     peer.onconnectionstatechange = () => {
       const state = peer.connectionState;
       if (state === "connected") {
-        // What comes behind it the host says.
+        // The host sends further candidates.
         if (this.restart !== null) clearTimeout(this.restart);
         this.restart = null;
         return;
@@ -162,9 +161,9 @@ export class Link {
   }
 
   /**
-   * Sends a picture of 16x16 pixels once a second, so that the browser learns the round trip from the host's receiver
-   * reports (RFC 3550, 6.4.1). One that only receives takes it to be 100 ms, and waits as long before it asks again for
-   * a packet whose repetition was lost, too.
+   * Sends a video of 16x16 pixels once a second, so that the browser learns the round-trip time from the host's
+   * receiver reports (RFC 3550, 6.4.1). A receive-only browser assumes 100 ms, and waits that long before it repeats a
+   * NACK when a retransmission is lost.
    */
   private measureRoundTrip(peer: RTCPeerConnection) {
     const canvas = document.createElement("canvas");
@@ -185,10 +184,10 @@ export class Link {
     }, 1000);
   }
 
-  /** Looks for another way to the host: this machine's network may have changed. */
+  /** Restarts ICE: this machine's network may have changed. */
   private lookAgain(peer: RTCPeerConnection) {
     if (this.restart !== null || this.over) return;
-    const broke = () => this.close("the way to the host broke", true);
+    const broke = () => this.close("the network path to the host failed", true);
     this.restart = window.setTimeout(broke, RESTART_WITHIN);
     peer.restartIce();
     void this.offer(peer).catch(broke);

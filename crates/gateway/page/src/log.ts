@@ -1,10 +1,10 @@
-// The browser's own statistics of the connection (the Identifiers for WebRTC's Statistics API of the W3C), kept
-// for who wants to study them: a line of JSON for each second.
+// The browser's WebRTC statistics (W3C Identifiers for WebRTC's Statistics API), recorded for analysis: a line of JSON
+// for each second.
 
-/** Seconds that are kept: half an hour, some 8 MB. */
+/** Number of seconds that are kept: half an hour, some 8 MB. */
 const KEPT = 1800;
 
-/** What is measured, and not what was agreed on when the connection began. */
+/** Types of measurements, as opposed to negotiated parameters. */
 const KINDS = [
   "candidate-pair",
   "data-channel",
@@ -19,14 +19,14 @@ const KINDS = [
 export class StatisticsLog {
   private lines: string[] = [];
 
-  /** What the browser says now. */
+  /** Adds the current statistics. */
   note(report: RTCStatsReport) {
     const measured = [...report.values()].filter(({ type }) => KINDS.includes(type));
     const time = new Date().toISOString();
     this.lines = [...this.lines, JSON.stringify({ time, statistics: measured })].slice(-KEPT);
   }
 
-  /** Gives the person a file of it. */
+  /** Saves them as a file. */
   save() {
     const text = this.lines.map((line) => `${line}\n`).join("");
     const address = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));

@@ -1,11 +1,11 @@
-// The key of this browser: made here, kept by the browser, and never to be read out, not even by this page.
+// This browser's key pair: generated here, stored by the browser, not extractable.
 
 const STORE = "keys";
 const ENTRY = "device";
-/** crates/gateway/src/login.rs has the same. */
+/** As in crates/gateway/src/login.rs. */
 const PURPOSE = "openuvr browser log-in 1";
 
-/** `later`: the host does not answer yet, in these words; `over`: it never will, and `title` says so in large. */
+/** `later`: retry, with the reason; `over`: permanent failure, with the heading `title`. */
 export type LogIn = { device: string } | { refused: string } | { later: string } | { over: string; title: string };
 
 function database(): Promise<IDBDatabase> {
@@ -30,7 +30,7 @@ async function deviceKey(): Promise<CryptoKeyPair> {
   if (stored) return stored as CryptoKeyPair;
   const made = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, false, ["sign"]);
   const store = db.transaction(STORE, "readwrite").objectStore(STORE);
-  // Two tabs that begin at once: the first one's counts.
+  // If two tabs start at the same time, the first key wins.
   await request(store.add(made, ENTRY)).catch(() => undefined);
   return (await request(db.transaction(STORE).objectStore(STORE).get(ENTRY))) as CryptoKeyPair;
 }
@@ -43,20 +43,20 @@ async function post(path: string, body: string): Promise<Response> {
   return fetch(path, { method: "POST", body, headers: { "content-type": "application/json" } });
 }
 
-/** What the host is called. */
+/** Name of the host. */
 export let host = "this host";
 
-/** A portal's ticket, from the part of the address that no server and no log ever sees; until it was taken. */
+/** A portal's ticket from the URL's fragment, which is never sent to a server; empty after use. */
 let ticket = new URLSearchParams(location.hash.slice(1)).get("ticket") ?? "";
-// Not in the history either, nor where somebody looks over a shoulder.
+// Remove it from the history and the address bar.
 if (ticket !== "") history.replaceState(null, "", location.pathname + location.search);
 
-/** Whether there is a ticket to show. */
+/** Whether there is an unused ticket. */
 export function hasTicket(): boolean {
   return ticket !== "";
 }
 
-/** Shows the host who we are; with a PIN or a ticket, if it does not know us yet. */
+/** Authenticates to the host; a new browser needs a PIN or a ticket. */
 export async function logIn(name: string, pin: string): Promise<LogIn> {
   const key = await deviceKey();
   const asked = await post("login/challenge", "");
@@ -69,13 +69,13 @@ export async function logIn(name: string, pin: string): Promise<LogIn> {
   const body = { key: hex(publicKey), signature: hex(signature), challenge, name, pin, ticket: pin ? "" : ticket };
   const answer = await post("login", JSON.stringify(body));
   const type = answer.headers.get("content-type") ?? "";
-  // From now on the host knows this browser's key.
+  // The host knows this browser's key from now on.
   if (answer.ok) ticket = "";
   if (type.startsWith("application/json")) return (await answer.json()) as LogIn;
   return { refused: await answer.text() };
 }
 
-/** What this browser calls itself, unless its person says otherwise. */
+/** Default name of this browser. */
 export function usualName(): string {
   const agent = navigator.userAgent;
   const found = ["Firefox", "Edg", "Chrome", "Safari"].find((word) => agent.includes(word));

@@ -1,4 +1,4 @@
-// The page: log in, connect, play.
+// The page: log-in, connection, playing.
 
 import { offerChords } from "./chords";
 import { Clipboard } from "./clipboard";
@@ -18,21 +18,21 @@ import { enter, isPortal, showWayBack, title } from "./portal";
 import { Sound } from "./sound";
 import { missing } from "./support";
 import { Tabs } from "./tabs";
-import { Wishes } from "./wishes";
+import { StreamConstraints } from "./constraints";
 import { Reality } from "./xr/reality";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
 import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
 
-/** Between two attempts to connect again, in milliseconds. */
-const AGAIN = 2000;
+/** Delay between reconnection attempts in milliseconds. */
+const RETRY_DELAY = 2000;
 
-/** How often the portal is asked whether its session is over: one that is stopped may still save. A guess. */
-const ENDS_WITHIN = 15;
+/** Number of checks whether the portal's session has ended: a stopping application may still be saving. A guess. */
+const END_POLLS = 15;
 
-/** What is not acknowledged is sent again after this, in milliseconds. */
+/** Retransmission interval of unacknowledged input in milliseconds. */
 const REPEAT = 20;
 
-/** A player that holds nothing says so now and then, in milliseconds: silence releases everything. */
+/** Keep-alive interval of an idle player in milliseconds: the host releases all input on silence. */
 const ALIVE = 400;
 
 function byId<T extends HTMLElement>(id: string): T {
@@ -47,12 +47,12 @@ const state = byId("state");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
-// page.css hides what shows figures at a portal otherwise.
+// At a portal, page.css hides statistics otherwise.
 document.documentElement.toggleAttribute("data-figures", query.has("figures"));
 
 let link: Link | null = null;
 let plays = false;
-/** What the person is told of the role, while nothing else is to be said. */
+/** The role as text, shown while there is no other message. */
 let roleWords = "";
 let wantsRelative = false;
 let outbox = newOutbox();
@@ -70,7 +70,7 @@ function push(event: InputEvent, at: number) {
 const pads = new Pads(push);
 const notice = new Notice(byId("notice"), byId<HTMLCanvasElement>("last"), video);
 const sound = new Sound(byId<HTMLAudioElement>("audio"), byId("sound"), byId<HTMLInputElement>("volume"));
-const wishes = new Wishes(byId<HTMLSelectElement>("size"), byId<HTMLSelectElement>("bitrate"), () => link && connect());
+const constraints = new StreamConstraints(byId<HTMLSelectElement>("size"), byId<HTMLSelectElement>("bitrate"), () => link && connect());
 const input = new Input(picture, video, byId<HTMLTextAreaElement>("keys"), {
   plays: () => plays,
   push,
@@ -80,8 +80,8 @@ const cursor = new Cursor(byId<HTMLCanvasElement>("cursor"), picture, input);
 const clipboard = new Clipboard(
   byId("clipboard"),
   () => plays,
-  (message) => link?.tellBytes(message) ?? Promise.resolve(),
-  say,
+  (message) => link?.sendNoticeBytes(message) ?? Promise.resolve(),
+  showStatus,
 );
 const reality = new Reality(
   byId<HTMLCanvasElement>("reality"),
@@ -89,8 +89,8 @@ const reality = new Reality(
   { look: byId("look"), eyes: byId("eyes"), enter: byId("enter") },
   {
     plays: () => plays,
-    say: (message) => link?.say(message),
-    words: say,
+    sendControl: (message) => link?.sendControl(message),
+    words: showStatus,
     drawn: (motionToPhoton) => figures.posed(motionToPhoton),
   },
   (["left", "right"] as const).find((eye) => eye === query.get("view")) ?? "both",
@@ -111,22 +111,22 @@ function newFrames() {
       },
       posed: (rtpTime) => reality.posed(rtpTime),
     },
-    (all) => link?.say(reports(all)),
+    (all) => link?.sendControl(reports(all)),
     (shown) => figures.shown(shown),
   );
 }
 
-function say(words: string) {
+function showStatus(words: string) {
   state.textContent = words;
 }
 
 function sendInput() {
   sentAt = performance.now();
-  link?.say(outbox.message());
+  link?.sendControl(outbox.message());
 }
 
 function connect() {
-  link?.close("another connection begins", false);
+  link?.close("replaced by a new connection", false);
   roleWords = "";
   clipboard.forget();
   input.forget();
@@ -137,17 +137,17 @@ function connect() {
   const made = new Link(
     {
       state(words) {
-        // Such events come late: what the host says of the role is newer.
-        if (roleWords === "") say(words);
-        if (words === "disconnected" || words === "failed") notice.reconnecting("No picture comes from the host.");
+        // Late events must not overwrite the host's role message.
+        if (roleWords === "") showStatus(words);
+        if (words === "disconnected" || words === "failed") notice.reconnecting("No picture from the host.");
       },
       video(track) {
         video.srcObject = new MediaStream([track]);
         void video.play().catch(() => undefined);
       },
       sound: (track) => sound.take(track),
-      control: (message) => read(message, heard),
-      told,
+      control: (message) => read(message, handlers),
+      notice: onNotice,
       open() {
         backToPicture();
       },
@@ -157,26 +157,26 @@ function connect() {
         plays = false;
         byId("watch").hidden = true;
         reality.closed();
-        say(why);
+        showStatus(why);
         if (again) {
           notice.reconnecting(sentence(why));
-          beginLater("");
+          startLater("");
         } else {
           notice.ended(sentence(why));
-          if (isPortal) void lookWhetherOver();
+          if (isPortal) void pollForEnd();
         }
       },
     },
-    `reports${watch ? "&role=watch" : ""}${wishes.query()}`,
+    `reports${watch ? "&role=watch" : ""}${constraints.query()}`,
     relayed,
   );
   link = made;
 }
 
-const heard = {
+const handlers = {
   ping(asked: bigint) {
     const now = performance.now();
-    link?.say(pong(asked, now, performance.now()));
+    link?.sendControl(pong(asked, now, performance.now()));
   },
   pong(asked: bigint, received: bigint, answered: bigint) {
     const [t1, t2, t3] = [asked, received, answered].map((at) => Number(at) / 1e6);
@@ -186,19 +186,19 @@ const heard = {
     outbox.seen(through);
   },
   cursorMoved: (serial: number, at: { x: number; y: number } | null) => cursor.moved(serial, at),
-  frames: (left: Parameters<Frames["heard"]>[0]) => frames.heard(left),
+  frames: (left: Parameters<Frames["onSent"]>[0]) => frames.onSent(left),
   rumble: (said: Rumble) => pads.rumble(said),
   haptic: (felt: Haptic) => reality.felt(felt),
-  views: (message: DataView) => reality.heard(message),
+  views: (message: DataView) => reality.onViews(message),
   inputNumbers(page: number, host: number) {
     hostNames.set(host, page);
     hostNames.delete(host - 1024);
   },
 };
 
-function told(message: string | ArrayBuffer) {
+function onNotice(message: string | ArrayBuffer) {
   if (typeof message !== "string") {
-    toldBytes(new DataView(message));
+    onNoticeBytes(new DataView(message));
     return;
   }
   const news = JSON.parse(message);
@@ -214,10 +214,10 @@ function told(message: string | ArrayBuffer) {
       byId("role").hidden = plays;
       byId("watch").hidden = !plays;
       roleWords = plays ? "you play" : (news.why ?? "you watch");
-      say(roleWords);
+      showStatus(roleWords);
       break;
     case "refused":
-      say(news.why);
+      showStatus(news.why);
       break;
     case "relative":
       wantsRelative = news.relative;
@@ -225,14 +225,14 @@ function told(message: string | ArrayBuffer) {
       if (!wantsRelative && document.pointerLockElement) document.exitPointerLock();
       break;
     case "shown":
-      say(news.shown ? roleWords : "the window at the host is hidden");
+      showStatus(news.shown ? roleWords : "the window at the host is hidden");
       break;
     case "decision":
       figures.decided(news.words);
   }
 }
 
-function toldBytes(message: DataView) {
+function onNoticeBytes(message: DataView) {
   switch (message.getUint8(0)) {
     case CURSOR_SHAPE:
       cursor.shape(message);
@@ -245,26 +245,26 @@ function toldBytes(message: DataView) {
   }
 }
 
-/** The next attempt, of which there is one at a time. */
+/** Timer of the next attempt. */
 let next: number | null = null;
 
-function beginLater(pin: string) {
+function startLater(pin: string) {
   if (next !== null) clearTimeout(next);
-  next = window.setTimeout(() => void begin(pin), AGAIN);
+  next = window.setTimeout(() => void start(pin), RETRY_DELAY);
 }
 
-/** An attempt is under way. */
-let begins = false;
+/** An attempt is running. */
+let starting = false;
 
-async function begin(pin: string) {
+async function start(pin: string) {
   if (next !== null) clearTimeout(next);
   next = null;
-  if (begins) return;
-  begins = true;
+  if (starting) return;
+  starting = true;
   try {
     await beginOnce(pin);
   } finally {
-    begins = false;
+    starting = false;
   }
 }
 
@@ -275,29 +275,29 @@ async function beginOnce(pin: string) {
   try {
     answer = isPortal ? await enter() : await logIn(name.value, pin);
   } catch {
-    const why = isPortal ? "the portal does not answer" : "the host does not answer";
-    say(why);
+    const why = isPortal ? "the portal does not respond" : "the host does not respond";
+    showStatus(why);
     notice.reconnecting(sentence(why));
-    beginLater("");
+    startLater("");
     return;
   }
   byId("host").textContent = host;
   document.title = `${isPortal ? title : host} – OpenUVR`;
   if ("over" in answer) {
-    tellOver(answer);
+    showEnd(answer);
     return;
   }
   if ("later" in answer) {
-    say(answer.later);
+    showStatus(answer.later);
     notice.waiting(sentence(answer.later));
-    // The host may have taken the PIN: a second time it would be a wrong one.
-    beginLater("");
+    // The host may have consumed the PIN, which is invalid the second time.
+    startLater("");
     return;
   }
   if ("refused" in answer) {
-    say("not logged in");
+    showStatus("not logged in");
     notice.hide();
-    // The first refusal only says that a PIN is needed.
+    // The first refusal only means that a PIN is needed.
     byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
     byId("pin").focus();
@@ -305,41 +305,41 @@ async function beginOnce(pin: string) {
   }
   localStorage.setItem("name", name.value);
   form.hidden = true;
-  if (!isPortal) say(`logged in as ${answer.device}`);
+  if (!isPortal) showStatus(`logged in as ${answer.device}`);
   connect();
 }
 
-function tellOver({ over, title }: { over: string; title: string }) {
-  say(over);
+function showEnd({ over, title }: { over: string; title: string }) {
+  showStatus(over);
   notice.over(title, sentence(over));
-  // The way back is in the bar.
+  // The link back is in the bar.
   if (document.fullscreenElement) void document.exitFullscreen();
 }
 
-/** Asks the portal whether what has ended is its session, so that there is nothing to connect to again. */
-async function lookWhetherOver() {
-  for (let attempt = 0; attempt < ENDS_WITHIN; attempt += 1) {
+/** Polls the portal for the end of the session, to stop reconnecting. */
+async function pollForEnd() {
+  for (let attempt = 0; attempt < END_POLLS; attempt += 1) {
     const answer = await enter().catch(() => null);
-    // The person has connected again meanwhile.
-    if (link || begins) return;
+    // The user has reconnected meanwhile.
+    if (link || starting) return;
     if (answer && "over" in answer) {
-      tellOver(answer);
+      showEnd(answer);
       return;
     }
-    await new Promise((wake) => setTimeout(wake, AGAIN));
-    if (link || begins) return;
+    await new Promise((wake) => setTimeout(wake, RETRY_DELAY));
+    if (link || starting) return;
   }
 }
 
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
-  // One may still come when the connection is over.
+  // A picture may still arrive after the connection ended.
   if (link) notice.hide();
   frames.presented(meta);
   reality.picture(meta);
   video.requestVideoFrameCallback(onPicture);
 }
 
-/** Whoever has pressed a button of the page goes on at the picture. */
+/** Returns the focus to the picture after a button was pressed. */
 function backToPicture() {
   if (!byId("play").hidden && form.hidden && !menu.matches(":popover-open")) input.focus();
 }
@@ -350,16 +350,16 @@ function sentence(words: string): string {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  void begin(byId<HTMLInputElement>("pin").value.replace(/\s/g, ""));
+  void start(byId<HTMLInputElement>("pin").value.replace(/\s/g, ""));
 });
 keepExact(picture, video);
 new Tabs(document.querySelector("nav")!, backToPicture);
 offerChords(byId("chords"), (keys) => input.chord(keys));
 byId("again").addEventListener("click", () => {
   notice.reconnecting("");
-  void begin("");
+  void start("");
 });
-// A button is pressed by the mouse without taking the focus; by keys it gives it back.
+// Pressing a button by mouse does not move the focus; by keyboard, the button returns it.
 for (const bar of [byId("actions"), menu])
   bar.addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest("button:not(#open-menu)")) return;
@@ -375,12 +375,12 @@ document.addEventListener("fullscreenchange", backToPicture);
 byId("keyboard").addEventListener("click", () => {
   byId("keyboard").setAttribute("aria-pressed", String(input.toggleOnScreenKeyboard()));
 });
-// Ctrl+W, meant for the host, closes the page where the browser keeps it to itself.
+// Ctrl+W, meant for the host, closes the page if the browser intercepts it.
 let leaves = false;
 addEventListener("beforeunload", (event) => {
   if (link && plays && !leaves) event.preventDefault();
 });
-// The page can be shown once more as it was left.
+// The page may be restored from the back-forward cache.
 addEventListener("pageshow", () => {
   leaves = false;
 });
@@ -393,31 +393,31 @@ byId("overlay").addEventListener("click", () => {
   byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
 });
 byId("role").addEventListener("click", () => {
-  // It is over: another session begins.
-  if (!link) void begin("");
-  link?.tell({ type: "role", play: true, takeOver: true });
+  // Ended: start a new session.
+  if (!link) void start("");
+  link?.sendNotice({ type: "role", play: true, takeOver: true });
 });
 byId("watch").addEventListener("click", () => {
-  link?.tell({ type: "role", play: false, takeOver: false });
+  link?.sendNotice({ type: "role", play: false, takeOver: false });
 });
 picture.addEventListener("click", () => {
   if (wantsRelative && plays && !document.pointerLockElement) void input.lock().catch(() => undefined);
 });
 
 function eachPicture() {
-  if (link && plays) pads.look(document.hasFocus() && !document.hidden);
+  if (link && plays) pads.poll(document.hasFocus() && !document.hidden);
   requestAnimationFrame(eachPicture);
 }
 
 setInterval(() => {
   if (!link || !plays) return;
-  // No picture is drawn of a page that is hidden: what was held is released.
-  if (document.hidden) pads.look(false);
+  // A hidden page is not drawn: release all input.
+  if (document.hidden) pads.poll(false);
   const since = performance.now() - sentAt;
   if ((!outbox.isEmpty() && since >= REPEAT) || since >= ALIVE) sendInput();
 }, REPEAT);
 setInterval(() => {
-  link?.say(ping(performance.now()));
+  link?.sendControl(ping(performance.now()));
   const asked = link?.statistics();
   void asked?.then((report) => {
     figures.statistics(report, performance.now());
@@ -435,7 +435,7 @@ if (isPortal)
   });
 addEventListener("pagehide", () => link?.close("the page was closed", false));
 void missing().then((why) => {
-  if (why === null) return begin("");
-  say("this browser can't play");
+  if (why === null) return start("");
+  showStatus("this browser is not supported");
   notice.impossible(why);
 });

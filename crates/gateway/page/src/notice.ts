@@ -1,4 +1,4 @@
-// Large words over the picture: that the connection is lost, or why there is none. The last picture stays, dimmed.
+// A large message over the dimmed last picture: why there is no connection.
 
 export class Notice {
   private readonly title: HTMLElement;
@@ -15,29 +15,29 @@ export class Notice {
     this.again = box.querySelector("button")!;
   }
 
-  /** The connection is lost, and another attempt follows by itself. */
+  /** The connection is lost; reconnecting automatically. */
   reconnecting(why: string) {
     this.show("Reconnecting…", why, false);
   }
 
-  /** The host is there, and its application is not yet. */
+  /** The host is available, but its application is not. */
   waiting(why: string) {
     this.show("Waiting…", why, false);
   }
 
-  /** The connection is over until the person wants another. */
+  /** The connection has ended until the user reconnects. */
   ended(why: string) {
     this.show("Disconnected", why, true);
   }
 
-  /** There is nothing here to connect to, and there will be nothing. */
+  /** There is nothing to connect to. */
   over(title: string, why: string) {
     this.show(title, why, false);
   }
 
-  /** This browser can't play. */
+  /** This browser is not supported. */
   impossible(why: string) {
-    this.show("Not in this browser", why, false);
+    this.show("Browser not supported", why, false);
   }
 
   hide() {
@@ -46,7 +46,7 @@ export class Notice {
   }
 
   private show(title: string, reason: string, again: boolean) {
-    // The video shows nothing any more once another connection begins.
+    // The video becomes blank when another connection starts.
     if (this.last.hidden && this.video.videoWidth > 0) {
       this.last.width = this.video.videoWidth;
       this.last.height = this.video.videoHeight;

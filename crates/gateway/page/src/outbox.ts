@@ -1,12 +1,12 @@
-// Input on its way to the host: every event goes into each message until the host has acknowledged it, as
-// crates/proto/src/input/outbox.rs does. A message that is lost or comes late changes nothing.
+// Input queue: every event is repeated in each message until the host acknowledges it, as in
+// crates/proto/src/input/outbox.rs. Lost and late messages have no effect.
 
 import { input, MAX_EVENTS, type InputEvent, type Sampled } from "./wire";
 
-/** Events that may wait; beyond that the host has been silent for long, and everything is released. */
+/** Maximum number of pending events; beyond it the host counts as silent, and everything is released. */
 const MOST = 32 * MAX_EVENTS;
 
-/** Sampling times that are kept for motion-to-photon. */
+/** Number of sampling times kept for motion-to-photon. */
 const SAMPLED = 1024;
 
 export class Outbox {
@@ -16,7 +16,7 @@ export class Outbox {
   private sampled = new Map<number, number>();
   private newestAt = 0;
 
-  /** `overflowed`: what was said of pads was lost as well. */
+  /** `overflowed`: pad events were lost as well. */
   constructor(private readonly overflowed: () => void) {}
 
   push(event: InputEvent, at: number) {
@@ -30,7 +30,7 @@ export class Outbox {
     this.append(event, at);
   }
 
-  /** The host applied all up to this one. */
+  /** The host has applied all events up to this one. */
   seen(through: number) {
     const unseen = (this.newest - through) >>> 0;
     while (this.waiting.length > unseen) this.waiting.shift();
@@ -51,13 +51,13 @@ export class Outbox {
     return input(first, events, whole ? this.held : null);
   }
 
-  /** When the event with this number was sampled. */
+  /** Sampling time of the event with this number. */
   sampledAt(number: number): number | undefined {
     return this.sampled.get(number);
   }
 
   private append(event: InputEvent, sampledAt: number) {
-    // The wire counts back from the newest.
+    // The wire format counts back from the newest.
     const at = Math.max(sampledAt, this.newestAt);
     this.newestAt = at;
     this.newest = (this.newest + 1) >>> 0;
@@ -66,7 +66,7 @@ export class Outbox {
     this.sampled.delete((this.newest - SAMPLED) >>> 0);
   }
 
-  /** Motion behind what a message takes goes into the motion before it. */
+  /** Merges a movement that exceeds the message into the previous movement. */
   private merged(event: InputEvent): boolean {
     if (this.waiting.length <= MAX_EVENTS) return false;
     const newest = this.waiting[this.waiting.length - 1];
@@ -75,7 +75,7 @@ export class Outbox {
       return true;
     }
     if (event.kind === "pad" && newest.event.kind === "pad") {
-      // Each press is told; sticks and triggers alone go into the state before.
+      // Each press is a separate event; sticks and triggers merge into the previous state.
       const same = event.pad === newest.event.pad && event.state.buttons === newest.event.state.buttons;
       if (same) newest.event = event;
       return same;

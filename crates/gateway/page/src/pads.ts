@@ -1,9 +1,8 @@
-// Game pads, by the browser's Gamepad API. It says how they are held when it is asked, which is done with each
-// picture of the display; a pad that its browser does not map to the standard gamepad is not sent.
+// Game pads (Gamepad API), polled with each displayed picture. Pads without a standard mapping are not sent.
 
 import type { InputEvent, PadState, Rumble } from "./wire";
 
-/** Pads of a player at most (crates/proto/src/input/pad.rs). */
+/** Maximum number of pads of a player (crates/proto/src/input/pad.rs). */
 const MAX_PADS = 4;
 
 /** Buttons of the standard gamepad that are triggers. */
@@ -13,7 +12,7 @@ const BUTTONS = 17;
 
 const NEUTRAL: PadState = { buttons: 0, sticks: [0, 0, 0, 0], triggers: [0, 0] };
 
-/** A place of -1 to 1 as the wire has it. */
+/** An axis from -1 to 1 in the wire format. */
 function stick(value: number | undefined): number {
   return Math.max(-32768, Math.min(32767, Math.round((value ?? 0) * 32767)));
 }
@@ -31,7 +30,7 @@ function stateOf(pad: Gamepad): PadState {
   };
 }
 
-/** Of "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", as browsers call pads. */
+/** Parses "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", the formats of browsers. */
 function called(id: string): { name: string; vendor: number; product: number } {
   const chromium = /^(.*?) *\((?:STANDARD GAMEPAD )?Vendor: ([0-9a-f]{4}) Product: ([0-9a-f]{4})\)/i.exec(id);
   if (chromium) return { name: chromium[1], vendor: parseInt(chromium[2], 16), product: parseInt(chromium[3], 16) };
@@ -41,15 +40,15 @@ function called(id: string): { name: string; vendor: number; product: number } {
 }
 
 export class Pads {
-  /** What the host knows of each. */
+  /** The state of each pad at the host. */
   private known: ({ id: string; state: string } | null)[] = Array(MAX_PADS).fill(null);
 
-  /** The newest that was said of each pad's motors: of two messages the older may come later. */
+  /** Newest rumble message of each pad: messages may be reordered. */
   private serials: number[] = Array(MAX_PADS).fill(0);
 
   constructor(private readonly push: (event: InputEvent, at: number) => void) {}
 
-  /** What the application has a pad feel; it is said again while it lasts, and stops by itself. */
+  /** Rumble from the application; repeated while it lasts, and stops on its own. */
   rumble({ serial, pad, strong, weak, lasts }: Rumble) {
     if (!(((serial - this.serials[pad]) | 0) > 0)) return;
     this.serials[pad] = serial;
@@ -57,19 +56,19 @@ export class Pads {
     if (!motors) return;
     const [strongMagnitude, weakMagnitude] = [strong / 65535, weak / 65535];
     const effect = { duration: lasts, strongMagnitude, weakMagnitude };
-    // A pad without motors, or that was pulled out meanwhile, has nothing to feel.
+    // The pad has no motors, or was unplugged meanwhile.
     const runs = lasts === 0 ? motors.reset() : motors.playEffect("dual-rumble", effect);
     void runs.catch(() => undefined);
   }
 
-  /** Another session: the host knows of none. */
+  /** Resets for a new session. */
   forget() {
     this.serials.fill(0);
     this.known = Array(MAX_PADS).fill(null);
   }
 
-  /** Sends what has changed; without the focus nothing is held. */
-  look(focused: boolean) {
+  /** Sends changes; without focus everything is released. */
+  poll(focused: boolean) {
     const pads = navigator.getGamepads();
     for (let n = 0; n < MAX_PADS; n += 1) {
       const pad = pads[n]?.connected && pads[n]?.mapping === "standard" ? pads[n] : null;

@@ -1,11 +1,11 @@
-// A portal that serves this page at /play/SESSION/, if one does: its log-in is the only one, and it carries the signalling.
+// Integration with a portal that serves this page at /play/SESSION/: its log-in applies, and it carries the signalling.
 
 import type { LogIn } from "./login";
 
-/** Where the portal is, from this page. */
+/** The portal's URL, relative to this page. */
 const HOME = "../../";
 
-/** What the portal's REST interface says of the session. */
+/** The portal's data about the session. */
 interface Play {
   title: string;
   watches: boolean;
@@ -14,13 +14,13 @@ interface Play {
 
 export const isPortal = document.documentElement.dataset["portal"] !== undefined;
 
-/** What the browser asks for ways to the session. */
+/** ICE servers for the browser. */
 export let iceServers: RTCIceServer[] = [];
 
-/** What the session is called. */
+/** Title of the session. */
 export let title = "this session";
 
-/** Asks the portal whether the session may be played now. Who has not logged in goes there. */
+/** Asks the portal whether the session can be played. Redirects to the log-in if necessary. */
 export async function enter(): Promise<LogIn> {
   const session = location.pathname.split("/").at(-2) ?? "";
   const answer = await fetch(`${HOME}api/sessions/${session}/play`);
@@ -30,17 +30,17 @@ export async function enter(): Promise<LogIn> {
   }
   const said: unknown = await answer.json().catch(() => null);
   if (!answer.ok) {
-    const why = (said as { error?: string } | null)?.error ?? `the portal answers ${answer.status}`;
-    // A session that is not there, or not any more, does not come back.
-    if (answer.status === 404) return { over: why, title: "Nothing to play" };
-    return answer.status === 410 ? { over: why, title: "The session is over" } : { later: why };
+    const why = (said as { error?: string } | null)?.error ?? `unexpected HTTP status ${answer.status}`;
+    // A missing or ended session does not come back.
+    if (answer.status === 404) return { over: why, title: "Session not found" };
+    return answer.status === 410 ? { over: why, title: "Session ended" } : { later: why };
   }
   const play = said as Play;
   ({ title, ice_servers: iceServers } = play);
   return { device: play.title };
 }
 
-/** Shows the way back; `leave` is called when this page is left by it. */
+/** Shows the link back; `leave` is called when it is followed. */
 export function showWayBack(header: Element, leave: () => void): void {
   const link = document.createElement("a");
   link.id = "back";

@@ -1,8 +1,8 @@
-// The host's sound, its volume, and whether it is heard at all. Browsers let a page be heard only after its person
-// has clicked or typed something there: the first click or key starts it.
+// Sound output, with volume and mute. Autoplay policies require user activation: the first click or key press starts
+// it.
 
 export class Sound {
-  /** The person wants to hear it. */
+  /** Whether sound is enabled by the user. */
   private wanted = localStorage.getItem("sound") !== "off";
 
   constructor(
@@ -12,7 +12,7 @@ export class Sound {
   ) {
     volume.value = localStorage.getItem("volume") ?? "100";
     const set = () => {
-      // Loudness grows about as the square of what a slider shows.
+      // Perceived loudness grows about as the square of the slider's position.
       audio.volume = (Number(volume.value) / 100) ** 2;
       localStorage.setItem("volume", volume.value);
     };
@@ -24,7 +24,7 @@ export class Sound {
     this.show();
   }
 
-  /** In a stream of its own: the picture does not wait for it. */
+  /** A separate stream, so that video does not wait for audio. */
   take(track: MediaStreamTrack) {
     this.audio.srcObject = new MediaStream([track]);
     this.button.hidden = false;
@@ -32,12 +32,12 @@ export class Sound {
   }
 
   private start(target: Node) {
-    // The button says itself what is wanted.
+    // The button itself toggles the setting.
     if (!this.button.contains(target) && this.audio.srcObject && this.audio.paused) this.play();
   }
 
   private toggle() {
-    // It was wanted, and the browser did not let it be heard.
+    // Enabled, but blocked by the autoplay policy.
     this.wanted = !(this.wanted && !this.audio.paused);
     localStorage.setItem("sound", this.wanted ? "on" : "off");
     this.play();

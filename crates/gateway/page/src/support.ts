@@ -1,14 +1,14 @@
-// What the page needs of a browser, looked at before anybody logs in.
+// Required browser features, checked before the log-in.
 
-/** Why the page can't do its work in this browser, in one sentence; null: it can. */
+/** Why the browser is not supported, in one sentence; null: it is. */
 export async function missing(): Promise<string | null> {
   if (!("RTCPeerConnection" in window) || !("WebSocket" in window))
     return "This browser has no WebRTC: use Chromium, Chrome, Edge, Firefox or Safari.";
   if (await decodesH264()) return null;
-  return "This browser decodes no H.264 by WebRTC: use another one, or, in Firefox, load the page again when its OpenH264 plug-in is installed.";
+  return "This browser has no H.264 support in WebRTC: use another one; in Firefox, reload the page once its OpenH264 plug-in is installed.";
 }
 
-/** Asks by an offer: not every browser lists what it decodes, and one that lists it may lack its plug-in. */
+/** Tests with an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
 async function decodesH264(): Promise<boolean> {
   const peer = new RTCPeerConnection();
   try {

@@ -1,4 +1,4 @@
-// Tabs as the ARIA Authoring Practices have them: one can be reached by Tab, arrow keys, Home and End choose another.
+// Tabs as in the ARIA Authoring Practices: Tab reaches one of them; arrow keys, Home and End select another.
 
 export class Tabs {
   private readonly tabs: HTMLElement[];
@@ -27,7 +27,7 @@ export class Tabs {
     next.focus();
   }
 
-  /** Shows a tab's panel. By the arrow keys the focus stays here. */
+  /** Shows a tab's panel. With arrow keys, the focus stays on the tab. */
   private select(tab: HTMLElement, entered = true) {
     for (const other of this.tabs) {
       const panel = document.getElementById(other.getAttribute("aria-controls")!)!;

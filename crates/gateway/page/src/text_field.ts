@@ -1,14 +1,14 @@
-// The text field that has the focus while the picture has the keyboard: nobody sees it, and the browser puts the text
-// into it that dead keys, Compose, an input method or an on-screen keyboard makes. Only the text is read; what browsers
-// say of how it came differs (Chromium ends a composition with its text, Firefox inserts the text behind it).
+// An invisible text field with the keyboard focus, into which the browser inserts text composed by dead keys, Compose,
+// an input method or an on-screen keyboard. Only the text is compared, since browsers differ in their events (Chromium
+// ends a composition with its text, Firefox inserts the text after it).
 
-/** What an on-screen keyboard finds in the field, so that its Backspace has something to take away. */
+/** Initial content for an on-screen keyboard, so that its Backspace has something to delete. */
 const FILLED = "        ";
 
-/** Characters of an on-screen keyboard's field at most; a guess: some sentences, which it may still correct. */
+/** Maximum content for an on-screen keyboard; a guess: some sentences, which it may still correct. */
 const LONG = 500;
 
-/** What leads from one text to another: characters to take back at its end, and text to add. */
+/** Difference between two texts: characters to delete at the end, and text to append. */
 export function edits(before: string, after: string): { erased: number; added: string } {
   const [old, now] = [[...before], [...after]];
   let same = 0;
@@ -17,10 +17,10 @@ export function edits(before: string, after: string): { erased: number; added: s
 }
 
 export class TextField {
-  /** What of the text in the field was told. */
+  /** The part of the text that was sent. */
   private told = "";
   private composing = false;
-  /** Fingers are the usual pointer: a tap on the picture is to bring no keyboard. */
+  /** Touch devices: a tap on the picture must not open the keyboard. */
   private readonly fingers = matchMedia("(pointer: coarse)");
 
   constructor(
@@ -47,14 +47,14 @@ export class TextField {
     this.field.focus({ preventScroll: true });
   }
 
-  /** Whether an on-screen keyboard is asked for. */
+  /** Whether the on-screen keyboard is requested. */
   isOnScreen(): boolean {
     return this.field.inputMode === "text";
   }
 
-  /** Brings an on-screen keyboard, or sends it away. */
+  /** Shows or hides the on-screen keyboard. */
   onScreen(shown: boolean) {
-    // Browsers look at the mode when the field gets the focus.
+    // Browsers check the input mode on focus.
     const focused = document.activeElement === this.field;
     this.field.blur();
     this.field.inputMode = shown ? "text" : this.fingers.matches ? "none" : "";
@@ -63,7 +63,7 @@ export class TextField {
   }
 
   private follow(at: number) {
-    // A keyboard of keys shows what it composes nowhere; an on-screen one corrects what was typed.
+    // Physical keyboards: clear composed text. On-screen keyboards may still correct it.
     if (this.composing && !this.isOnScreen()) return;
     const { erased, added } = edits(this.told, this.field.value);
     this.told = this.field.value;

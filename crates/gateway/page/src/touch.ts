@@ -1,13 +1,13 @@
-// What fingers on the picture mean: a tap is the left button, a long press the right one, a finger that moves drags,
-// two fingers turn the wheel. It keeps no time of its own.
+// Touch gestures: a tap is the left button, a long press the right one, a moving finger drags, two fingers turn the
+// wheel. The caller provides the time.
 
-/** How long a finger stays for the right button, in milliseconds: the usual of Android (ViewConfiguration). */
+/** Duration of a long press in milliseconds: Android's default (ViewConfiguration). */
 export const LONG_PRESS = 500;
 
-/** A finger that moves less than this lies still, in pixels of the page; a guess, near Android's "touch slop" of 8 dp. */
+/** Movement in page pixels below which a finger counts as still; a guess, close to Android's "touch slop" of 8 dp. */
 const STILL = 10;
 
-/** Fingers move so far for a notch of the wheel, in pixels of the page: about three lines of text; a guess. */
+/** Movement in page pixels for one wheel notch: about three lines of text; a guess. */
 const NOTCH = 50;
 
 interface Finger {
@@ -24,7 +24,8 @@ export interface Fingers {
 
 export class Touch {
   private fingers = new Map<number, Finger>();
-  /** What the fingers do: `waits`: it may become a tap, a long press or a drag; `done`: the rest means nothing. */
+  /** State of the gesture: `waits`: may become a tap, a long press or a drag; `done`: ignored until all fingers are up.
+  // */
   private does: "nothing" | "waits" | "drags" | "turns" | "done" = "nothing";
   private first: Finger = { x: 0, y: 0 };
   private since = 0;
@@ -49,13 +50,13 @@ export class Touch {
     if (!before) return;
     this.fingers.set(id, finger);
     if (this.does === "turns") {
-      // The picture goes with the fingers: down shows what is above. Both fingers move it by half.
+      // Natural scrolling: moving down shows content above. Each of the two fingers contributes half.
       const share = NOTCH * this.fingers.size;
       this.to.wheel((before.x - finger.x) / share, (finger.y - before.y) / share, at);
       return;
     }
     if (this.does === "waits" && Math.hypot(finger.x - this.first.x, finger.y - this.first.y) > STILL) {
-      // What is dragged is what lay under the finger first.
+      // The drag starts at the initial position.
       this.does = "drags";
       this.to.button("left", true, at);
     }
@@ -73,13 +74,13 @@ export class Touch {
     this.does = this.fingers.size > 0 ? "done" : "nothing";
   }
 
-  /** The browser took the fingers for something else. */
+  /** The browser took over the gesture. */
   cancel() {
     this.fingers.clear();
     this.does = "nothing";
   }
 
-  /** A finger may have stayed for long enough. */
+  /** Checks for a long press. */
   due(at: number) {
     if (this.does !== "waits" || at - this.since < LONG_PRESS) return;
     this.to.button("right", true, at);

@@ -1,32 +1,32 @@
-// How far a wheel was turned, in 1/120 of a notch (REL_WHEEL_HI_RES); positive is to the right and up.
+// Wheel rotation in 1/120 of a notch (REL_WHEEL_HI_RES); positive is to the right and up.
 
-/** The legacy properties of a WheelEvent, which Chromium, Firefox and Safari all have: 120 a notch, negative down. */
+/** Legacy properties of a WheelEvent in Chromium, Firefox and Safari: 120 per notch, negative is down. */
 interface Notched {
   wheelDeltaX?: number;
   wheelDeltaY?: number;
 }
 
-/** A notch in units of the wire, and in the pixels, lines and pages that browsers usually make of one. */
+/** A notch in wire units, and its usual length in pixels, lines and pages. */
 const NOTCH = 120;
 const NOTCH_OF = [100, 3, 1];
 
 type Turn = Pick<WheelEvent, "deltaX" | "deltaY" | "deltaMode" | "timeStamp">;
 
-/** What comes so long behind is another turn, in milliseconds; a guess. */
+/** Pause in milliseconds after which a new turn starts; a guess. */
 const ANOTHER = 1000;
 
 export class Wheel {
-  /** What is less than a unit of the wire. */
+  /** Fraction of a wire unit. */
   private rest = { x: 0, y: 0 };
-  /** Wheels with notches, by axis and unit of length. */
+  /** State of wheels with notches, by axis and unit. */
   private notched = new Map<string, { notch: number; length: number; told: number; at: number }>();
 
   /**
-   * A turn. How many pixels or lines a notch is depends on browser, system and settings: where the browser says how
-   * many notches a turn is, that counts.
+   * Converts a wheel event. The pixels or lines per notch depend on browser, system and settings; if the browser
+   * reports notches, they count.
    */
   turned(event: Turn & Notched): { dx: number; dy: number } {
-    // Firefox gives lines to who asks for the unit first, else pixels that depend on the page.
+    // Firefox reports lines if the unit is read first, otherwise pixels that depend on the page.
     const mode = event.deltaMode;
     const { deltaX, deltaY, wheelDeltaX, wheelDeltaY } = event;
     const x = wheelDeltaX === undefined ? deltaX * (NOTCH / NOTCH_OF[mode]) : -this.notches(`x${mode}`, -deltaX, wheelDeltaX, event.timeStamp);
@@ -34,7 +34,7 @@ export class Wheel {
     return this.add(x, y);
   }
 
-  /** Adds a turn, in units of the wire; what is to be told of. */
+  /** Adds a movement in wire units. Returns whole units to send. */
   add(x: number, y: number): { dx: number; dy: number } {
     const all = { x: this.rest.x + x, y: this.rest.y + y };
     const [dx, dy] = [Math.trunc(all.x) + 0, Math.trunc(all.y) + 0];
@@ -42,20 +42,20 @@ export class Wheel {
     return { dx, dy };
   }
 
-  /** Another device turns from now on. */
+  /** Resets for another device. */
   forget() {
     this.rest = { x: 0, y: 0 };
   }
 
-  /** The page's pixels are others. */
+  /** The page's pixel size has changed. */
   zoomed() {
     this.notched.clear();
   }
 
   /**
-   * Firefox (153) makes one event of several that wait: their lengths are added up, their notches are not. So the
-   * notches of a turn are its length by that of the shortest event with one; a longer one that came first is corrected
-   * when a shorter one comes.
+   * Firefox (153) merges pending events: it adds their lengths, but not their notches. The notches of a turn are
+   * therefore its length divided by that of the shortest single-notch event; an earlier, longer one is corrected when a
+   * shorter one arrives.
    */
   private notches(which: string, length: number, told: number, at: number): number {
     if (length === 0 || told === 0 || told % NOTCH !== 0) return told;

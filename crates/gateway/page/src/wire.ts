@@ -1,6 +1,5 @@
-// Messages of the data channel "control": the bodies of OpenUVR's control datagrams, as
-// crates/proto/src/wire/control.rs has them. `./dev check page` compares their numbers, the tests in
-// crates/gateway/tests/chromium what comes of them at the host.
+// Messages of the data channel "control": the bodies of OpenUVR's control datagrams (crates/proto/src/wire/control.rs).
+// `./dev check page` compares the constants; crates/gateway/tests/chromium tests the effects at the host.
 
 export const PING = 1;
 export const PONG = 2;
@@ -13,18 +12,18 @@ export const POSE = 17;
 export const CONTROLLERS = 23;
 export const HAPTIC = 24;
 export const DISPLAY = 25;
-/** Of the gateway: frames that left, and numbers of input events. */
+/** From the gateway: sent frames, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
-/** Of the gateway: what frames were drawn with, see xr/views.ts. */
+/** From the gateway: poses and views of frames, see xr/views.ts. */
 export const VIEWS = 0xf2;
 
-/** Kinds of messages of the data channel "told", as crates/proto/src/control/negotiate.rs has them. */
+/** Kinds of messages of the data channel "told" (crates/proto/src/control/negotiate.rs). */
 export const CURSOR_SHAPE = 4;
 export const CLIPBOARD_PIECE = 9;
 export const CLIPBOARD_WAYS = 10;
 
-/** Events in a message at most. */
+/** Maximum number of events in a message. */
 export const MAX_EVENTS = 48;
 
 export type InputEvent =
@@ -38,7 +37,7 @@ export type InputEvent =
   | { kind: "padDisconnected"; pad: number }
   | { kind: "pad"; pad: number; state: PadState };
 
-/** Which device a pad is, as crates/proto/src/input/pad.rs has it. */
+/** Identity of a pad (crates/proto/src/input/pad.rs). */
 export interface PadIdentity {
   name: string;
   vendor: number;
@@ -49,9 +48,9 @@ export interface PadIdentity {
   rumbles: boolean;
 }
 
-/** How everything on a pad is held. */
+/** State of all controls of a pad. */
 export interface PadState {
-  /** Bit n: button n of the standard gamepad is down; not the triggers. */
+  /** Bit n: button n of the standard gamepad is down; without triggers. */
   buttons: number;
   /** -32768 to 32767. */
   sticks: number[];
@@ -59,13 +58,13 @@ export interface PadState {
   triggers: [number, number];
 }
 
-/** Where something is: metres, and a quaternion x, y, z, w. */
+/** Position in metres, and orientation as a quaternion x, y, z, w. */
 export interface Place {
   position: [number, number, number];
   orientation: [number, number, number, number];
 }
 
-/** How a controller is held, as crates/proto/src/controller.rs has it. */
+/** State of a controller (crates/proto/src/controller.rs). */
 export interface Controller {
   grip?: Place;
   aim?: Place;
@@ -77,14 +76,14 @@ export interface Controller {
   thumbstick: [number, number];
 }
 
-/** What a hand is to feel. */
+/** Haptic feedback for a hand. */
 export interface Haptic {
   serial: number;
   /** 0 is the left one. */
   hand: number;
-  /** 0 to 1; 0: nothing any more. */
+  /** 0 to 1; 0: stop. */
   amplitude: number;
-  /** In milliseconds; 0: as short as it can. */
+  /** In milliseconds; 0: the minimum. */
   lasts: number;
 }
 
@@ -94,10 +93,10 @@ export interface Sampled {
   at: number;
 }
 
-/** What became of a frame; times in milliseconds of the page's clock. */
+/** Outcome of a frame; times in milliseconds of the page's clock. */
 export interface Report {
   frame: number;
-  /** The number of the pose that it was drawn with; 0 where none is known. */
+  /** Number of the pose that it was drawn with; 0: unknown. */
   pose?: number;
   outcome: "displayed" | "superseded" | "left";
   received?: number;
@@ -146,13 +145,13 @@ class Writer {
     this.at += 8;
     return this;
   }
-  /** Text behind its length. */
+  /** Text with a length prefix. */
   text(value: Uint8Array) {
     this.u8(value.length);
     for (const byte of value) this.u8(byte);
     return this;
   }
-  /** A message of this kind, whose length is known when it is written. */
+  /** A message of this kind with a length that is filled in at the end. */
   message(kind: number, write: (w: Writer) => void) {
     this.u8(kind).u16(0);
     const start = this.at;
@@ -167,7 +166,7 @@ class Writer {
 
 const NO_SPAN = 0xffffffff;
 
-/** A span of milliseconds in nanoseconds. */
+/** A duration from milliseconds to nanoseconds. */
 function span(milliseconds: number | undefined): number {
   if (milliseconds === undefined || !(milliseconds >= 0)) return NO_SPAN;
   const nanos = Math.round(milliseconds * 1e6);
@@ -187,7 +186,7 @@ export function pong(asked: bigint, received: number, answered: number) {
 const LINEAR = 1;
 const ANGULAR = 2;
 
-/** Where the person's head is at a time: metres, a quaternion x, y, z, w, and velocities where they are known. */
+/** Head pose at a time: metres, a quaternion x, y, z, w, and velocities if known. */
 export function pose(
   number: number,
   at: number,
@@ -203,7 +202,7 @@ export function pose(
   return new Writer().message(POSE, write).done();
 }
 
-/** Left and right; `null`: there is none. */
+/** Left and right; `null`: no controller. */
 export function controllers(number: number, at: number, both: (Controller | null)[]) {
   const write = (w: Writer) => {
     w.u32(number).i64(nanoseconds(at)).u8((both[0] ? 1 : 0) | (both[1] ? 2 : 0));
@@ -214,7 +213,7 @@ export function controllers(number: number, at: number, both: (Controller | null
       for (const place of places) {
         if (!place) continue;
         for (const value of [...place.position, ...place.orientation]) w.f32(value);
-        // Velocities are not known.
+        // Velocities are unknown.
         w.u8(0);
       }
       const pulled = (value: number) => Math.round(Math.max(0, Math.min(1, value)) * 65535);
@@ -226,11 +225,11 @@ export function controllers(number: number, at: number, both: (Controller | null
   return new Writer().message(CONTROLLERS, write).done();
 }
 
-/** What a headset's display is like, as crates/proto/src/display.rs has it. */
+/** Properties of a headset's display (crates/proto/src/display.rs). */
 export interface Display {
-  /** When it shows a picture, and from one to the next, in milliseconds. */
+  /** Time of a picture, and the frame period, in milliseconds. */
   refresh?: { at: number; period: number };
-  /** Of the left and of the right eye: the angles to its left, right, upper and lower side in radians. */
+  /** Left and right eye: angles to the left, right, upper and lower side in radians. */
   eyes?: { angles: number[][]; between: number };
 }
 
@@ -247,10 +246,10 @@ const LEFT_STICK = 1;
 const RIGHT_STICK = 2;
 const RUMBLES = 4;
 
-/** Bytes of a pad's name at most. */
+/** Maximum length of a pad's name in bytes. */
 const MAX_PAD_NAME = 64;
 
-/** Whole characters of a name. */
+/** Cuts a name at a character boundary. */
 function padName(name: string): Uint8Array {
   const encoder = new TextEncoder();
   let kept = "";
@@ -261,7 +260,7 @@ function padName(name: string): Uint8Array {
   return encoder.encode(kept);
 }
 
-/** The events, of which the first has this number, and the keys and buttons that are held after them. */
+/** Events, with the number of the first, and the keys and buttons that are held after them. */
 export function input(first: number, events: Sampled[], held: number[] | null) {
   const newest = events.length > 0 ? events[events.length - 1].at : 0;
   const write = (w: Writer) => {
@@ -332,7 +331,7 @@ export function reports(all: Report[]) {
       w.i64(base === undefined ? NO_INSTANT : nanoseconds(base));
       const since = (at: number | undefined) =>
         span(at === undefined || base === undefined ? undefined : at - base);
-      // The page hears of the last datagram alone.
+      // The page only knows the last datagram.
       w.u32(since(base)).u32(since(r.decoded)).u32(since(r.submitted)).u32(NO_SPAN);
       w.u32(span(r.motionToPhoton)).u8(r.echo);
       w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(r.pose ?? 0);
@@ -341,7 +340,7 @@ export function reports(all: Report[]) {
   return writer.done();
 }
 
-/** A frame that left the host; times in milliseconds of the host's clock, behind its capture. */
+/** A sent frame; times in milliseconds of the host's clock, after its capture. */
 export interface Left {
   frame: number;
   rtpTime: number;
@@ -366,7 +365,7 @@ export interface Handler {
   views(message: DataView): void;
 }
 
-/** How a pad's motors are to run: 0 to 65535, for so many milliseconds. */
+/** Speeds of a pad's motors, 0 to 65535, and the duration in milliseconds. */
 export interface Rumble {
   serial: number;
   pad: number;
@@ -375,7 +374,7 @@ export interface Rumble {
   lasts: number;
 }
 
-/** Reads a message from the gateway; kinds that this page does not know are passed over. */
+/** Parses a message from the gateway; unknown kinds are ignored. */
 export function read(message: ArrayBuffer, to: Handler) {
   const d = new DataView(message);
   if (d.byteLength === 0) return;

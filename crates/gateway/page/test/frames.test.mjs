@@ -25,8 +25,8 @@ function left(frame) {
 
 function run(steps) {
   const outcomes = new Map();
-  const say = (reports) => reports.forEach(({ frame, outcome }) => outcomes.set(frame, outcome));
-  const frames = new Frames(clock, say, () => {});
+  const report = (reports) => reports.forEach(({ frame, outcome }) => outcomes.set(frame, outcome));
+  const frames = new Frames(clock, report, () => {});
   steps(frames);
   return { frames, outcomes: Object.fromEntries(outcomes) };
 }
@@ -35,7 +35,7 @@ const handed = (frame) => ({ rtpTimestamp: frame * 1500, presentationTime: 10 })
 
 test("a picture behind its name is reported, and those before it that were left out", () => {
   const { outcomes, frames } = run((frames) => {
-    frames.heard([left(1), left(2)]);
+    frames.onSent([left(1), left(2)]);
     frames.presented(handed(2));
   });
   assert.deepEqual(outcomes, { 1: "superseded", 2: "displayed" });
@@ -45,10 +45,10 @@ test("a picture behind its name is reported, and those before it that were left 
 test("a picture that comes before its name is reported when that comes, once", () => {
   const { outcomes, frames } = run((frames) => {
     frames.presented(handed(1));
-    frames.heard([left(1)]);
+    frames.onSent([left(1)]);
     frames.presented(handed(2));
-    frames.heard([left(1), left(2)]);
-    frames.heard([left(2)]);
+    frames.onSent([left(1), left(2)]);
+    frames.onSent([left(2)]);
   });
   assert.deepEqual(outcomes, { 1: "displayed", 2: "displayed" });
   assert.equal(frames.counts.shown, 2);
@@ -57,7 +57,7 @@ test("a picture that comes before its name is reported when that comes, once", (
 test("pictures that are never named do not pile up", () => {
   const { frames } = run((frames) => {
     for (let frame = 1; frame <= 1000; frame += 1) frames.presented(handed(frame));
-    frames.heard([left(1), left(1000)]);
+    frames.onSent([left(1), left(1000)]);
   });
   assert.deepEqual(frames.counts, { shown: 1, superseded: 1, hidden: 0 });
 });

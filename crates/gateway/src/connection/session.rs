@@ -1,4 +1,4 @@
-//! A browser that plays or watches: what it does goes to the host, what the host tells it to the page.
+//! A playing or observing browser: forwards its input to the host and the host's updates to the page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 
-use super::{Wants, blocking};
+use super::{PageOptions, blocking};
 use crate::cursor;
 use crate::peer::{Peer, PeerEvent, Sound};
 use crate::shared::Shared;
@@ -30,42 +30,42 @@ use crate::subscriber::Slices;
 use crate::updates::{Updates, ended};
 use crate::visitor::Visitor;
 
-/// How often the page is asked what time it is there.
-const CLOCK_EVERY: Duration = Duration::from_millis(500);
+/// Interval of clock synchronization with the page.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same while it holds keys: the host lets none repeat of a page that is silent for 100 ms.
+/// The same while keys are held: the host stops key repeat after 100 ms without a message.
 const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 
-/// One from whom nothing was heard for so long is gone.
-const SILENT: Duration = Duration::from_secs(10);
+/// A page without any message for this long is disconnected.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A turn that comes so late was held up: this machine slept, or the process was stopped.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// A turn that is late by this much means that the machine slept or the process was stopped.
+const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
-/// Input that the host has not taken yet, at most: then everything is released.
-const WAITING: usize = 1024;
+/// Maximum number of input events that the host has not accepted; beyond it, everything is released.
+const MAX_PENDING_INPUT: usize = 1024;
 
-/// Payloads of sound that may wait for the gateway's thread: 80 ms of the usual ones.
-const SOUND: usize = 16;
+/// Queued sound payloads for the gateway's thread: 80 ms of the usual ones.
+const SOUND_QUEUE: usize = 16;
 
-/// How soon the next piece of clipboard text is looked at.
-const NEXT_PIECE: Duration = Duration::from_millis(10);
+/// Delay before the next piece of clipboard text.
+const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Wishes for a role in a second.
-const WISHES: u32 = 10;
+/// Role requests per second.
+const ROLE_REQUESTS_PER_SECOND: u32 = 10;
 
-/// First byte of a message on which of the page's events has which number at the host.
+/// First byte of a message that maps the page's event numbers to the host's.
 const INPUT_NUMBERS: u8 = 0xf1;
 
-/// What the page says in [`TOLD_CHANNEL`](crate::peer::TOLD_CHANNEL).
+/// A message of the page in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
 #[derive(Deserialize)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-enum Told {
-    /// It wants another role.
+enum PageMessage {
+    /// Requests another role.
     Role { play: bool, take_over: bool },
 }
 
@@ -75,50 +75,50 @@ pub(super) struct Session {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
     role: (Role, Option<WatchReason>),
-    /// As what its device may come at most.
+    /// The highest role that the device may have.
     most: Role,
     inbox: Inbox,
     waiting: VecDeque<Arrived>,
     /// The page's newest pose.
     posed: PoseId,
-    /// The newest frame that the page reported on.
+    /// The newest frame that the page reported.
     reported: FrameId,
     clock_at: Instant,
     heard: Instant,
     /// The reliable channel is open.
-    told_open: bool,
+    notices_open: bool,
     cursor_serial: u32,
     rumble_serial: u32,
     haptic_serial: u32,
-    /// The newest that was heard of what its person holds.
+    /// Time of the newest message about held keys.
     held: Option<u32>,
-    /// What it hears, if it takes sound.
+    /// Sound, if the browser accepts it.
     sound: Option<Receiver<Payload>>,
-    /// Samples of sound until now: Opus counts in samples, whatever clocks say.
+    /// Number of samples so far: Opus timestamps count samples, independent of clocks.
     samples: u64,
-    /// The second that is counted, and the wishes in it.
-    wishes: (Instant, u32),
-    /// Whether it wants to play, also from who does; asked when what came with it was dealt with.
-    wish: Option<(bool, bool)>,
-    /// What was copied at the host, on its way to the page.
+    /// The current second and the requests in it.
+    role_requests: (Instant, u32),
+    /// Whether to request the player role, and whether to take it over. Sent after the current messages are handled.
+    requested_role: Option<(bool, bool)>,
+    /// Clipboard text from the host to the page.
     copied_there: SentText,
-    /// What was copied at the page, on its way to the host.
+    /// Clipboard text from the page to the host.
     copied_here: VecDeque<ClipboardPiece>,
 }
 
 impl Session {
-    /// Subscribes.
+    /// Subscribes to the host.
     ///
     /// # Errors
-    /// Why not, in words for the person.
-    pub(super) fn begin(
+    /// The reason, as a message for the user.
+    pub(super) fn start(
         shared: &Arc<Shared>,
         peer: &Arc<Peer>,
         visitor: &Visitor,
-        wants: Wants,
+        page_options: PageOptions,
     ) -> Result<Session, String> {
         let updates = Arc::new(Updates::default());
-        let role = match wants.watch {
+        let role = match page_options.watch {
             true => Role::Observer,
             false => visitor.most,
         };
@@ -126,8 +126,8 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
-            wishes: wants.wishes,
-            reports: wants.reports,
+            wishes: page_options.constraints,
+            reports: page_options.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
         };
@@ -135,7 +135,7 @@ impl Session {
         let subscribed = shared.host.subscribe(request, Box::new(slices));
         let (id, grant) = subscribed.map_err(|why| match codec_of("x264") {
             Some(_) => why.to_string(),
-            None => "this host makes no H.264".to_owned(),
+            None => "this host does not encode H.264".to_owned(),
         })?;
         let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
@@ -151,72 +151,72 @@ impl Session {
             reported: FrameId::NONE,
             clock_at: Instant::now(),
             heard: Instant::now(),
-            told_open: false,
+            notices_open: false,
             cursor_serial: 0,
             rumble_serial: 0,
             haptic_serial: 0,
             held: None,
             sound,
             samples: 0,
-            wishes: (Instant::now(), 0),
-            wish: None,
+            role_requests: (Instant::now(), 0),
+            requested_role: None,
             copied_there: SentText::default(),
             copied_here: VecDeque::new(),
         })
     }
 
-    /// When [`Session::turn`] is due at the latest.
+    /// Latest time of the next [`Session::turn`].
     pub(super) fn next_turn(&self) -> Instant {
         let copies = self.copied_there.is_due() || !self.copied_here.is_empty();
         match copies {
-            true => self.clock_at.min(Instant::now() + NEXT_PIECE),
+            true => self.clock_at.min(Instant::now() + CLIPBOARD_INTERVAL),
             false => self.clock_at,
         }
     }
 
-    /// What is due; why it is over, if it is.
+    /// Does the work that is due. Returns the reason if the session ends.
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
-        if now.saturating_duration_since(self.clock_at) > HELD_UP {
-            // Nothing could be heard meanwhile.
+        if now.saturating_duration_since(self.clock_at) > STALL_THRESHOLD {
+            // No message could be received meanwhile.
             self.heard = now;
         }
-        self.hand_on(shared);
-        self.hand_on_copied(shared);
-        self.pass_sound();
+        self.forward_input(shared);
+        self.forward_clipboard(shared);
+        self.forward_sound();
         if now >= self.clock_at {
             self.clock_at = now
                 + match self.inbox.holds_keys() {
                     true => CLOCK_WHILE_HOLDING,
-                    false => CLOCK_EVERY,
+                    false => CLOCK_INTERVAL,
                 };
             let asked = clock::now().0;
-            self.say(&[Message::Ping { asked }]);
+            self.send(&[Message::Ping { asked }]);
         }
-        if now.saturating_duration_since(self.heard) > SILENT {
-            return Some("nothing was heard from this page for too long".to_owned());
+        if now.saturating_duration_since(self.heard) > SILENCE_TIMEOUT {
+            return Some("timeout: no message from this page".to_owned());
         }
-        self.pass_on()
+        self.forward_updates()
     }
 
     pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
         match event {
             PeerEvent::Connected => {}
-            PeerEvent::ToldOpen => {
-                self.told_open = true;
-                self.tell_role();
+            PeerEvent::NoticesOpen => {
+                self.notices_open = true;
+                self.notify_role();
             }
             PeerEvent::KeyFrame => {
                 shared.counters.key_frames.add(1);
-                let wish = Feedback::KeyFrame {
-                    // A browser decodes on from nothing but a key frame.
+                let request = Feedback::KeyFrame {
+                    // A browser cannot decode without the lost frame, so it needs a key frame.
                     last_good: FrameId::NONE,
                     newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
                 };
-                shared.host.feedback(self.id, wish);
+                shared.host.feedback(self.id, request);
             }
             PeerEvent::Link { loss, round_trip } => {
-                // Without a report it is our own timer that speaks.
+                // Without a report, the gateway's own timer triggers this.
                 if loss.is_some() {
                     self.heard = Instant::now();
                     shared.host.heard_from(self.id);
@@ -228,19 +228,21 @@ impl Session {
                 }
             }
             PeerEvent::Control(body) => self.control(shared, &body),
-            PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
-            PeerEvent::Told(text) => match serde_json::from_slice(&text) {
-                Ok(Told::Role { play, take_over }) => self.wish = Some((play, take_over)),
+            PeerEvent::Notice(_) if !self.may_request_role() => shared.counters.bad_input.add(1),
+            PeerEvent::Notice(text) => match serde_json::from_slice(&text) {
+                Ok(PageMessage::Role { play, take_over }) => {
+                    self.requested_role = Some((play, take_over))
+                }
                 Err(_) => shared.counters.bad_input.add(1),
             },
-            PeerEvent::ToldBytes(bytes) => match Negotiation::parse(&bytes) {
+            PeerEvent::NoticeBytes(bytes) => match Negotiation::parse(&bytes) {
                 Ok(Some(Negotiation::ClipboardPiece(piece))) => self.copied(shared, piece),
                 _ => shared.counters.bad_input.add(1),
             },
         }
     }
 
-    /// A piece of what was copied at the page; a first one takes the place of what waits.
+    /// Adds a piece of text copied at the page. A first piece replaces the pending text.
     fn copied(&mut self, shared: &Shared, piece: ClipboardPiece) {
         if piece.offset == 0 {
             self.copied_here.clear();
@@ -249,11 +251,11 @@ impl Session {
             return shared.counters.bad_input.add(1);
         }
         self.copied_here.push_back(piece);
-        self.hand_on_copied(shared);
+        self.forward_clipboard(shared);
     }
 
-    /// Gives the host what it takes of it.
-    fn hand_on_copied(&mut self, shared: &Shared) {
+    /// Forwards as much clipboard text as the host accepts.
+    fn forward_clipboard(&mut self, shared: &Shared) {
         while let Some(piece) = self.copied_here.front() {
             match shared.host.clipboard_piece(self.id, piece) {
                 Err(InputRefused::Busy) => return,
@@ -262,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Takes messages of the same kinds as those of our own client.
+    /// Handles control messages, which have the same format as the native client's.
     fn control(&mut self, shared: &Shared, body: &[u8]) {
         let heard = clock::now();
         self.heard = Instant::now();
@@ -278,15 +280,15 @@ impl Session {
                         }
                     };
                     self.waiting.extend(events);
-                    self.hand_on(shared);
+                    self.forward_input(shared);
                     if self.inbox.holds_keys() {
                         self.clock_at = self.clock_at.min(Instant::now() + CLOCK_WHILE_HOLDING);
                     }
                     let through = self.inbox.through();
-                    self.say(&[Message::InputSeen { through }]);
+                    self.send(&[Message::InputSeen { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
-                    // Of two that come in another order the newer counts.
+                    // On reordering, the newer one counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
                         shared.host.submit_pose(self.id, (id, pose), sampled);
@@ -315,7 +317,7 @@ impl Session {
                         received: here(heard),
                         answered: here(clock::now()),
                     };
-                    self.say(&[pong]);
+                    self.send(&[pong]);
                 }
                 Ok(Message::Pong {
                     asked,
@@ -336,7 +338,7 @@ impl Session {
         }
     }
 
-    /// Each report once: the page repeats the newest, since any message may be lost.
+    /// Handles each report once: the page repeats the newest, since messages may be lost.
     fn report(&mut self, shared: &Shared, report: &Report) {
         if report.frame <= self.reported {
             return;
@@ -348,9 +350,9 @@ impl Session {
         shared.host.feedback(self.id, Feedback::Frame(*report));
     }
 
-    /// Gives the host what it takes of the input.
-    fn hand_on(&mut self, shared: &Shared) {
-        if self.waiting.len() > WAITING {
+    /// Forwards as much input as the host accepts.
+    fn forward_input(&mut self, shared: &Shared) {
+        if self.waiting.len() > MAX_PENDING_INPUT {
             let sampled = self.waiting.back().map(|newest| newest.sampled);
             self.waiting.clear();
             self.waiting.extend(sampled.map(|sampled| Arrived {
@@ -375,13 +377,13 @@ impl Session {
             let mut message = vec![INPUT_NUMBERS];
             message.extend(theirs.to_le_bytes());
             message.extend(ours.to_le_bytes());
-            self.peer.say(&message);
+            self.peer.send_control(&message);
         }
     }
 
-    fn pass_sound(&mut self) {
+    fn forward_sound(&mut self) {
         let Some(payloads) = &self.sound else { return };
-        for payload in payloads.try_iter().take(SOUND) {
+        for payload in payloads.try_iter().take(SOUND_QUEUE) {
             self.peer.sound(&Sound {
                 payload: &payload.bytes,
                 captured: payload.captured,
@@ -391,19 +393,19 @@ impl Session {
         }
     }
 
-    /// Whether it may wish for something: a person does not press buttons faster.
-    fn may_wish(&mut self) -> bool {
-        let (since, count) = &mut self.wishes;
+    /// Whether a request is within the rate limit, which exceeds the speed of manual clicks.
+    fn may_request_role(&mut self) -> bool {
+        let (since, count) = &mut self.role_requests;
         if since.elapsed() >= Duration::from_secs(1) {
             (*since, *count) = (Instant::now(), 0);
         }
         *count += 1;
-        *count <= WISHES
+        *count <= ROLE_REQUESTS_PER_SECOND
     }
 
-    /// Asks for the role that was wished for last. A host in another process may take a while to answer.
-    pub(super) async fn ask_role(&mut self) {
-        let Some((play, take_over)) = self.wish.take() else {
+    /// Requests the newest wanted role. A host in another process may take a while to answer.
+    pub(super) async fn request_role_change(&mut self) {
+        let Some((play, take_over)) = self.requested_role.take() else {
             return;
         };
         let role = match play {
@@ -413,17 +415,17 @@ impl Session {
         let (shared, id) = (self.shared.clone(), self.id);
         let ask = move || shared.host.request_role(id, role, take_over);
         match blocking(ask).await {
-            Ok(grant) => self.plays_or_watches(grant.role, grant.watching),
+            Ok(grant) => self.set_role(grant.role, grant.watching),
             Err(why) => {
                 let why = why.to_string();
                 let text = serde_json::json!({ "type": "refused", "why": why });
-                self.peer.tell(&text.to_string());
+                self.peer.send_notice(&text.to_string());
             }
         }
-        self.tell_role();
+        self.notify_role();
     }
 
-    fn plays_or_watches(&mut self, role: Role, watching: Option<WatchReason>) {
+    fn set_role(&mut self, role: Role, watching: Option<WatchReason>) {
         self.role = (role, watching);
         if role == Role::Observer {
             self.copied_there.forget();
@@ -431,48 +433,48 @@ impl Session {
         }
     }
 
-    fn tell_role(&self) {
+    fn notify_role(&self) {
         let (role, watching) = self.role;
         let text = serde_json::json!({
             "type": "role",
             "plays": role == Role::Player,
             "why": watching.map(|why| why.to_string()),
         });
-        self.peer.tell(&text.to_string());
+        self.peer.send_notice(&text.to_string());
     }
 
-    /// Tells the page what the host told us; why it is over, if it is.
-    fn pass_on(&mut self) -> Option<String> {
-        if !self.told_open {
+    /// Forwards the host's updates to the page. Returns the reason if the session ends.
+    fn forward_updates(&mut self) -> Option<String> {
+        if !self.notices_open {
             return None;
         }
         let waiting = self.updates.take();
-        // What it asked for it was told.
+        // Already sent as the reply to its request.
         if let Some((role, watching)) = waiting.role
             && (role, watching) != self.role
         {
-            self.plays_or_watches(role, watching);
-            self.tell_role();
+            self.set_role(role, watching);
+            self.notify_role();
         }
         let mut reads = true;
         if let Some(shown) = waiting.shown {
             let text = serde_json::json!({ "type": "shown", "shown": shown });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(relative) = waiting.relative {
             let text = serde_json::json!({ "type": "relative", "relative": relative });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(decision) = waiting.decision {
             let text = serde_json::json!({ "type": "decision", "words": decision });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(shape) = waiting.shape {
-            reads &= self.peer.tell_bytes(&cursor::message(&shape));
+            reads &= self.peer.send_notice_bytes(&cursor::message(&shape));
         }
         if let Some(ways) = waiting.ways {
             let ways = Negotiation::ClipboardWays(ways).to_bytes();
-            reads &= self.peer.tell_bytes(&ways);
+            reads &= self.peer.send_notice_bytes(&ways);
         }
         if let Some(text) = waiting.clipboard
             && self.role.0 == Role::Player
@@ -483,19 +485,19 @@ impl Session {
             && reads
             && self.peer.is_read()
         {
-            reads &= (self.peer).tell_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
+            reads &= (self.peer).send_notice_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
             self.copied_there.said();
         }
         if let Some(at) = waiting.moved {
             self.cursor_serial = self.cursor_serial.wrapping_add(1);
             let serial = self.cursor_serial;
-            self.say(&[Message::CursorMoved { serial, at }]);
+            self.send(&[Message::CursorMoved { serial, at }]);
         }
         for pad in PadId::all() {
             if let Some((rumble, millis)) = waiting.rumbles[pad.index()] {
                 self.rumble_serial = self.rumble_serial.wrapping_add(1);
                 let serial = self.rumble_serial;
-                self.say(&[Message::Rumble {
+                self.send(&[Message::Rumble {
                     serial,
                     pad,
                     rumble,
@@ -506,18 +508,18 @@ impl Session {
         for haptic in waiting.haptics.into_iter().flatten() {
             self.haptic_serial = self.haptic_serial.wrapping_add(1);
             let serial = self.haptic_serial;
-            self.say(&[Message::Haptic { serial, haptic }]);
+            self.send(&[Message::Haptic { serial, haptic }]);
         }
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());
         }
-        (!reads).then(|| "this page does not read what it is told".to_owned())
+        (!reads).then(|| "this page does not read its messages".to_owned())
     }
 
-    fn say(&self, messages: &[Message<'_>]) {
+    fn send(&self, messages: &[Message<'_>]) {
         let mut body = Vec::new();
         messages.iter().for_each(|message| message.write(&mut body));
-        self.peer.say(&body);
+        self.peer.send_control(&body);
     }
 }
 
@@ -527,16 +529,16 @@ impl Drop for Session {
     }
 }
 
-/// A payload of sound on its way from the audio thread, which waits for nobody.
+/// A sound payload from the audio thread, which must not block.
 struct Payload {
     captured: openuvr_proto::time::Instant,
     samples: u16,
     bytes: Vec<u8>,
 }
 
-/// Has the browser hear what the host plays, as long as the result is there.
+/// Forwards the host's sound to the browser until the result is dropped.
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
-    let (hand_over, payloads) = sync_channel(SOUND);
+    let (hand_over, payloads) = sync_channel(SOUND_QUEUE);
     let peer = peer.clone();
     shared.host.listen(Box::new(move |payload| {
         let payload = Payload {
@@ -544,7 +546,7 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
             samples: payload.samples,
             bytes: payload.bytes.to_vec(),
         };
-        // What finds no room is lost: the browser conceals it.
+        // A full queue drops the payload: the browser conceals the loss.
         let gone = matches!(
             hand_over.try_send(payload),
             Err(TrySendError::Disconnected(_))

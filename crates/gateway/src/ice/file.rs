@@ -1,4 +1,4 @@
-//! A file of servers, one a line: a secret of a relay in it stands in no list of processes.
+//! A file of servers, one per line: unlike an argument, a relay's secret in a file is not visible in the process list.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use super::IceServer;
 
-/// The longest file that is read, in bytes: some hundred servers.
-const LONGEST: u64 = 16 * 1024;
+/// Maximum length of the file in bytes: some hundred servers.
+const MAX_LENGTH: u64 = 16 * 1024;
 
-/// Why there are no servers.
+/// Why a file of servers is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum IceFileError {
     /// The file can't be read.
-    #[error("the servers in {} can't be read: {why}", path.display())]
+    #[error("cannot read servers from {}: {why}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         why: io::Error,
     },
-    /// A line names no server. It is not shown, since it may have a secret.
+    /// A line is not a server. The message omits it, since it may contain a secret.
     #[error(
-        "{}:{line} is no server: write stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] in a line of its own",
+        "{}:{line}: not a server; expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] on a line of its own",
         path.display()
     )]
     Line {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
@@ -34,10 +34,10 @@ pub enum IceFileError {
 }
 
 impl IceServer {
-    /// The servers in a file: one a line; empty lines and those that begin with `#` are none.
+    /// Reads the servers of a file, one per line. Ignores empty lines and lines that begin with `#`.
     ///
     /// # Errors
-    /// It can't be read, or a line of it names no server.
+    /// The file cannot be read, or a line is not a server.
     pub fn read_file(path: &Path) -> Result<Vec<IceServer>, IceFileError> {
         let failed = |why| IceFileError::Read {
             path: path.to_owned(),
@@ -45,7 +45,7 @@ impl IceServer {
         };
         let mut text = String::new();
         let file = File::open(path).map_err(failed)?;
-        file.take(LONGEST)
+        file.take(MAX_LENGTH)
             .read_to_string(&mut text)
             .map_err(failed)?;
         let lines = text.lines().map(str::trim).zip(1..);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_server_a_line_and_its_secrets_are_not_told() {
+    fn errors_of_a_server_file_hide_its_secrets() {
         let name = format!("openuvr-ice-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let read = |text: &str| {
@@ -80,10 +80,10 @@ mod tests {
         );
         assert_eq!(read("\n"), Ok(Vec::new()));
         let wrong = read("stun:192.0.2.1\nturn:me:hidden@relay:port").unwrap_err();
-        assert!(wrong.contains(":2 is no server"), "{wrong}");
+        assert!(wrong.contains(":2: not a server"), "{wrong}");
         assert!(!wrong.contains("hidden"), "{wrong}");
         std::fs::remove_file(&path).unwrap();
         let missing = IceServer::read_file(&path).unwrap_err().to_string();
-        assert!(missing.contains("can't be read"), "{missing}");
+        assert!(missing.contains("cannot read"), "{missing}");
     }
 }

@@ -1,5 +1,4 @@
-//! A track of media on its way to a browser: payloads become RTP packets with numbers, times and the wish to
-//! be shown at once.
+//! A media track to a browser: builds RTP packets with sequence numbers, timestamps and a playout delay of zero.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,26 +9,26 @@ use str0m::format::{Codec, PayloadParams};
 use str0m::media::{MediaTime, Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpWrite, SeqNo};
 
-/// Ticks of RTP's clock a second for H.264 (RFC 6184 section 8.2.1).
+/// RTP clock rate for H.264 in Hz (RFC 6184 section 8.2.1).
 const VIDEO_CLOCK: i64 = 90_000;
 
-/// A payload of video.
+/// A video payload.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     /// See [`crate::packetise`].
     pub(crate) payload: Arc<[u8]>,
-    /// The frame's last.
+    /// Last packet of the frame.
     pub(crate) last: bool,
-    /// When the frame was captured.
+    /// Capture time of the frame.
     pub(crate) captured: openuvr_proto::time::Instant,
 }
 
-/// A payload of sound.
+/// A sound payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sound<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) captured: openuvr_proto::time::Instant,
-    /// Samples before it, since the beginning: Opus counts in samples, whatever clocks say.
+    /// Number of preceding samples: Opus timestamps count samples, independent of clocks.
     pub(crate) samples: u64,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    /// The track `mid`, in the best format that both have; `None` if there is none.
+    /// The track `mid` in the best common format; `None` if there is none.
     pub(super) fn of(rtc: &Rtc, mid: Mid) -> Option<Track> {
         let media = rtc.media(mid)?;
         let theirs = media.remote_pts();
@@ -54,7 +53,7 @@ impl Track {
 
     pub(super) fn write_video(&mut self, rtc: &mut Rtc, packet: &Packet) {
         let time = video_ticks(packet.captured);
-        // Without it a browser waits up to 20 ms for what may be late.
+        // Without it a browser delays playout by up to 20 ms for late packets.
         let extensions = ExtensionValues {
             play_delay_min: Some(MediaTime::ZERO),
             play_delay_max: Some(MediaTime::ZERO),
@@ -69,7 +68,7 @@ impl Track {
     }
 
     pub(super) fn write_sound(&mut self, rtc: &mut Rtc, sound: &Sound<'_>) {
-        // It wraps, as RTP's times do.
+        // It wraps, as RTP timestamps do.
         #[allow(clippy::cast_possible_truncation)]
         let time = sound.samples as u32;
         let write = self.packet(sound.payload, time, sound.captured);
@@ -96,13 +95,13 @@ impl Track {
     }
 }
 
-/// How well a format suits; `None`: not at all.
+/// Rank of a format; `None`: unsupported.
 fn rank(params: &PayloadParams) -> Option<u8> {
     let spec = params.spec();
     match spec.codec {
         Codec::Opus => Some(0),
         Codec::H264 if spec.format.packetization_mode == Some(1) => {
-            // Constrained baseline, then baseline, is nearest to what our encoders make.
+            // Constrained baseline, then baseline, is closest to the output of the host's encoders.
             let profile = spec.format.profile_level_id.unwrap_or(0) >> 8;
             Some(match profile {
                 0x42e0 => 2,
@@ -114,7 +113,7 @@ fn rank(params: &PayloadParams) -> Option<u8> {
     }
 }
 
-/// A moment in the ticks of a video's RTP clock: of 32 bits, and wrapping.
+/// A time in ticks of the video's RTP clock: 32 bits, wrapping.
 pub(crate) fn video_ticks(at: openuvr_proto::time::Instant) -> u32 {
     let ticks = i128::from(at.0) * i128::from(VIDEO_CLOCK) / 1_000_000_000;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

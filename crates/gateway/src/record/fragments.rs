@@ -1,13 +1,12 @@
-//! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
-//! without a clock and a file.
+//! Assembles frames and sound into fragments of a file, with presentation times and durations. Independent of clock and
+//! file.
 //!
-//! Frames are put where the nearest one of a stream at its highest rate would be (`Slots`). Programs that take a file
-//! for one of a constant rate, as ffmpeg does when it decodes one, complain of two frames in one slot, and capture is no
-//! metronome.
+//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`). Programs that treat a file as constant
+//! frame rate, as ffmpeg does when it decodes one, warn about two frames in one slot, and capture times jitter.
 //!
-//! A frame is shown until the next one, so that the newest one waits for it: a second at most, since a picture that
-//! stays is to be in the file, too. Sound is counted in samples, whatever clocks say; where the count and the time of
-//! capture part (something was lost, or the two clocks differ), it is put where it was captured.
+//! A frame lasts until the next one, so the newest frame is pending: for a second at most, so that a still picture is
+//! written, too. Sound is timed by counting samples. When count and capture time diverge (loss or clock drift), sound
+//! moves to its capture time.
 
 use std::collections::VecDeque;
 
@@ -15,74 +14,73 @@ use openuvr_proto::time::Instant;
 
 use super::mp4;
 pub use super::queue::{Frame, Sound};
-use super::track::{Part, SOUND_RATE, Track, VIDEO_RATE};
+use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 use crate::packetise::nal_units;
 
-/// How much goes into a fragment: what is lost at most when the program is killed, and what a player reads before it
-/// shows anything …
+/// Duration of a fragment: the maximum loss when the program is killed, and the data that a player reads before it
+/// starts …
 const SPAN: i64 = 500_000_000;
 
-/// … and in bytes of video.
+/// … and its limit in bytes of video.
 const BYTES: usize = 4 << 20;
 
-/// How long the newest frame waits for the next.
-const STAYS: i64 = 1_000_000_000;
+/// How long the newest frame is pending.
+const MAX_PENDING: i64 = 1_000_000_000;
 
-/// Samples by which sound may be from where it was captured: 20 ms, which nobody hears against a picture
-/// (EBU R37 allows 40 ms).
-const DRIFT: i64 = SOUND_RATE as i64 / 50;
+/// Maximum offset of sound from its capture time in samples: 20 ms, which is imperceptible (EBU R37 allows 40 ms).
+const MAX_DRIFT: i64 = SOUND_RATE as i64 / 50;
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
 const SEQUENCE_SET: u8 = 7;
 const PICTURE_SET: u8 = 8;
 
-/// What is in a file.
+/// Contents of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Written {
-    /// Frames.
+pub struct Contents {
+    /// Number of frames.
     pub frames: u64,
-    /// Packets of sound.
+    /// Number of sound packets.
     pub packets: u64,
     /// Nanoseconds from the first frame to the end of the last.
     pub span: i64,
 }
 
 /// The newest frame.
-struct Newest {
+struct PendingFrame {
     captured: Instant,
     at: u64,
     key: bool,
-    /// With lengths in front of the NAL units.
+    /// NAL units with length prefixes.
     bytes: Vec<u8>,
 }
 
-/// Slots a second at the least, so that one is near to each frame.
+/// Minimum number of slots per second, so that each frame has one nearby.
 const SLOTS: u32 = 50;
 
-/// Ticks that a frame may be from where it was captured: 12 ms, which is half of a slot and what frames usually come too
-/// early or too late (EBU R37 allows sound 40 ms).
-const NEAR: u64 = VIDEO_RATE as u64 * 12 / 1000;
+/// Maximum distance in ticks of a slot from the capture time: 12 ms, which is half of a slot plus the usual jitter
+/// (EBU R37 allows sound 40 ms).
+const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
-/// What one frame says of the phase in which frames come, of 8 (guess).
+/// Divisor of a frame's influence on the phase estimate (guess).
 const PHASE_SHARE: i64 = 8;
 
-/// Where frames are put.
+/// The grid for frames.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slots {
-    /// As many as frames, or a multiple; 0: anywhere.
+struct FrameSlots {
+    /// Slots per second: the frame rate or a multiple; 0: no grid.
     per_second: u32,
-    /// Ticks by which frames are usually behind their slots. Without it those that come between two slots would be put
-    /// into the one or the other by chance.
+    /// Estimated offset in ticks of frames behind their slots. Without it, frames halfway between two slots would
+    /// jitter between them.
     phase: i64,
 }
 
-impl Slots {
-    /// The same for a stream of this rate.
-    fn at_rate(self, fps: u16) -> Slots {
+impl FrameSlots {
+    /// The grid for a stream of this frame rate.
+    fn at_rate(self, fps: u16) -> FrameSlots {
         let fps = u32::from(fps);
         let per_second = fps * SLOTS.div_ceil(fps.max(1));
-        Slots {
-            // One that is finer than the clock is none.
+        FrameSlots {
+            // No grid finer than the clock.
             per_second: if per_second < VIDEO_RATE {
                 per_second
             } else {
@@ -92,8 +90,8 @@ impl Slots {
         }
     }
 
-    /// Where a frame is put that was captured then, at `earliest` or later. Where no free slot is near (frames that come
-    /// in a heap) it is put where it was captured.
+    /// The time for a frame that was captured at `captured`, `earliest` or later. Without a free slot nearby (a burst
+    /// of frames) it keeps its capture time.
     fn place(&mut self, captured: u64, earliest: u64) -> u64 {
         let exact = captured.max(earliest);
         if self.per_second == 0 {
@@ -103,7 +101,7 @@ impl Slots {
         let in_phase = captured.saturating_add_signed(-self.phase);
         let nearest = (in_phase * each + rate / 2) / rate;
         let at = nearest.max((earliest * each).div_ceil(rate)) * rate / each;
-        if at.abs_diff(captured) > NEAR {
+        if at.abs_diff(captured) > MAX_OFFSET {
             return exact;
         }
         let behind =
@@ -118,45 +116,45 @@ impl Slots {
 /// See the module.
 pub struct Fragments {
     sound: bool,
-    /// When the first frame was captured.
+    /// Capture time of the first frame.
     began: Option<Instant>,
-    newest: Option<Newest>,
-    slots: Slots,
-    /// Where the next frame may be at the earliest.
+    newest: Option<PendingFrame>,
+    slots: FrameSlots,
+    /// Earliest time of the next frame.
     video_at: u64,
-    /// Where the next packet of sound goes on.
+    /// Time of the next sound packet.
     sound_at: Option<u64>,
-    pictures: Part,
-    packets: Part,
+    pictures: TrackFragment,
+    packets: TrackFragment,
     sequence: u32,
-    so_far: Written,
-    whole: VecDeque<(Vec<u8>, Written)>,
+    so_far: Contents,
+    whole: VecDeque<(Vec<u8>, Contents)>,
 }
 
 impl Fragments {
-    /// Those of a file that begins; `sound`: it has some.
+    /// For a new file; `sound`: with a sound track.
     #[must_use]
     pub fn new(sound: bool) -> Fragments {
         Fragments {
             sound,
             began: None,
             newest: None,
-            slots: Slots::default(),
+            slots: FrameSlots::default(),
             video_at: 0,
             sound_at: None,
-            pictures: Part::default(),
-            packets: Part::default(),
+            pictures: TrackFragment::default(),
+            packets: TrackFragment::default(),
             sequence: 0,
-            so_far: Written::default(),
+            so_far: Contents::default(),
             whole: VecDeque::new(),
         }
     }
 
-    /// The next frame. Frames before the first key frame are passed over.
+    /// Adds a frame. Skips frames before the first key frame.
     pub fn frame(&mut self, frame: Frame) {
         let began = match (self.began, frame.key) {
             (Some(began), _) => began,
-            (None, true) if self.begin(&frame) => *self.began.insert(frame.captured),
+            (None, true) if self.write_head(&frame) => *self.began.insert(frame.captured),
             (None, _) => return,
         };
         self.slots = frame.fps.map_or(self.slots, |fps| self.slots.at_rate(fps));
@@ -165,12 +163,12 @@ impl Fragments {
         self.settle(at);
         let span = u64::from(VIDEO_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
         let full = self.pictures.span() >= span || self.pictures.data.len() >= BYTES;
-        // So that a player finds a key frame by its fragment.
+        // Players find a key frame by its fragment.
         if full || frame.key {
             self.cut();
         }
         self.video_at = at + 1;
-        self.newest = Some(Newest {
+        self.newest = Some(PendingFrame {
             captured: frame.captured,
             at,
             key: frame.key,
@@ -178,7 +176,7 @@ impl Fragments {
         });
     }
 
-    /// The next packet of sound. What was captured before the first frame is passed over.
+    /// Adds a sound packet. Skips packets that were captured before the first frame.
     pub fn sound(&mut self, sound: Sound) {
         let Some(began) = self
             .began
@@ -188,8 +186,8 @@ impl Fragments {
         };
         let captured = ticks(sound.captured, began, SOUND_RATE);
         let at = match self.sound_at {
-            Some(next) if captured.abs_diff(next) <= DRIFT.unsigned_abs() => next,
-            // Times in a file don't go back: of a clock that is faster than the host's a packet is left out.
+            Some(next) if captured.abs_diff(next) <= MAX_DRIFT.unsigned_abs() => next,
+            // Times in a file must not decrease: if the clock is faster than the host's, a packet is dropped.
             Some(next) if captured < next => return,
             _ => {
                 self.cut_sound();
@@ -204,17 +202,17 @@ impl Fragments {
         if self.packets.span() >= span {
             self.cut();
         }
-        // A picture may rest while sound goes on.
+        // A still picture must not hold back sound.
         self.idle(sound.captured);
     }
 
-    /// It is `now`, and nothing has come for a while.
+    /// Writes a still picture if no frame arrived until `now`.
     pub fn idle(&mut self, now: Instant) {
         let Some(newest) = &self.newest else { return };
-        if now.0.saturating_sub(newest.captured.0) < STAYS {
+        if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
             return;
         }
-        // Less than it was shown for until now: frames that come later were not captured before.
+        // Shorter than the time shown so far: later frames are not captured earlier.
         let shown = u64::from(VIDEO_RATE) / 2;
         let until = newest.at + shown;
         self.settle(until);
@@ -222,7 +220,7 @@ impl Fragments {
         self.cut();
     }
 
-    /// Nothing more comes: the recording ended at this moment, and its last frame was seen until then.
+    /// Ends the recording at this time, which is also the end of its last frame.
     pub fn finish(&mut self, ended: Instant) {
         if let Some((newest, began)) = self.newest.as_ref().zip(self.began) {
             let least = newest.at + u64::from(VIDEO_RATE) / 60;
@@ -231,26 +229,26 @@ impl Fragments {
         self.cut();
     }
 
-    /// What is to be written next, and what is in the file then.
-    pub fn poll(&mut self) -> Option<(Vec<u8>, Written)> {
+    /// The next bytes to write, and the contents of the file after them.
+    pub fn poll(&mut self) -> Option<(Vec<u8>, Contents)> {
         self.whole.pop_front()
     }
 
-    /// The newest frame is shown until then.
+    /// Ends the pending frame at this time.
     fn settle(&mut self, until: u64) {
         let Some(newest) = self.newest.take() else {
             return;
         };
         let duration = until.saturating_sub(newest.at).max(1);
-        let Newest { at, key, bytes, .. } = newest;
+        let PendingFrame { at, key, bytes, .. } = newest;
         self.pictures.push(at, duration, key, &bytes);
         self.so_far.frames += 1;
         let end = i128::from(until) * 1_000_000_000 / i128::from(VIDEO_RATE);
         self.so_far.span = i64::try_from(end).unwrap_or(i64::MAX);
     }
 
-    /// Writes the head of the file; whether the frame has what belongs there.
-    fn begin(&mut self, frame: &Frame) -> bool {
+    /// Writes the file header. Returns whether the frame has the required parameter sets.
+    fn write_head(&mut self, frame: &Frame) -> bool {
         let of = |kind: u8| {
             let mut units = nal_units(&frame.bytes);
             units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
@@ -267,7 +265,7 @@ impl Fragments {
         true
     }
 
-    /// What is there becomes a fragment.
+    /// Completes a fragment.
     fn cut(&mut self) {
         let (pictures, packets) = (
             std::mem::take(&mut self.pictures),
@@ -276,13 +274,13 @@ impl Fragments {
         self.fragment(&[(Track::Video, pictures), (Track::Sound, packets)]);
     }
 
-    /// A track's samples follow each other without gaps in a fragment.
+    /// The samples of a track are contiguous in a fragment.
     fn cut_sound(&mut self) {
         let packets = std::mem::take(&mut self.packets);
         self.fragment(&[(Track::Sound, packets)]);
     }
 
-    fn fragment(&mut self, parts: &[(Track, Part)]) {
+    fn fragment(&mut self, parts: &[(Track, TrackFragment)]) {
         if parts.iter().all(|(_, part)| part.samples.is_empty()) {
             return;
         }
@@ -293,14 +291,14 @@ impl Fragments {
     }
 }
 
-/// Ticks from the beginning to a moment; none before it.
+/// Ticks from the start of the recording, 0 before it.
 fn ticks(at: Instant, began: Instant, rate: u32) -> u64 {
     let nanos = i128::from(at.0) - i128::from(began.0);
     let ticks = nanos.max(0) * i128::from(rate) / 1_000_000_000;
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// A frame with the length of each NAL unit in front of it (ISO/IEC 14496-15 section 5.3.3), in place of start codes.
+/// A frame with length-prefixed NAL units (ISO/IEC 14496-15 section 5.3.3) instead of start codes.
 fn with_lengths(stream: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(stream.len() + 16);
     for unit in nal_units(stream) {
@@ -325,7 +323,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Where the recording begins on the host's clock.
+    /// Start of the recording on the host's clock.
     const BEGAN: i64 = 7_000 * MS;
 
     fn frame(millis: i64, key: bool) -> Frame {
@@ -350,7 +348,7 @@ mod tests {
         }
     }
 
-    /// The fragments' tracks: number, where it begins, and how long each sample is.
+    /// The fragments' tracks: number, start, and duration of each sample.
     fn tracks(fragments: &mut Fragments) -> Vec<(u32, u64, Vec<u32>)> {
         let mut found = Vec::new();
         while let Some((bytes, _)) = fragments.poll() {
@@ -374,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_shown_until_the_next_one() {
+    fn frames_last_until_the_next_one() {
         let mut fragments = Fragments::new(false);
         fragments.frame(frame(-20, false));
         for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
@@ -393,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_stays_is_written_and_gone_on_from() {
+    fn a_still_picture_is_written() {
         let mut fragments = Fragments::new(false);
         fragments.frame(frame(0, true));
         fragments.idle(Instant(BEGAN + 999 * MS));
@@ -405,7 +403,7 @@ mod tests {
         assert_eq!(tracks(&mut fragments), [(1, 60 * 90_000, vec![1500])]);
     }
 
-    /// Where frames are put that were captured at these milliseconds, in ticks.
+    /// The times in ticks of frames captured at these milliseconds.
     fn placed(captured: &[i64]) -> Vec<u64> {
         let mut fragments = Fragments::new(false);
         for (number, millis) in captured.iter().enumerate() {
@@ -428,7 +426,7 @@ mod tests {
         at
     }
 
-    /// By how many milliseconds the worst of them is elsewhere than captured.
+    /// The largest offset from the capture time in milliseconds.
     fn worst(at: &[u64], captured: &[i64]) -> i64 {
         let far = |(at, millis): (&u64, &i64)| (i64::try_from(at / 90).unwrap() - millis).abs();
         at.iter().zip(captured).map(far).max().unwrap()
@@ -437,7 +435,7 @@ mod tests {
     #[test]
     fn frames_have_slots_near_to_where_they_were_captured() {
         let jitter = [0, 2, -2, 1, -1, 2, 0, -2, 1];
-        // In the phase of the first one, and right between two slots.
+        // In phase with the first one, and halfway between two slots.
         for phase in [0, 4, 8, 12] {
             let mut captured = vec![0];
             captured.extend((1..600_i64).map(|number| {
@@ -452,8 +450,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_come_in_a_heap_move_no_later_ones() {
-        // A machine that stopped, and caught up: at the full rate before and after, so that no slot becomes free.
+    fn bursts_do_not_shift_later_frames() {
+        // A machine that stalls and catches up: full rate before and after, so that no slot becomes free.
         let mut captured: Vec<i64> = (0..60).map(|number| number * 1000 / 60).collect();
         captured.extend([1_100, 1_101, 1_103, 1_104, 1_106, 1_108]);
         captured.extend((67..240).map(|number| number * 1000 / 60));
@@ -464,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_as_many_as_frames_or_a_multiple() {
+    fn slots_are_a_multiple_of_the_frame_rate() {
         for (fps, each) in [
             (60, 60),
             (30, 60),
@@ -474,16 +472,16 @@ mod tests {
             (0, 0),
             (u16::MAX, 65_535),
         ] {
-            assert_eq!(Slots::default().at_rate(fps).per_second, each, "{fps}");
+            assert_eq!(FrameSlots::default().at_rate(fps).per_second, each, "{fps}");
         }
-        assert_eq!(Slots::default().place(7, 3), 7);
-        assert_eq!(Slots::default().place(3, 7), 7);
+        assert_eq!(FrameSlots::default().place(7, 3), 7);
+        assert_eq!(FrameSlots::default().place(3, 7), 7);
     }
 
     #[test]
-    fn a_recording_ends_when_it_was_ended() {
+    fn a_recording_ends_at_its_end_time() {
         let mut fragments = Fragments::new(false);
-        // A still picture, of which the host sends a frame twice a second.
+        // A still picture: the host sends a frame twice a second.
         for half in 0..18 {
             fragments.frame(frame(half * 500, half == 0));
         }
@@ -507,20 +505,20 @@ mod tests {
         let mut fragments = Fragments::new(true);
         fragments.sound(sound(-1));
         fragments.frame(frame(0, true));
-        // A clock that is a little off does not matter …
+        // A small clock drift has no effect …
         for millis in [2, 7, 13, 17] {
             fragments.sound(sound(millis));
         }
-        // … but a gap does; and times don't go back: that packet is left out.
+        // … but a gap has; times do not decrease, so that packet is dropped.
         for millis in [100, 105, 3] {
             fragments.sound(sound(millis));
         }
         fragments.finish(Instant(BEGAN));
         let sound = 2;
         let found = tracks(&mut fragments);
-        let heard: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
+        let sound_entries: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
         assert_eq!(
-            heard,
+            sound_entries,
             [&(sound, 96, vec![240; 4]), &(sound, 4800, vec![240; 2]),]
         );
     }

@@ -1,19 +1,17 @@
-//! A recorder: one more subscriber, which writes the frames and the sound that all others get into a file, without
-//! coding anything again.
+//! A recorder: one more subscriber, which writes the existing encoded frames and sound to a file, without transcoding.
 //!
 //! ```text
 //!  host ── slices ──► subscriber ─┐ bounded                        fragments of half a second
 //!       ── payloads ──────────────┴─ queue ──► writer ── fragments ──► mp4 ──► FILE
 //! ```
 //!
-//! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8): what it holds is playable up to its last fragment,
-//! however the program ends. H.264 keeps its parameter sets in the stream, so that a picture
-//! whose size changes goes on in the same file. The first ones are in the sample entry, too, which is `avc1` (ISO/IEC
-//! 14496-15): that of streams which change theirs would be `avc3`, and VLC 3 shows no picture of it; all players that
-//! were tried read changed ones in an `avc1` track.
+//! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8): it is playable up to its last fragment even if the
+//! program is killed. H.264 keeps its parameter sets in the stream, so that the picture size may change within a file.
+//! The first ones are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing
+//! sets would be `avc3`, but VLC 3 shows no picture with it; all tested players accept changed sets in `avc1`.
 //!
-//! Nobody waits for the disk. What the writer is behind waits in memory, up to a limit; then frames are left out up to
-//! a key frame, which is asked for when there is room again.
+//! No thread waits for the disk. The queue to the writer is bounded in memory; when it is full, frames are dropped up
+//! to a key frame, which is requested when there is room.
 
 pub mod fragments;
 mod mp4;
@@ -45,86 +43,85 @@ use self::subscriber::Frames;
 pub use self::writer::Summary;
 use self::writer::Writer;
 
-/// How long the end of a recording may take (guess: a disk that wakes up needs some seconds).
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for finishing a recording (guess: a disk that spins up needs some seconds).
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the frames on their way here may take at the end (guess: a thread that gets no processor for so long has lost
-/// frames before).
-const DRAINS_WITHIN: Duration = Duration::from_secs(1);
+/// Timeout for frames in transit at the end (guess: a thread that is starved for longer has already lost frames).
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is to be recorded.
+/// Configuration of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordSetup {
-    /// Where to.
+    /// The file.
     pub file: PathBuf,
-    /// A file that is there already is replaced.
+    /// Overwrite an existing file.
     pub overwrite: bool,
     /// The host has sound.
     pub sound: bool,
 }
 
-/// Why nothing is recorded.
+/// Why a recording does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is not replaced unasked.
-    #[error("{} is there already: name another file, or give --record-overwrite", .0.display())]
+    /// The file exists and must not be overwritten.
+    #[error("{} already exists: name another file, or use --record-overwrite", .0.display())]
     Exists(PathBuf),
-    /// The file can't be made.
-    #[error("can't write {}: {error}", file.display())]
+    /// The file cannot be created.
+    #[error("cannot write {}: {error}", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system gives no thread.
-    #[error("can't start a thread: {0}")]
+    /// The system provides no thread.
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// The host does not let it in.
+    /// The host refused the subscription.
     #[error("{0}")]
     Refused(SubscribeError),
-    /// None of its encoders makes what the file can hold.
-    #[error("this host makes no H.264, and nothing else is recorded: add x264 to --encoder")]
+    /// None of its encoders produces H.264.
+    #[error("recording needs H.264, which this host does not encode: add x264 to --encoder")]
     NoH264,
 }
 
-/// Tells the person something, in a line; from any thread, waits for nobody.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+/// Shows a line to the user. Callable from any thread; does not block.
+pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A recording that goes on. Dropping it ends it, as [`Recorder::finish`] does.
+/// A running recording. Dropping it ends it, as [`Recorder::finish`] does.
 pub struct Recorder {
     shared: Arc<Shared>,
     sound: bool,
     end: Option<Receiver<Summary>>,
 }
 
-/// What the recorder's threads share.
+/// State shared by the recorder's threads.
 struct Shared {
     file: PathBuf,
     queue: Arc<Queue>,
-    tell: Tell,
-    followed: Mutex<Option<Followed>>,
+    tell: Notify,
+    followed: Mutex<Option<RecordedHost>>,
 }
 
-/// The host that is recorded.
-struct Followed {
+/// The recorded host.
+struct RecordedHost {
     host: Arc<dyn GatewayHost>,
     id: SubscriberId,
-    /// Whether it has ended.
-    over: Arc<AtomicBool>,
-    /// Disconnected when its last frame was taken.
+    /// Whether the subscription has ended.
+    unsubscribed: Arc<AtomicBool>,
+    /// Disconnected after its last frame.
     drained: Receiver<()>,
 }
 
 impl Recorder {
-    /// Makes the file, and a thread that writes it. What goes wrong later `tell` says, once for each kind.
+    /// Creates the file and the thread that writes it. Reports later errors through `tell`, once for each kind.
     ///
     /// # Errors
     /// [`RecordError`]
     pub fn create(
         setup: RecordSetup,
         scheduler: &Scheduler,
-        tell: Tell,
+        tell: Notify,
     ) -> Result<Recorder, RecordError> {
         let (file, made) = open(&setup)?;
         let (queue, items) = Queue::new();
@@ -137,10 +134,10 @@ impl Recorder {
         let writer = Writer::new((file, made), Fragments::new(setup.sound), shared.clone());
         let (ended, end) = sync_channel(1);
         let run = move || {
-            // Nobody may wait for it any more.
+            // No receiver may be left.
             let _ = ended.try_send(writer.run(&items));
         };
-        // It is not waited for by its handle: a disk may hold it for ever.
+        // Not joined: a disk may block it indefinitely.
         (scheduler.spawn(ThreadRole::Background, "ouvr-record", run))
             .map_err(RecordError::Thread)?;
         Ok(Recorder {
@@ -150,14 +147,14 @@ impl Recorder {
         })
     }
 
-    /// From now on `host` is recorded; what was recorded of another before stays in front.
+    /// Records `host` from now on, after the frames of the previous host.
     ///
     /// # Errors
     /// [`RecordError`]
     pub fn follow(&self, host: Arc<dyn GatewayHost>) -> Result<(), RecordError> {
         drop(self.shared.leave());
         if self.shared.queue.is_closed() {
-            // It ended early, which was told.
+            // The recording ended early, which was reported.
             return Ok(());
         }
         let codec = codec_of("x264").ok_or(RecordError::NoH264)?;
@@ -170,9 +167,9 @@ impl Recorder {
             ..SubscribeRequest::new(Role::Observer, &format!("recording to {words}"))
         };
         let (queue, tell) = (self.shared.queue.clone(), self.shared.tell.clone());
-        let over = Arc::new(AtomicBool::new(false));
+        let unsubscribed = Arc::new(AtomicBool::new(false));
         let (drains, drained) = sync_channel(1);
-        let frames = Frames::new(queue, tell, words.to_string(), over.clone(), drains);
+        let frames = Frames::new(queue, tell, words.to_string(), unsubscribed.clone(), drains);
         let subscribed = host.subscribe(request, Box::new(frames));
         let (id, _) = subscribed.map_err(|why| match why {
             SubscribeError::Refused(openuvr_proto::control::negotiate::Refusal::NoCommonCodec) => {
@@ -191,10 +188,10 @@ impl Recorder {
                 goes_on
             }));
         }
-        *lock(&self.shared.followed) = Some(Followed {
+        *lock(&self.shared.followed) = Some(RecordedHost {
             host,
             id,
-            over,
+            unsubscribed,
             drained,
         });
         if self.shared.queue.is_closed() {
@@ -203,14 +200,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether there is a host that is recorded, which has not ended.
+    /// Whether a host is being recorded.
     #[must_use]
     pub fn is_following(&self) -> bool {
         let followed = lock(&self.shared.followed);
-        (followed.as_ref()).is_some_and(|host| !host.over.load(Ordering::Acquire))
+        (followed.as_ref()).is_some_and(|host| !host.unsubscribed.load(Ordering::Acquire))
     }
 
-    /// Ends it when all that waits is in the file. `None`: the disk does not take it.
+    /// Ends the recording after all queued data is written. `None`: the disk did not accept it in time.
     #[must_use]
     pub fn finish(mut self) -> Option<Summary> {
         self.end()
@@ -220,11 +217,11 @@ impl Recorder {
         let end = self.end.take()?;
         let ended = clock::now();
         if let Some(drained) = self.shared.leave() {
-            // What was encoded until now may still be on its way here.
-            let _ = drained.recv_timeout(DRAINS_WITHIN);
+            // Frames that are already encoded may be in transit.
+            let _ = drained.recv_timeout(DRAIN_TIMEOUT);
         }
         self.shared.queue.close(ended);
-        end.recv_timeout(PATIENCE).ok()
+        end.recv_timeout(FINISH_TIMEOUT).ok()
     }
 }
 
@@ -235,10 +232,10 @@ impl Drop for Recorder {
 }
 
 impl Shared {
-    /// Takes no more frames; what is disconnected when the last one was taken.
+    /// Unsubscribes. The receiver is disconnected after the last frame.
     fn leave(&self) -> Option<Receiver<()>> {
         self.queue.next_generation();
-        let Followed {
+        let RecordedHost {
             host, id, drained, ..
         } = lock(&self.followed).take()?;
         host.unsubscribe(id);
@@ -246,7 +243,7 @@ impl Shared {
     }
 }
 
-/// The file, and whether it was not there before. What is in one that was stays until something takes its place.
+/// Opens the file. Returns whether it is new. An existing file keeps its content until the first write.
 fn open(setup: &RecordSetup) -> Result<(File, bool), RecordError> {
     let file = || setup.file.clone();
     let new = (OpenOptions::new().write(true).create_new(true)).open(&setup.file);

@@ -1,4 +1,4 @@
-//! The boxes of a fragmented MP4 (ISO/IEC 14496-12), by a library that knows their bytes.
+//! The boxes of a fragmented MP4 (ISO/IEC 14496-12), encoded by a library.
 
 use mp4_atom::{
     Audio, Avc1, Avcc, AvccExt, Codec, Dinf, Dops, Dref, DrefEntry, Encode as _, FourCC, Ftyp,
@@ -7,19 +7,19 @@ use mp4_atom::{
 };
 use openuvr_proto::units::Size;
 
-use super::track::{Part, SOUND_RATE, Track, VIDEO_RATE};
+use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 
-/// A sample that decoding can begin with, and one that needs others (ISO/IEC 14496-12 section 8.8.3.1).
+/// Flags of a sync sample, and of a dependent one (ISO/IEC 14496-12 section 8.8.3.1).
 const KEY: u32 = 0x0200_0000;
 const NOT_KEY: u32 = 0x0101_0000;
 
-/// Bytes in front of the data of an `mdat`.
+/// Header length of an `mdat` in bytes.
 const DATA_HEADER: usize = 8;
 
 /// Channels of the host's sound.
 const CHANNELS: u8 = 2;
 
-/// What stands in front of all fragments; `None`: the parameter sets are none.
+/// The header before all fragments; `None`: invalid parameter sets.
 pub(super) fn head(sets: (&[u8], &[u8]), size: Size, sound: bool) -> Option<Vec<u8>> {
     let brands: [&[u8; 4]; 3] = [b"iso6", b"avc1", b"mp41"];
     let ftyp = Ftyp {
@@ -99,7 +99,7 @@ fn sound_track() -> Trak {
         },
         dops: Dops {
             output_channel_count: CHANNELS,
-            // The times of the packets have the encoder's delay in them already.
+            // Packet timestamps already include the encoder delay.
             pre_skip: 0,
             input_sample_rate: SOUND_RATE,
             output_gain: 0,
@@ -147,7 +147,7 @@ fn track(
                 name: name.to_owned(),
             },
             minf: Minf {
-                // In this file itself.
+                // Self-contained: the data is in this file.
                 dinf: Dinf {
                     dref: Dref {
                         entries: vec![DrefEntry::Url(Url::default())],
@@ -157,8 +157,8 @@ fn track(
                     stsd: Stsd {
                         codecs: vec![entry],
                     },
-                    // Empty, since all samples are in fragments, but there: VLC ignores a track without one (section
-                    // 8.7.5 wants exactly one).
+                    // Empty, since all samples are in fragments, but present: VLC ignores a track without it (section
+                    // 8.7.5 requires exactly one).
                     stco: Some(Stco::default()),
                     ..Stbl::default()
                 },
@@ -169,12 +169,12 @@ fn track(
     }
 }
 
-/// A fragment of these parts, each of which begins where its first sample is.
-pub(super) fn fragment(sequence: u32, parts: &[(Track, Part)]) -> Option<Vec<u8>> {
+/// A fragment of these parts, each of which starts at its first sample.
+pub(super) fn fragment(sequence: u32, parts: &[(Track, TrackFragment)]) -> Option<Vec<u8>> {
     let parts: Vec<_> = (parts.iter())
         .filter(|(_, part)| !part.samples.is_empty())
         .collect();
-    // Offsets count from the fragment's beginning, whose length does not depend on them.
+    // Offsets count from the start of the fragment. Its length does not depend on them.
     let mut bytes = Vec::new();
     moof(sequence, &parts, 0)?.encode(&mut bytes).ok()?;
     let data_at = bytes.len() + DATA_HEADER;
@@ -190,7 +190,7 @@ pub(super) fn fragment(sequence: u32, parts: &[(Track, Part)]) -> Option<Vec<u8>
     Some(bytes)
 }
 
-fn moof(sequence: u32, parts: &[&(Track, Part)], data_at: usize) -> Option<Moof> {
+fn moof(sequence: u32, parts: &[&(Track, TrackFragment)], data_at: usize) -> Option<Moof> {
     let mut data_at = data_at;
     let mut traf = Vec::new();
     for (track, part) in parts {
@@ -226,8 +226,8 @@ fn moof(sequence: u32, parts: &[&(Track, Part)], data_at: usize) -> Option<Moof>
     })
 }
 
-/// What the configuration of a high profile says beside its parameter sets (ISO/IEC 14496-15 section 5.3.3.1):
-/// the kind of colours and their depth; `None` with the others.
+/// The additional fields of a high profile's decoder configuration (ISO/IEC 14496-15 section 5.3.3.1): chroma format
+/// and bit depths; `None` for other profiles.
 fn chroma(sequence: &[u8]) -> Option<AvccExt> {
     let [_, profile, _, _, rest @ ..] = sequence else {
         return None;
@@ -252,7 +252,7 @@ fn chroma(sequence: &[u8]) -> Option<AvccExt> {
     })
 }
 
-/// Bits of a parameter set. Its first few bytes hold no emulation prevention: that comes behind two zeros.
+/// Bits of a parameter set. Its first few bytes cannot contain emulation prevention, which follows two zeros.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -266,7 +266,7 @@ impl Bits<'_> {
         Some(bit == 1)
     }
 
-    /// An unsigned number of Exp-Golomb coding (ITU-T H.264 section 9.1), if it is a small one.
+    /// An unsigned Exp-Golomb code (ITU-T H.264 section 9.1), if it is small.
     fn number(&mut self) -> Option<u8> {
         let mut zeros = 0;
         while !self.bit()? {

@@ -1,4 +1,4 @@
-//! What waits for the recorder's disk: bounded in bytes, and nobody waits to put something in.
+//! The queue to the recorder's disk: bounded in bytes, non-blocking for producers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -8,22 +8,22 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::Payload;
 
-/// Bytes that may wait for the disk: 13 s at 20 Mb/s.
-pub(super) const MOST: usize = 32 << 20;
+/// Maximum number of queued bytes: 13 s at 20 Mb/s.
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// Frames and payloads of sound that may wait: 13 s of 240 frames and 400 payloads a second.
-const ITEMS: usize = 8192;
+/// Maximum number of queued frames and sound payloads: 13 s of 240 frames and 400 payloads per second.
+const MAX_ITEMS: usize = 8192;
 
-/// A frame of H.264 as the encoder has made it.
+/// An encoded H.264 frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// When it was captured.
+    /// Capture time.
     pub captured: Instant,
-    /// Decoding can begin with it.
+    /// Whether it is a key frame.
     pub key: bool,
-    /// The picture's size, if it is known with this frame.
+    /// The picture size, if this frame announces it.
     pub size: Option<Size>,
-    /// The most frames a second, if they are known with this frame.
+    /// The maximum frame rate, if this frame announces it.
     pub fps: Option<u16>,
     /// Its slices in Annex B form.
     pub bytes: Vec<u8>,
@@ -32,9 +32,9 @@ pub struct Frame {
 /// An Opus packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sound {
-    /// When what it decodes to first was captured.
+    /// Capture time of its first sample.
     pub captured: Instant,
-    /// Samples a channel, of 48 000 a second.
+    /// Samples per channel at 48 kHz.
     pub samples: u16,
     /// The packet.
     pub bytes: Vec<u8>,
@@ -50,12 +50,12 @@ impl From<&Payload<'_>> for Sound {
     }
 }
 
-/// Why frames are not in the file.
+/// Why frames are missing in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
-    /// More waits for the disk than may.
+    /// The queue to the disk is full.
     Disk,
-    /// More waited for the recorder's thread than may: it got no processor.
+    /// The queue to the recorder's thread is full: it got no processor time.
     Processor,
 }
 
@@ -77,72 +77,72 @@ impl Item {
 
 pub(super) struct Queue {
     items: SyncSender<Item>,
-    waiting: AtomicUsize,
+    queued_bytes: AtomicUsize,
     closed: AtomicBool,
-    /// When that was, on the host's clock.
+    /// Its time, on the host's clock.
     closed_at: AtomicI64,
-    /// Of whom is recorded: who belonged to one before is heard no more.
+    /// Generation of the recorded host: items of an earlier host are ignored.
     generation: AtomicU64,
-    /// Frames that are not in the file.
+    /// Frames missing in the file.
     missed: AtomicU64,
-    /// The person knows of these causes.
-    told: [AtomicBool; 2],
+    /// Causes already reported.
+    reported: [AtomicBool; 2],
 }
 
 impl Queue {
     pub(super) fn new() -> (Arc<Queue>, Receiver<Item>) {
-        let (items, inbox) = sync_channel(ITEMS);
+        let (items, inbox) = sync_channel(MAX_ITEMS);
         let queue = Queue {
             items,
-            waiting: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             closed_at: AtomicI64::new(0),
             generation: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            told: [AtomicBool::new(false), AtomicBool::new(false)],
+            reported: [AtomicBool::new(false), AtomicBool::new(false)],
         };
         (Arc::new(queue), inbox)
     }
 
-    /// Whether it was taken.
+    /// Adds a frame. Returns whether there was room.
     pub(super) fn frame(&self, frame: Frame) -> bool {
         self.put(Item::Frame(frame))
     }
 
-    /// What finds no room is silence in the file.
+    /// Adds a sound packet. Without room it becomes silence in the file.
     pub(super) fn sound(&self, sound: Sound) {
         self.put(Item::Sound(sound));
     }
 
     fn put(&self, item: Item) -> bool {
         let bytes = item.bytes();
-        if self.is_closed() || self.waiting.load(Ordering::Relaxed) + bytes > MOST {
+        if self.is_closed() || self.queued_bytes.load(Ordering::Relaxed) + bytes > MAX_BYTES {
             return false;
         }
-        // Before: the writer may have taken it at once.
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        // Counted first: the writer may take it at once.
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let taken = self.items.try_send(item).is_ok();
         if !taken {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         taken
     }
 
-    /// The writer has taken it.
+    /// The writer has taken an item of this size.
     pub(super) fn taken(&self, item: &Item) {
-        self.waiting.fetch_sub(item.bytes(), Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(item.bytes(), Ordering::Relaxed);
     }
 
-    /// Whether a key frame would find room, and what follows it for a while.
+    /// Whether there is room for a key frame and the frames after it.
     pub(super) fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) < MOST / 2
+        self.queued_bytes.load(Ordering::Relaxed) < MAX_BYTES / 2
     }
 
-    /// Nothing more is taken: the recording ended at this moment.
+    /// Closes the queue: the recording ended at this time.
     pub(super) fn close(&self, at: Instant) {
         self.closed_at.store(at.0, Ordering::Relaxed);
         self.closed.store(true, Ordering::Release);
-        // Without room the writer finds out when it has taken what waits.
+        // If there is no room, the writer notices when it has drained the queue.
         let _ = self.items.try_send(Item::End);
     }
 
@@ -163,14 +163,14 @@ impl Queue {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One more frame is not in the file.
+    /// Counts a frame that is missing in the file.
     pub(super) fn missed(&self) {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the person is to be told of this cause: once.
+    /// Whether this cause must be reported: once.
     pub(super) fn is_news(&self, cause: Cause) -> bool {
-        !self.told[cause as usize].swap(true, Ordering::Relaxed)
+        !self.reported[cause as usize].swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn all_missed(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! The host's frames on their way to the recorder's queue, in the thread that the host gives to each subscriber.
+//! Queues the host's frames for the recorder, on the thread that the host gives each subscriber.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,33 +11,33 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::Tell;
-use super::queue::{Cause, Frame, MOST, Queue};
+use super::Notify;
+use super::queue::{Cause, Frame, MAX_BYTES, Queue};
 use crate::updates::ended;
 
-/// A recorder's end of its subscription.
+/// The recorder's subscriber.
 pub(super) struct Frames {
     queue: Arc<Queue>,
-    tell: Tell,
-    /// The file, for people.
+    tell: Notify,
+    /// Name of the file in messages.
     file: String,
     open: Option<(FrameId, Frame)>,
-    /// A frame found no room: what follows builds on it.
+    /// A frame found no room: the following frames depend on it.
     broken: bool,
-    /// The first frame is there.
-    begun: bool,
-    /// Set when the host has ended it.
-    over: Arc<AtomicBool>,
-    /// Closed when the last frame was taken.
+    /// Whether the first frame has arrived.
+    started: bool,
+    /// Set when the host ended the subscription.
+    unsubscribed: Arc<AtomicBool>,
+    /// Closed after the last frame.
     _drained: SyncSender<()>,
 }
 
 impl Frames {
     pub(super) fn new(
         queue: Arc<Queue>,
-        tell: Tell,
+        tell: Notify,
         file: String,
-        over: Arc<AtomicBool>,
+        unsubscribed: Arc<AtomicBool>,
         drained: SyncSender<()>,
     ) -> Frames {
         Frames {
@@ -46,15 +46,15 @@ impl Frames {
             file,
             open: None,
             broken: false,
-            begun: false,
-            over,
+            started: false,
+            unsubscribed,
             _drained: drained,
         }
     }
 
-    /// A frame is not in the file; `cause`: if it is the first of several that belong together.
+    /// Counts a missing frame; `cause`: if it is the first of several that belong together.
     fn missed(&self, cause: Option<Cause>) {
-        // What comes behind its end is none of the recording.
+        // Frames after the end do not belong to the recording.
         if self.queue.is_closed() {
             return;
         }
@@ -62,15 +62,15 @@ impl Frames {
         let Some(cause) = cause.filter(|cause| self.queue.is_news(*cause)) else {
             return;
         };
-        let (file, waits) = (&self.file, MOST >> 20);
+        let (file, waits) = (&self.file, MAX_BYTES >> 20);
         (self.tell)(&match cause {
             Cause::Disk => format!(
-                "frames are missing in {file}: the disk is slower than the stream, {waits} MiB wait for it; take a \
-                 faster disk or a lower --bitrate. The stream goes on"
+                "frames are missing in {file}: the disk is slower than the stream, {waits} MiB are queued; use a \
+                faster disk or a lower --bitrate. The stream continues"
             ),
             Cause::Processor => format!(
-                "frames are missing in {file}: the recorder got too little processor time, {waits} MiB waited for it; \
-                 take load off this machine. The stream goes on"
+                "frames are missing in {file}: the recorder got too little processor time, {waits} MiB were queued; \
+                reduce the load of this machine. The stream continues"
             ),
         });
     }
@@ -78,15 +78,15 @@ impl Frames {
 
 impl Subscriber for Frames {
     fn begin(&mut self, _: Instant, frame: &openuvr_proto::send::subscriber::Frame) {
-        let begun = Frame {
+        let started = Frame {
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
             size: frame.configuration.map(|configuration| configuration.size),
             fps: frame.configuration.map(|configuration| configuration.fps),
             bytes: Vec::new(),
         };
-        self.open = Some((frame.header.frame, begun));
-        self.begun = true;
+        self.open = Some((frame.header.frame, started));
+        self.started = true;
     }
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
@@ -99,7 +99,7 @@ impl Subscriber for Frames {
         let Some((_, frame)) = self.open.take() else {
             return Progress::Missed;
         };
-        // That nothing left of it is what the host writes down.
+        // The host records the drop.
         let nothing = Departure {
             overflowed: true,
             ..Departure::default()
@@ -110,7 +110,7 @@ impl Subscriber for Frames {
         if self.broken && !frame.key {
             self.missed(None);
             return match self.queue.has_room() {
-                // With this a key frame is asked for.
+                // This requests a key frame.
                 true => Progress::Missed,
                 false => Progress::Left(nothing),
             };
@@ -131,9 +131,9 @@ impl Subscriber for Frames {
 
     fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         self.open.take_if(|(open, _)| *open == frame);
-        // Others were never encoded, or came before the recording.
-        if self.begun && stage == Stage::FirstSent {
-            // What waits for a key frame is the consequence of something that was told.
+        // Others were not encoded, or precede the recording.
+        if self.started && stage == Stage::FirstSent {
+            // A frame that waits for a key frame is a consequence of a drop that was reported.
             let full = why == DropCause::SendBufferFull;
             self.missed(full.then_some(Cause::Processor));
         }
@@ -141,13 +141,13 @@ impl Subscriber for Frames {
 
     fn update(&mut self, _: Instant, update: Update) {
         if let Update::Ended(_) = update {
-            self.over.store(true, Ordering::Release);
+            self.unsubscribed.store(true, Ordering::Release);
         }
         match update {
             Update::Ended(GoodbyeReason::Quit | GoodbyeReason::SourceEnded) => {}
             Update::Ended(why) => {
                 let (file, why) = (&self.file, ended(why));
-                (self.tell)(&format!("{file} ends here: {why}"));
+                (self.tell)(&format!("the recording {file} ends: {why}"));
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ mod tests {
 
     const NOW: Instant = Instant(0);
 
-    /// Gives it a frame of a megabyte.
+    /// Delivers a frame of one megabyte.
     fn give(frames: &mut Frames, number: u32, key: bool) -> Progress {
         let reference = if key { 0 } else { number - 1 };
         let frame = subscriber::Frame {
@@ -208,24 +208,24 @@ mod tests {
         frames.end(NOW)
     }
 
-    type Said = Arc<Mutex<Vec<String>>>;
+    type Messages = Arc<Mutex<Vec<String>>>;
 
-    /// A recorder's end, what waits for its disk, and what it says.
-    fn frames() -> (Frames, (Arc<Queue>, Receiver<Item>), Said) {
-        let said = Said::default();
+    /// A recorder's subscriber, its queue, and its messages.
+    fn frames() -> (Frames, (Arc<Queue>, Receiver<Item>), Messages) {
+        let said = Messages::default();
         let to = said.clone();
-        let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
+        let tell: Notify = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
         let (queue, items) = Queue::new();
-        let (over, drained) = (Arc::default(), sync_channel(1).0);
-        let frames = Frames::new(queue.clone(), tell, "it".to_owned(), over, drained);
+        let (unsubscribed, drained) = (Arc::default(), sync_channel(1).0);
+        let frames = Frames::new(queue.clone(), tell, "it".to_owned(), unsubscribed, drained);
         (frames, (queue, items), said)
     }
 
     #[test]
-    fn the_cause_of_missing_frames_is_the_one_that_is_told() {
+    fn the_cause_of_missing_frames_is_reported() {
         let (mut frames, (queue, _items), said) = frames();
         give(&mut frames, 1, true);
-        // The host's hand-over was full, and what follows builds on that frame: nothing of it is the disk's doing.
+        // The host's queue was full and the next frames depend on the lost one: the disk is not the cause.
         for (frame, why) in [
             (2, DropCause::SendBufferFull),
             (3, DropCause::AwaitingKeyFrame),
@@ -233,7 +233,7 @@ mod tests {
         ] {
             frames.dropped(NOW, FrameId(frame), Stage::FirstSent, why);
         }
-        // Never encoded: none of the recording.
+        // Never encoded: not part of the recording.
         frames.dropped(NOW, FrameId(5), Stage::Converted, DropCause::Superseded);
         assert_eq!(queue.all_missed(), 3);
         let mut number = 6;
@@ -243,7 +243,7 @@ mod tests {
         }
         let said = said.lock().unwrap();
         let [processor, disk] = &said[..] else {
-            panic!("each cause once: {said:?}");
+            panic!("expected each cause once: {said:?}");
         };
         assert!(
             processor.contains("processor time") && !processor.contains("disk"),
@@ -263,8 +263,8 @@ mod tests {
         while left(&give(&mut frames, number, number == 1)) {
             number += 1;
         }
-        assert_eq!(number, 33, "32 MiB wait at most");
-        // Nobody is asked for a key frame while there is no room for it.
+        assert_eq!(number, 33, "at most 32 MiB are queued");
+        // No key frame is requested without room for it.
         for _ in 0..50 {
             number += 1;
             let progress = give(&mut frames, number, false);

@@ -1,9 +1,9 @@
-//! What is on a track: when each sample is shown, and its bytes.
+//! The samples of a track: times and bytes.
 
-/// Ticks a second of video: those of its RTP clock.
+/// Time scale of video in Hz: its RTP clock rate.
 pub(super) const VIDEO_RATE: u32 = 90_000;
 
-/// Ticks a second of sound: Opus counts in samples of 48 kHz.
+/// Time scale of sound in Hz: Opus counts samples at 48 kHz.
 pub(super) const SOUND_RATE: u32 = 48_000;
 
 /// The tracks, by their numbers in the file.
@@ -13,10 +13,10 @@ pub(super) enum Track {
     Sound = 2,
 }
 
-/// One entry of a track.
+/// One sample of a track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sample {
-    /// Ticks since the recording began.
+    /// Ticks since the start of the recording.
     pub(super) at: u64,
     /// Ticks.
     pub(super) duration: u32,
@@ -26,12 +26,12 @@ pub(super) struct Sample {
 
 /// A track's part of a fragment.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct TrackFragment {
     pub(super) samples: Vec<Sample>,
     pub(super) data: Vec<u8>,
 }
 
-impl Part {
+impl TrackFragment {
     pub(super) fn push(&mut self, at: u64, duration: u64, key: bool, bytes: &[u8]) {
         let cut = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         self.samples.push(Sample {
@@ -43,7 +43,7 @@ impl Part {
         self.data.extend_from_slice(bytes);
     }
 
-    /// Ticks from its beginning to its end.
+    /// Duration in ticks.
     pub(super) fn span(&self) -> u64 {
         match (self.samples.first(), self.samples.last()) {
             (Some(first), Some(last)) => last.at + u64::from(last.duration) - first.at,

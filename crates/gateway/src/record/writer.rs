@@ -1,4 +1,4 @@
-//! The recorder's thread: what waits becomes fragments, and each fragment one write.
+//! The recorder's thread: assembles queued items into fragments and writes each fragment at once.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -9,34 +9,34 @@ use std::time::Duration;
 use openuvr_runtime::clock;
 
 use super::Shared;
-use super::fragments::{Fragments, Written};
+use super::fragments::{Contents, Fragments};
 use super::queue::Item;
 
-/// How often it is looked whether a picture that stays is to be written.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Poll interval for writing a still picture.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What a recording has become.
+/// Result of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// What is in the file.
-    pub written: Written,
-    /// Frames that are not.
+    /// Contents of the file.
+    pub written: Contents,
+    /// Missing frames.
     pub missed: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// It could not be written to its end, of which the person was told.
+    /// Writing failed before the end, which was reported.
     pub failed: bool,
 }
 
 pub(super) struct Writer {
     file: File,
-    /// The file was not there before.
+    /// The file did not exist before.
     made: bool,
     fragments: Fragments,
     shared: Arc<Shared>,
-    /// Bytes of whole fragments in the file.
+    /// Bytes of complete fragments in the file.
     whole: u64,
-    written: Written,
+    written: Contents,
     failed: bool,
 }
 
@@ -52,15 +52,15 @@ impl Writer {
             fragments,
             shared,
             whole: 0,
-            written: Written::default(),
+            written: Contents::default(),
             failed: false,
         }
     }
 
-    /// Until the queue is closed and empty, or the file can't be written.
+    /// Runs until the queue is closed and empty, or writing fails.
     pub(super) fn run(mut self, items: &Receiver<Item>) -> Summary {
         while !self.failed {
-            match items.recv_timeout(LOOK_EVERY) {
+            match items.recv_timeout(POLL_INTERVAL) {
                 Ok(item) => {
                     self.shared.queue.taken(&item);
                     match item {
@@ -69,7 +69,7 @@ impl Writer {
                         Item::End => break,
                     }
                 }
-                // An end that found no room.
+                // A close that found no room in the queue.
                 Err(RecvTimeoutError::Timeout) if self.shared.queue.is_closed() => break,
                 Err(RecvTimeoutError::Timeout) => self.fragments.idle(clock::now()),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -80,7 +80,7 @@ impl Writer {
         self.write();
         let is_file = self.file.metadata().is_ok_and(|meta| meta.is_file());
         if self.whole == 0 && self.made && is_file {
-            // An empty file would only be in the way of the next start.
+            // An empty file would block the next start.
             let _ = std::fs::remove_file(&self.shared.file);
         }
         Summary {
@@ -91,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// Writes what has become whole.
+    /// Writes the completed fragments.
     fn write(&mut self) {
         while let Some((bytes, written)) = self.fragments.poll() {
             if self.failed {
@@ -111,15 +111,15 @@ impl Writer {
         }
     }
 
-    /// What is in the file stays playable, and the stream goes on.
+    /// Ends the recording after an error. The file stays playable, and the stream continues.
     fn fail(&mut self, why: &std::io::Error) {
         self.failed = true;
         self.shared.queue.close(clock::now());
-        // A part of a fragment is of no use.
+        // A partial fragment is useless.
         let _ = self.file.set_len(self.whole);
         let file = self.shared.file.display();
         (self.shared.tell)(&format!(
-            "{file} ends here, it can't be written any more: {why}; the stream goes on"
+            "the recording {file} ends: cannot write: {why}; the stream continues"
         ));
         drop(self.shared.leave());
     }

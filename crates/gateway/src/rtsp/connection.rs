@@ -1,4 +1,4 @@
-//! One player's connection: its requests, what it says by RTCP, and the sender reports that it gets.
+//! A player's connection: its RTSP requests, its RTCP feedback, and the sender reports to it.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,69 +20,69 @@ use openuvr_runtime::sched::ThreadRole;
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::connection_limits::ConnectionSlot;
 use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
 use super::outlet::{Outlet, UdpPair, Writer};
-use super::parameters::{ParameterSets, Watching};
-use super::places::Place;
-use super::reports::{Heard, parse};
+use super::parameters::{ParameterObserver, ParameterSets};
+use super::reports::{PlayerFeedback, parse};
 use super::requests::{Received, Requests};
-use super::session::{Act, Beginning, MediaPorts, Session, Streams, TIMEOUT, TRACKS, Track};
+use super::session::{Action, MediaPorts, PlaybackStart, Session, Streams, TIMEOUT, TRACKS, Track};
 use super::stream::{Origin, RtpStream};
 use super::subscriber::{Delivery, Slices};
 use super::transport::Transport;
-use super::{LOOK_EVERY, Served};
+use super::{POLL_INTERVAL, ServerState};
 
-/// A connection that has set up no track by then is no player's (a guess: players do so within a second).
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for setting up a track (a guess: players do so within a second).
+const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a player learns how the tracks' clocks belong together. Less often is usual (RFC 3550 section
-/// 6.2 has 5 s), but until the first report sound and picture don't fit.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Interval of sender reports, which synchronize the tracks. The usual interval is longer (RFC 3550 section 6.2 has
+/// 5 s), but until the first report sound and picture are not synchronized.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The encoder whose stream players take.
+/// The codec of the players' stream.
 const H264: &str = "x264";
 
-/// How the player is called at the host until it has said what it is.
+/// Name of a player at the host before it sends its User-Agent.
 const UNNAMED: &str = "a video player";
 
-/// A connection that goes on.
+/// A connection.
 struct Connection<'a> {
-    served: &'a Served,
+    server: &'a ServerState,
     from: SocketAddr,
     here: SocketAddr,
     stream: Arc<TcpStream>,
-    place: Place,
+    place: ConnectionSlot,
     writer: Writer,
     requests: Requests,
     session: Session,
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
-    /// Sound is wanted, since the newest PLAY.
+    /// Whether sound is sent: since the newest PLAY.
     hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     /// Locked while a request is answered.
     answering: Arc<Mutex<()>>,
-    /// What the player says that it is.
+    /// The player's User-Agent.
     software: String,
     heard: Instant,
     report_at: Instant,
 }
 
-/// Serves a player until it goes, is silent for too long, or the server ends.
+/// Serves a player until it disconnects, a timeout expires, or the server stops.
 pub(super) fn serve(
-    served: &Served,
+    server: &ServerState,
     stream: Arc<TcpStream>,
     from: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Not inherited from the listener on every system.
+    // Some systems inherit it from the listener.
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(LOOK_EVERY))?;
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let here = stream.local_addr()?;
     let (writer, write) = Writer::new(stream.try_clone()?);
-    let writes = (served.scheduler).spawn(ThreadRole::Background, "ouvr-rtsp-out", write)?;
-    let setup = &served.setup;
+    let writes = (server.scheduler).spawn(ThreadRole::Background, "ouvr-rtsp-out", write)?;
+    let setup = &server.setup;
     let session = Session::new(
         setup.token.clone(),
         &setup.name,
@@ -91,7 +91,7 @@ pub(super) fn serve(
         u64::from_ne_bytes(random()?),
     );
     let mut connection = Connection {
-        served,
+        server,
         from,
         here,
         stream,
@@ -111,7 +111,7 @@ pub(super) fn serve(
     let result = connection.run();
     connection.pause();
     if !connection.writer.finish() {
-        // A player that does not read does not keep us.
+        // A player that does not read must not block the thread.
         let _ = connection.stream.shutdown(std::net::Shutdown::Both);
     }
     let _ = writes.join();
@@ -121,14 +121,14 @@ pub(super) fn serve(
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = rand::fill(&mut bytes);
-    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(bytes)
 }
 
 impl Connection<'_> {
     fn run(&mut self) -> io::Result<()> {
         let began = Instant::now();
-        while !self.served.stopping() {
+        while !self.server.stopping() {
             if self.wait() && !self.take_requests()? {
                 return Ok(());
             }
@@ -138,17 +138,17 @@ impl Connection<'_> {
             if playing && self.ended.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if self.tracks.iter().all(Option::is_none) && now - began > PATIENCE {
-                return Err(io::Error::other("it set up no track"));
+            if self.tracks.iter().all(Option::is_none) && now - began > SETUP_TIMEOUT {
+                return Err(io::Error::other("timeout: no track was set up"));
             }
-            // While packets are written into its connection, that says when a player is gone.
+            // While packets are written to its connection, write errors detect a disconnected player.
             if !(playing && self.is_interleaved())
                 && now - self.heard > Duration::from_secs(TIMEOUT)
             {
-                return Err(io::Error::other("nothing was heard of it for too long"));
+                return Err(io::Error::other("timeout: no message from the player"));
             }
             if playing && now >= self.report_at {
-                self.report_at = now + REPORT_EVERY;
+                self.report_at = now + REPORT_INTERVAL;
                 self.send_reports(clock::now());
             }
         }
@@ -162,7 +162,7 @@ impl Connection<'_> {
         transports.any(|transport| matches!(transport, Transport::Interleaved { .. }))
     }
 
-    /// Waits for anything from the player; whether some of it came by the connection.
+    /// Waits for data from the player. Returns whether the connection has some.
     fn wait(&self) -> bool {
         let mut polled = vec![PollFd::new(&*self.stream, PollFlags::IN)];
         for track in self.tracks.iter().flatten() {
@@ -170,12 +170,12 @@ impl Connection<'_> {
                 polled.push(PollFd::new(&pair.rtcp, PollFlags::IN));
             }
         }
-        let timeout = Timespec::try_from(LOOK_EVERY).ok();
-        // Interrupted, or failed: the caller tries again.
+        let timeout = Timespec::try_from(POLL_INTERVAL).ok();
+        // Interrupted or failed: the caller retries.
         poll(&mut polled, timeout.as_ref()).is_ok() && !polled[0].revents().is_empty()
     }
 
-    /// What came by the connection; whether it goes on.
+    /// Reads from the connection. Returns whether it is still open.
     fn take_requests(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         let length = match (&*self.stream).read(&mut bytes) {
@@ -204,17 +204,17 @@ impl Connection<'_> {
                 Ok(Some(Received::Packet { channel, bytes })) => self.packet(channel, &bytes),
                 Err(error) => {
                     let answer = Response::builder(Version::V1_0, StatusCode::BadRequest);
-                    self.say(&answer.build(Vec::new()))?;
+                    self.send_response(&answer.build(Vec::new()))?;
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             }
         }
     }
 
-    /// Answers a request and does what it asks for; whether the connection goes on.
+    /// Answers a request and executes its action. Returns whether the connection continues.
     fn request(&mut self, request: &Request<Vec<u8>>) -> io::Result<bool> {
         if let Some(agent) = request.header(&rtsp_types::headers::USER_AGENT) {
-            // It is shown in a terminal.
+            // It is printed to a terminal.
             self.software = agent
                 .as_str()
                 .chars()
@@ -222,8 +222,8 @@ impl Connection<'_> {
                 .take(64)
                 .collect();
         }
-        let mut has = Has {
-            served: self.served,
+        let mut has = SessionStreams {
+            server: self.server,
             tracks: &mut self.tracks,
             writer: &self.writer,
             here: self.here,
@@ -232,47 +232,47 @@ impl Connection<'_> {
         };
         let (mut response, act) = self.session.answer(request, &mut has);
         let plays_from = has.plays_from;
-        // Nothing of the stream stands in front of the answer.
+        // The response must precede packets of the stream.
         let answering = self.answering.clone();
         let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = *request.method() != Method::Options && response.status().is_success();
-        if shown && !self.place.plays() {
-            tracing::warn!(from = %self.from, "a video player is refused: there are as many as this host serves");
+        if shown && !self.place.start_playing() {
+            tracing::warn!(from = %self.from, "video player refused: player limit reached");
             response.set_status(StatusCode::ServiceUnavailable);
-            response.set_reason_phrase("as many players as this host serves are connected");
-            self.say(&response)?;
+            response.set_reason_phrase("player limit reached");
+            self.send_response(&response)?;
             return Ok(false);
         }
-        if act == Act::Play
+        if act == Action::Play
             && let Err(why) = self.play(plays_from)
         {
-            tracing::warn!(from = %self.from, why, "a video player is refused");
+            tracing::warn!(from = %self.from, why, "video player refused");
             response.set_status(StatusCode::ServiceUnavailable);
             response.set_reason_phrase(why);
-            self.say(&response)?;
+            self.send_response(&response)?;
             return Ok(false);
         }
-        if act == Act::Pause {
+        if act == Action::Pause {
             self.pause();
         }
-        self.say(&response)?;
-        if act == Act::Play {
-            // In front of the first packets: without a report players put each track's first packet at the same time,
-            // and move a track when they hear better.
-            self.report_at = Instant::now() + REPORT_EVERY;
+        self.send_response(&response)?;
+        if act == Action::Play {
+            // Before the first packets: without a report, players align the tracks by their first packets and shift one
+            // of them when the report arrives.
+            self.report_at = Instant::now() + REPORT_INTERVAL;
             self.send_reports(plays_from);
         }
-        Ok(act != Act::End)
+        Ok(act != Action::End)
     }
 
-    fn say(&self, response: &Response<Vec<u8>>) -> io::Result<()> {
+    fn send_response(&self, response: &Response<Vec<u8>>) -> io::Result<()> {
         let mut bytes = Vec::new();
         response.write(&mut bytes).map_err(io::Error::other)?;
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         self.writer.put(bytes).map_err(gone)
     }
 
-    /// Subscribes, to what is captured from this moment on; why not, in words for a line.
+    /// Subscribes, starting with frames captured from now on. The error is a reason for the log.
     fn play(&mut self, from: time::Instant) -> Result<(), String> {
         if self.subscribed.is_some() {
             return Ok(());
@@ -282,27 +282,27 @@ impl Connection<'_> {
         }
         if let Some(sound) = &self.tracks[Track::Audio as usize] {
             let (sound, answering) = (sound.clone(), self.answering.clone());
-            // One of its own: a pause may be over before the listener of the time before has noticed it.
+            // A new flag: after a short pause, the previous listener may not have stopped yet.
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();
-            self.served.host.listen(Box::new(move |payload| {
+            self.server.host.listen(Box::new(move |payload| {
                 if !hears.load(Ordering::Relaxed) {
                     return false;
                 }
-                let told = !matches!(answering.try_lock(), Err(TryLockError::WouldBlock));
-                if !told || payload.captured < from {
+                let answered = !matches!(answering.try_lock(), Err(TryLockError::WouldBlock));
+                if !answered || payload.captured < from {
                     return true;
                 }
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
-                sent != super::outlet::Sent::Gone
+                sent != super::outlet::SendOutcome::Gone
             }));
         }
         let Some(video) = &self.tracks[Track::Video as usize] else {
             return Ok(());
         };
         let Some(codec) = codec_of(H264) else {
-            return Err("this host makes no H.264".to_owned());
+            return Err("this host does not encode H.264".to_owned());
         };
         let title = format!("{} at {}", UNNAMED, self.from.ip().to_canonical());
         let request = SubscribeRequest {
@@ -314,9 +314,9 @@ impl Connection<'_> {
         };
         self.ended.store(false, Ordering::Relaxed);
         let (video, ended) = (video.clone(), self.ended.clone());
-        let watching = Watching::new(self.served.parameters.clone());
+        let watching = ParameterObserver::new(self.server.parameters.clone());
         let slices = Slices::new(video, ended, watching, self.answering.clone());
-        let subscribed = self.served.host.subscribe(request, Box::new(slices));
+        let subscribed = self.server.host.subscribe(request, Box::new(slices));
         let (id, _) = subscribed.map_err(|why| why.to_string())?;
         self.subscribed = Some(id);
         Ok(())
@@ -328,11 +328,11 @@ impl Connection<'_> {
             track.closed.store(true, Ordering::Relaxed);
         }
         if let Some(id) = self.subscribed.take() {
-            self.served.host.unsubscribe(id);
+            self.server.host.unsubscribe(id);
         }
     }
 
-    /// A packet between the requests: RTCP in a channel that is for it.
+    /// Handles an interleaved packet: RTCP in its channel.
     fn packet(&mut self, channel: u8, bytes: &[u8]) {
         let known = TRACKS.iter().any(|track| {
             matches!(self.session.transport(*track), Some(Transport::Interleaved { rtcp, .. }) if rtcp == channel)
@@ -342,7 +342,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What came by UDP.
+    /// Reads the UDP sockets.
     fn take_reports(&mut self) {
         let mut bytes = [0; 1500];
         for track in TRACKS {
@@ -352,7 +352,7 @@ impl Connection<'_> {
             let Outlet::Udp(pair) = &delivery.outlet else {
                 continue;
             };
-            // So many in one go at most, that a flood does not keep requests waiting.
+            // Limited per call, so that a flood does not delay requests.
             for _ in 0..16 {
                 match pair.rtcp.recv(&mut bytes) {
                     Ok(length) => self.rtcp(&bytes[..length]),
@@ -364,7 +364,7 @@ impl Connection<'_> {
 
     fn rtcp(&mut self, bytes: &[u8]) {
         let mut heard = Vec::new();
-        let now = self.served.wall.ntp(clock::now());
+        let now = self.server.wall.ntp(clock::now());
         parse(bytes, now, |one| heard.push(one));
         if heard.is_empty() {
             return;
@@ -377,11 +377,11 @@ impl Connection<'_> {
         let (video, newest) = (video.stream().ssrc(), video.newest());
         for one in heard {
             let feedback = match one {
-                Heard::KeyFrame => Feedback::KeyFrame {
+                PlayerFeedback::KeyFrame => Feedback::KeyFrame {
                     last_good: FrameId::NONE,
                     newest,
                 },
-                Heard::Report {
+                PlayerFeedback::Report {
                     ssrc,
                     lost,
                     round_trip: Some(round_trip),
@@ -392,17 +392,17 @@ impl Connection<'_> {
                     };
                     Feedback::Link(LinkState { round_trip, loss })
                 }
-                Heard::Report { .. } => continue,
+                PlayerFeedback::Report { .. } => continue,
             };
-            self.served.host.feedback(id, feedback);
+            self.server.host.feedback(id, feedback);
         }
     }
 
-    /// Tells how the tracks' clocks belong together at this moment.
+    /// Sends reports that map the tracks' RTP clocks to the wall clock.
     fn send_reports(&mut self, now: time::Instant) {
-        let ntp = self.served.wall.ntp(now);
+        let ntp = self.server.wall.ntp(now);
         for track in self.tracks.iter().flatten() {
-            let report = track.stream().report(now, ntp, &self.served.setup.name);
+            let report = track.stream().report(now, ntp, &self.server.setup.name);
             if let Some(report) = report {
                 track.outlet.rtcp(&report);
             }
@@ -410,21 +410,21 @@ impl Connection<'_> {
     }
 }
 
-/// What the session asks for.
-struct Has<'a> {
-    served: &'a Served,
+/// The connection's side of a session.
+struct SessionStreams<'a> {
+    server: &'a ServerState,
     tracks: &'a mut [Option<Arc<Delivery>>; 2],
     writer: &'a Writer,
     here: SocketAddr,
     from: SocketAddr,
-    /// What was captured before is not sent.
+    /// Frames captured earlier are not sent.
     plays_from: time::Instant,
 }
 
-impl Streams for Has<'_> {
+impl Streams for SessionStreams<'_> {
     fn parameters(&mut self) -> Option<ParameterSets> {
         let codec = codec_of(H264)?;
-        self.served.parameters.sets(&*self.served.host, codec)
+        self.server.parameters.sets(&*self.server.host, codec)
     }
 
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts> {
@@ -434,22 +434,22 @@ impl Streams for Has<'_> {
                 Some(ports)
             }
             Err(error) => {
-                tracing::warn!(from = %self.from, %error, "no ports for a video player");
+                tracing::warn!(from = %self.from, %error, "cannot open UDP ports for a video player");
                 None
             }
         }
     }
 
-    fn beginning(&mut self, track: Track) -> Option<Beginning> {
+    fn playback_start(&mut self, track: Track) -> Option<PlaybackStart> {
         let stream = self.tracks[track as usize].as_ref()?.stream();
-        Some(Beginning {
+        Some(PlaybackStart {
             sequence: stream.sequence(),
             time: stream.stamp(self.plays_from),
         })
     }
 }
 
-/// Makes ready for a track.
+/// Prepares a track.
 fn open(
     track: Track,
     transport: Transport,
@@ -469,7 +469,7 @@ fn open(
     };
     let (outlet, server) = match transport {
         Transport::Udp { rtp, rtcp, .. } => {
-            // Where the requests come from, never where a header says: nobody is sent what he did not ask for.
+            // Always the source of the requests, never an address in a header: no host receives unsolicited packets.
             let pair = UdpPair::open(here.ip(), from.ip(), (rtp, rtcp))?;
             let ports = pair.ports()?;
             (Outlet::Udp(pair), ports)

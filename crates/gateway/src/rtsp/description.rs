@@ -1,4 +1,4 @@
-//! What a player is told of the streams before it takes them: SDP (RFC 8866).
+//! The description of the streams: SDP (RFC 8866).
 
 use std::net::IpAddr;
 
@@ -6,18 +6,18 @@ use sdp_types::{Attribute, Connection, Media, Origin, Session, Time};
 
 use super::parameters::ParameterSets;
 
-/// Payload types, of those that mean what the description says (RFC 3551 section 3).
+/// Payload types, from the dynamic range (RFC 3551 section 3).
 pub(super) const VIDEO: u8 = 96;
 pub(super) const AUDIO: u8 = 97;
 
-/// The clock of RTP for video (RFC 6184 section 8.2.1) and for Opus (RFC 7587 section 4.1), in Hz.
+/// RTP clock rates of video (RFC 6184 section 8.2.1) and Opus (RFC 7587 section 4.1) in Hz.
 pub(super) const VIDEO_RATE: u32 = 90_000;
 pub(super) const AUDIO_RATE: u32 = 48_000;
 
 /// The description of a host called `name` at `address`.
 ///
-/// `parameters` is what a decoder must know of H.264, if that is known. It may change with the picture's size, and stands
-/// in front of each key frame, too.
+/// `parameters` are the H.264 parameter sets, if known. They may change with the picture size, and also precede each
+/// key frame.
 pub(super) fn describe(
     name: &str,
     address: IpAddr,
@@ -31,8 +31,8 @@ pub(super) fn describe(
         media: kind.to_owned(),
         port: 0,
         num_ports: None,
-        // The profile without feedback: live555, which VLC plays by, reads no other line than this. The attributes of
-        // feedback (RFC 4585) tell those who know them all the same.
+        // The profile without feedback, RTP/AVP: live555, which VLC uses, accepts no other. Players that support
+        // feedback (RFC 4585) use its attributes nevertheless.
         proto: "RTP/AVP".to_owned(),
         fmt: payload.to_string(),
         media_title: None,
@@ -43,7 +43,7 @@ pub(super) fn describe(
     };
     let mut format = format!("{VIDEO} packetization-mode=1");
     if let Some(sets) = parameters {
-        // The order of RFC 6184 section 8.2.1's example.
+        // Order as in the example of RFC 6184 section 8.2.1.
         let (level, sets) = (sets.profile_level_id(), sets.in_words());
         format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
     }
@@ -69,7 +69,7 @@ pub(super) fn describe(
             ],
         ));
     }
-    // A line of SDP ends where the line ends.
+    // A line break in the name would start a new SDP line.
     let title: String = name.chars().filter(|c| !c.is_control()).collect();
     let session = Session {
         origin: Origin::with_ip_addr(id, 1, address),
@@ -98,7 +98,7 @@ pub(super) fn describe(
         medias,
     };
     let mut text = Vec::new();
-    // Into memory: it can't fail.
+    // Writing to memory cannot fail.
     let _ = session.write(&mut text);
     text
 }
@@ -140,7 +140,7 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
         for line in [
-            // As live555 reads it: `sscanf(line, "m=%s %hu RTP/AVP %u", …)`.
+            // Format of live555's `sscanf(line, "m=%s %hu RTP/AVP %u", …)`.
             "m=video 0 RTP/AVP 96",
             "m=audio 0 RTP/AVP 97",
             "a=rtcp-fb:96 nack pli",
@@ -148,7 +148,7 @@ mod tests {
             "a=fmtp:96 packetization-mode=1;profile-level-id=42C01E;\
              sprop-parameter-sets=Z0LAHtkAoBgqEA==,aMuDyyA=",
         ] {
-            assert!(lines.contains(&line), "{line} is not in {text}");
+            assert!(lines.contains(&line), "{line} is missing in {text}");
         }
         assert_eq!(ParameterSets::of(&KEY[18..]), None);
         assert_eq!(ParameterSets::of(&[0, 0, 1, 0x67, 0, 0, 1, 0x68]), None);

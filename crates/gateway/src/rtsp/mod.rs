@@ -1,5 +1,5 @@
-//! What lets video players in: RTSP 1.0 (RFC 2326), RTP (RFC 3550) and H.264 and Opus in it (RFC 6184,
-//! RFC 7587). A player watches: it has no way to send input.
+//! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus (RFC 6184, RFC 7587). Players only
+//! watch: they cannot send input.
 //!
 //! ```text
 //!  player                        gateway                                   host
@@ -9,15 +9,14 @@
 //!  RTCP    ─── either ►  reports ───────────────────────────── feedback ►  key frames, by the observers' budget
 //! ```
 //!
-//! No async runtime: each connection has two threads, since few players watch one host. Whoever knows the
-//! [`Token`] may watch; it is a part of the URL, because that is what every player can be given. Nothing
-//! is encrypted (`docs/clients.md`).
+//! There is no async runtime: each connection has two threads, since few players watch one host. The [`Token`] grants
+//! access. It is a part of the URL, which every player supports. The streams are not encrypted (`docs/clients.md`).
 
 mod connection;
+mod connection_limits;
 mod description;
 mod outlet;
 mod parameters;
-mod places;
 mod reports;
 mod requests;
 mod session;
@@ -39,77 +38,77 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-use self::parameters::Known;
+use self::connection_limits::ConnectionLimits;
+use self::parameters::ParameterCache;
 pub use self::parameters::ParameterSets;
-use self::places::Places;
-pub use self::reports::{Heard, parse as parse_reports};
-pub use self::requests::{NoRtsp, Received, Requests};
-pub use self::session::{Act, Beginning, MediaPorts, Session, Streams, Track};
+pub use self::reports::{PlayerFeedback, parse as parse_reports};
+pub use self::requests::{InvalidRtsp, Received, Requests};
+pub use self::session::{Action, MediaPorts, PlaybackStart, Session, Streams, Track};
 pub use self::token::{Token, TokenError};
 pub use self::transport::{Transport, choose as choose_transport};
 use self::wall::Wall;
 
-/// The port, if none is named: what RFC 2326's is for those who may not have 554.
+/// Default port: the usual alternative to the privileged port 554 of RFC 2326.
 pub const PORT: u16 = 8554;
 
-/// Connections whose threads have not ended, displaced ones among them; the next one waits for an end (a guess: all
-/// places of [`places`], and as many that are about to end).
+/// Maximum number of connections with running threads, including evicted ones; a further connection waits (a guess: the
+/// [`connection_limits`], and as many that are about to end).
 const THREADS: usize = 96;
 
-/// How often a thread that waits looks whether the server ends.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Interval at which a waiting thread checks whether the server stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What a server is to be.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct RtspSetup {
-    /// Where players reach it, by TCP.
+    /// TCP address.
     pub bind: SocketAddr,
-    /// What a URL must contain.
+    /// Secret part of the URL.
     pub token: Token,
-    /// What the host is called, in players' titles.
+    /// Name of the host in players' titles.
     pub name: String,
     /// The host has sound.
     pub sound: bool,
 }
 
-/// Why there is no server.
+/// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RtspError {
-    /// The address can't be had.
-    #[error("can't serve video players at {bind}: {error}")]
+    /// The address is not available.
+    #[error("cannot serve video players at {bind}: {error}")]
     Bind {
         /// The address.
         bind: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system gives no thread.
-    #[error("can't start a thread for video players: {0}")]
+    /// The system provides no thread.
+    #[error("cannot start a thread for video players: {0}")]
     Thread(io::Error),
 }
 
-/// Serves until it is dropped, which ends all connections.
+/// A running server. Dropping it closes all connections.
 pub struct RtspServer {
     address: SocketAddr,
-    served: Arc<Served>,
+    server: Arc<ServerState>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all connections share.
-struct Served {
+/// State shared by all connections.
+struct ServerState {
     host: Arc<dyn GatewayHost>,
     setup: RtspSetup,
     scheduler: Scheduler,
     stopping: AtomicBool,
-    /// What is known of the stream's parameter sets.
-    parameters: Arc<Known>,
-    /// The time of day that players are told.
+    /// Cached parameter sets of the stream.
+    parameters: Arc<ParameterCache>,
+    /// Wall clock of the sender reports.
     wall: Wall,
-    places: Places,
+    limits: ConnectionLimits,
 }
 
 impl RtspServer {
-    /// Listens, and serves `host` in threads of its own.
+    /// Binds the port and serves `host` on threads of its own.
     ///
     /// # Errors
     /// [`RtspError`]
@@ -123,30 +122,30 @@ impl RtspServer {
         let listener = TcpListener::bind(bind).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let served = Arc::new(Served {
+        let server = Arc::new(ServerState {
             host,
             setup,
             scheduler: scheduler.clone(),
             stopping: AtomicBool::new(false),
             parameters: Arc::default(),
             wall: Wall::now(clock::now),
-            places: Places::default(),
+            limits: ConnectionLimits::default(),
         });
         let thread = {
-            let served = served.clone();
+            let server = server.clone();
             scheduler.spawn(ThreadRole::Background, "ouvr-rtsp", move || {
-                accept(&listener, &served);
+                accept(&listener, &server);
             })
         };
         let thread = Some(thread.map_err(RtspError::Thread)?);
         Ok(RtspServer {
             address,
-            served,
+            server,
             thread,
         })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -155,19 +154,19 @@ impl RtspServer {
 
 impl Drop for RtspServer {
     fn drop(&mut self) {
-        self.served.stopping.store(true, Ordering::Relaxed);
+        self.server.stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic in there was reported when it happened.
+            // A panic there was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes connections until the server ends; then waits for theirs.
-fn accept(listener: &TcpListener, served: &Arc<Served>) {
+/// Accepts connections until the server stops, then waits for their threads.
+fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut accepting = Accepting::new("video players");
-    while !served.stopping() {
+    while !server.stopping() {
         threads.retain(|thread| !thread.is_finished());
         if threads.len() >= THREADS {
             std::thread::sleep(accepting::PAUSE);
@@ -176,9 +175,11 @@ fn accept(listener: &TcpListener, served: &Arc<Served>) {
         match listener.accept() {
             Ok((stream, from)) => {
                 accepting.succeeded();
-                threads.extend(begin(served, stream, from));
+                threads.extend(start_connection(server, stream, from));
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait_readable(listener, LOOK_EVERY),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                wait_readable(listener, POLL_INTERVAL)
+            }
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
@@ -187,40 +188,44 @@ fn accept(listener: &TcpListener, served: &Arc<Served>) {
     }
 }
 
-/// A thread for one connection; none if the system gives none: it is closed then.
-fn begin(served: &Arc<Served>, stream: TcpStream, from: SocketAddr) -> Option<JoinHandle<()>> {
+/// Starts a thread for a connection; without a thread the connection is closed.
+fn start_connection(
+    server: &Arc<ServerState>,
+    stream: TcpStream,
+    from: SocketAddr,
+) -> Option<JoinHandle<()>> {
     let stream = Arc::new(stream);
-    let place = served.places.enter(from.ip(), stream.clone());
+    let place = server.limits.enter(from.ip(), stream.clone());
     let thread = {
-        let served = served.clone();
-        served
+        let server = server.clone();
+        server
             .scheduler
             .clone()
             .spawn(ThreadRole::Background, "ouvr-rtsp-conn", move || {
-                if let Err(error) = connection::serve(&served, stream, from, place) {
-                    tracing::debug!(%from, %error, "a video player's connection ended");
+                if let Err(error) = connection::serve(&server, stream, from, place) {
+                    tracing::debug!(%from, %error, "connection of a video player failed");
                 }
             })
     };
     match thread {
         Ok(thread) => Some(thread),
         Err(error) => {
-            tracing::warn!(%from, %error, "no thread for a video player");
+            tracing::warn!(%from, %error, "cannot start a thread for a video player");
             None
         }
     }
 }
 
-/// Waits until something can be read or accepted, so long at most.
+/// Waits until the descriptor is readable or the timeout expires.
 fn wait_readable(socket: &impl std::os::fd::AsFd, timeout: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = Timespec::try_from(timeout).ok();
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    // Interrupted, or failed: the caller tries again.
+    // Interrupted or failed: the caller retries.
     let _ = poll(&mut polled, timeout.as_ref());
 }
 
-impl Served {
+impl ServerState {
     fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where the packets of a track go: to the player's ports, or into its connection.
+//! Output of a track: to the player's UDP ports, or into its connection.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// What the kernel may hold of datagrams: two key frames of 1080p (guess).
+/// Kernel send buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Pairs of ports that are tried.
-const TRIES: usize = 32;
+/// Number of port pairs to try.
+const PORT_ATTEMPTS: usize = 32;
 
-/// Messages that wait for a connection, of 1.2 kB at most: a quarter of a second of 40 Mb/s, so that a thread without a
-/// processor for as long costs neither pictures nor sound. Frames that find no room wait before (`Intake::Steady`), sound
-/// is lost.
-const WAITING: usize = 1024;
+/// Queued messages per connection, of at most 1.2 kB: a quarter of a second at 40 Mb/s, so that a writer thread without
+/// processor time for as long loses neither frames nor sound. When it is full, frames wait before it (`Intake::Steady`)
+/// and sound is dropped.
+const QUEUE_LENGTH: usize = 1024;
 
-/// A player that takes nothing for so long is gone.
-const STALLED: Duration = Duration::from_secs(10);
+/// Write timeout after which a player counts as disconnected.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two sockets with neighbouring ports, the first of which is even (RFC 3550 section 11).
+/// Two sockets with adjacent ports, the first of which is even (RFC 3550 section 11).
 #[derive(Debug)]
 pub(super) struct UdpPair {
     pub(super) rtp: UdpSocket,
@@ -29,13 +29,13 @@ pub(super) struct UdpPair {
 }
 
 impl UdpPair {
-    /// At our address `at`, for a player's ports at `to`.
+    /// At the local address `at`, for a player's ports at `to`.
     pub(super) fn open(at: IpAddr, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-        for _ in 0..TRIES {
+        for _ in 0..PORT_ATTEMPTS {
             let first = UdpSocket::bind((at, 0))?;
             let port = first.local_addr()?.port();
-            // The neighbour above an even port, below an odd one.
+            // The port above an even one, below an odd one.
             match UdpSocket::bind((at, port ^ 1)) {
                 Ok(second) => {
                     let (rtp, rtcp) = match port % 2 {
@@ -51,12 +51,12 @@ impl UdpPair {
     }
 
     fn connect(self, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
-        // Connected: the kernel lets in nobody else's datagrams.
+        // Connected: the kernel drops datagrams from other sources.
         self.rtp.connect(SocketAddr::new(to, ports.0))?;
         self.rtcp.connect(SocketAddr::new(to, ports.1))?;
         self.rtp.set_nonblocking(true)?;
         self.rtcp.set_nonblocking(true)?;
-        // The kernel gives what it may.
+        // The kernel may limit it.
         let _ = sockopt::set_socket_send_buffer_size(&self.rtp, SOCKET_BUFFER);
         Ok(self)
     }
@@ -69,44 +69,44 @@ impl UdpPair {
     }
 }
 
-/// A message on its way into a connection: an answer, or a packet in its frame (RFC 2326 section 10.12).
+/// A message to a connection: a response, or a framed packet (RFC 2326 section 10.12).
 #[derive(Clone, Debug)]
 pub(super) struct Writer(SyncSender<Vec<u8>>);
 
-/// Nobody reads any more.
+/// The writer thread has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gone;
+pub(super) struct WriterClosed;
 
 impl Writer {
-    /// Writes in this order whatever is put into it; the second is what a thread has to run.
+    /// Writes messages in order. The second value is the body of the writer thread.
     pub(super) fn new(stream: TcpStream) -> (Writer, impl FnOnce() + Send + 'static) {
-        let (sender, receiver) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(QUEUE_LENGTH);
         (Writer(sender), move || write_all(stream, &receiver))
     }
 
-    /// Behind what waits nothing more is written; whether there was room to say so.
+    /// Stops writing after the queued messages. Returns whether the queue had room for the request.
     pub(super) fn finish(&self) -> bool {
         !matches!(self.0.try_send(Vec::new()), Err(TrySendError::Full(_)))
     }
 
-    /// Waits for room. An empty message ends it.
-    pub(super) fn put(&self, message: Vec<u8>) -> Result<(), Gone> {
-        self.0.send(message).map_err(|_| Gone)
+    /// Waits for room. An empty message stops the writer.
+    pub(super) fn put(&self, message: Vec<u8>) -> Result<(), WriterClosed> {
+        self.0.send(message).map_err(|_| WriterClosed)
     }
 
-    /// Leaves it out where there is no room now; whether it was taken.
-    pub(super) fn offer(&self, message: Vec<u8>) -> Result<bool, Gone> {
+    /// Drops the message if there is no room. Returns whether it was queued.
+    pub(super) fn offer(&self, message: Vec<u8>) -> Result<bool, WriterClosed> {
         match self.0.try_send(message) {
             Ok(()) => Ok(true),
             Err(TrySendError::Full(_)) => Ok(false),
-            Err(TrySendError::Disconnected(_)) => Err(Gone),
+            Err(TrySendError::Disconnected(_)) => Err(WriterClosed),
         }
     }
 }
 
 fn write_all(mut stream: TcpStream, messages: &Receiver<Vec<u8>>) {
-    // Without a limit a player that reads nothing would keep this thread for ever.
-    if stream.set_write_timeout(Some(STALLED)).is_err() {
+    // Without a timeout, a player that does not read would block this thread indefinitely.
+    if stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
         return;
     }
     while let Ok(message) = messages.recv() {
@@ -114,39 +114,39 @@ fn write_all(mut stream: TcpStream, messages: &Receiver<Vec<u8>>) {
             break;
         }
     }
-    // Whoever reads from it hears that it is over.
+    // Unblocks the reader of the connection.
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }
 
-/// One track's way to its player.
+/// Output of one track.
 #[derive(Debug)]
 pub(super) enum Outlet {
     Udp(UdpPair),
     Interleaved { rtp: u8, rtcp: u8, writer: Writer },
 }
 
-/// What became of a packet.
+/// Result of sending a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sent {
-    /// It is on its way.
-    Left,
+pub(super) enum SendOutcome {
+    /// The packet was sent or queued.
+    Sent,
     /// There is no room.
     Full,
-    /// The player is gone.
+    /// The player has disconnected.
     Gone,
 }
 
 impl Outlet {
-    /// Sends a packet of RTP; into a connection that is full it `waits`, or leaves it out.
-    pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> Sent {
+    /// Sends an RTP packet. If the connection's queue is full, it waits if `waits`, otherwise drops the packet.
+    pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtp, packet),
             Outlet::Interleaved { rtp, writer, .. } => interleaved(writer, *rtp, packet, waits),
         }
     }
 
-    /// Sends a packet of RTCP.
-    pub(super) fn rtcp(&self, packet: &[u8]) -> Sent {
+    /// Sends an RTCP packet.
+    pub(super) fn rtcp(&self, packet: &[u8]) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtcp, packet),
             Outlet::Interleaved { rtcp, writer, .. } => interleaved(writer, *rtcp, packet, false),
@@ -154,19 +154,19 @@ impl Outlet {
     }
 }
 
-fn datagram(socket: &UdpSocket, packet: &[u8]) -> Sent {
+fn datagram(socket: &UdpSocket, packet: &[u8]) -> SendOutcome {
     match socket.send(packet) {
-        Ok(_) => Sent::Left,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Full,
-        // A player whose port is not open yet, or a network that is down for a moment: RTSP says when it
-        // is over.
-        Err(_) => Sent::Left,
+        Ok(_) => SendOutcome::Sent,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Full,
+        // The player's port is not open yet, or the network is down temporarily: the RTSP timeout detects a lost
+        // player.
+        Err(_) => SendOutcome::Sent,
     }
 }
 
-fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> Sent {
+fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> SendOutcome {
     let Ok(length) = u16::try_from(packet.len()) else {
-        return Sent::Full;
+        return SendOutcome::Full;
     };
     let [high, low] = length.to_be_bytes();
     let mut message = Vec::with_capacity(4 + packet.len());
@@ -177,9 +177,9 @@ fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> Sent
         false => writer.offer(message),
     };
     match taken {
-        Ok(true) => Sent::Left,
-        Ok(false) => Sent::Full,
-        Err(Gone) => Sent::Gone,
+        Ok(true) => SendOutcome::Sent,
+        Ok(false) => SendOutcome::Full,
+        Err(WriterClosed) => SendOutcome::Gone,
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
             assert!(rtp % 2 == 0 && rtcp == rtp + 1);
         }
         let outlet = Outlet::Udp(UdpPair::open(HERE, HERE, (port, port)).unwrap());
-        assert_eq!(outlet.rtp(b"one", false), Sent::Left);
+        assert_eq!(outlet.rtp(b"one", false), SendOutcome::Sent);
         let mut buffer = [0; 16];
         assert_eq!(player.recv(&mut buffer).unwrap(), 3);
         let Outlet::Udp(pair) = &outlet else {
@@ -230,12 +230,12 @@ mod tests {
             rtcp: 1,
             writer,
         };
-        assert_eq!(outlet.rtp(b"abc", false), Sent::Left);
-        assert_eq!(outlet.rtp(b"abc", false), Sent::Full);
+        assert_eq!(outlet.rtp(b"abc", false), SendOutcome::Sent);
+        assert_eq!(outlet.rtp(b"abc", false), SendOutcome::Full);
         assert_eq!(receiver.recv().unwrap(), b"$\x00\x00\x03abc");
-        assert_eq!(outlet.rtcp(b"r"), Sent::Left);
+        assert_eq!(outlet.rtcp(b"r"), SendOutcome::Sent);
         assert_eq!(receiver.recv().unwrap(), b"$\x01\x00\x01r");
         drop(receiver);
-        assert_eq!(outlet.rtp(b"abc", true), Sent::Gone);
+        assert_eq!(outlet.rtp(b"abc", true), SendOutcome::Gone);
     }
 }

@@ -1,8 +1,8 @@
-//! What a decoder must know of the picture before it sees a frame: the parameter sets of H.264, which players want to
-//! read in the description already (RFC 6184 section 8.2.1).
+//! H.264 parameter sets for the description of a stream: players need them before the first frame (RFC 6184 section
+//! 8.2.1).
 //!
-//! They may change with the picture's size, so that they are known only while somebody watches. Else a subscription
-//! that ends with its first key frame asks for them.
+//! They may change with the picture size, so they are known only while a player is subscribed. Otherwise a temporary
+//! subscription, which ends with its first key frame, fetches them.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ use openuvr_runtime::host::GatewayHost;
 
 use crate::packetise::nal_units;
 
-/// How long a description waits for a key frame: the budget of recorders, and an encoder that has to be opened. A host
-/// that shows nothing is described without.
-const KEY_FRAME_WITHIN: Duration = Duration::from_secs(3);
+/// How long a description waits for a key frame: includes the rate limit of recorders' key frames and opening an
+/// encoder. Without a frame, the description omits the sets.
+const KEY_FRAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
 const SEQUENCE_SET: u8 = 7;
@@ -37,7 +37,7 @@ pub struct ParameterSets {
 }
 
 impl ParameterSets {
-    /// Those in front of a key frame in Annex B form.
+    /// The parameter sets of a key frame in Annex B form.
     #[must_use]
     pub fn of(key_frame: &[u8]) -> Option<ParameterSets> {
         let first = |kind: u8| {
@@ -45,7 +45,7 @@ impl ParameterSets {
             units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
         };
         let sequence = first(SEQUENCE_SET)?;
-        // Profile and level follow its first byte.
+        // Profile and level follow the first byte.
         (sequence.len() >= 4).then_some(())?;
         Some(ParameterSets {
             sequence: sequence.to_vec(),
@@ -66,29 +66,29 @@ impl ParameterSets {
     }
 }
 
-/// What is known of the stream now.
+/// Cache of the stream's parameter sets.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    now: Mutex<Now>,
+pub(super) struct ParameterCache {
+    now: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct CacheState {
     sets: Option<ParameterSets>,
     watching: usize,
 }
 
-/// A player gets the stream, and notes what is in it.
+/// A subscribed player, which updates the cache.
 #[derive(Debug)]
-pub(super) struct Watching(Arc<Known>);
+pub(super) struct ParameterObserver(Arc<ParameterCache>);
 
-impl Watching {
-    pub(super) fn new(known: Arc<Known>) -> Watching {
+impl ParameterObserver {
+    pub(super) fn new(known: Arc<ParameterCache>) -> ParameterObserver {
         known.lock().watching += 1;
-        Watching(known)
+        ParameterObserver(known)
     }
 
-    /// A key frame begins so.
+    /// Reads the parameter sets of a key frame.
     pub(super) fn note(&self, key_frame: &[u8]) {
         if let Some(sets) = ParameterSets::of(key_frame) {
             self.0.lock().sets = Some(sets);
@@ -96,7 +96,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for ParameterObserver {
     fn drop(&mut self) {
         let mut now = self.0.lock();
         now.watching -= 1;
@@ -106,38 +106,40 @@ impl Drop for Watching {
     }
 }
 
-impl Known {
-    /// The parameter sets of the stream; it may wait for a key frame of `host`, which all who ask at a time share.
+impl ParameterCache {
+    /// The parameter sets of the stream. May wait for a key frame of `host`; concurrent requests share it.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         let known = self.lock().sets.clone();
-        known.or_else(|| ask(host, codec))
+        known.or_else(|| probe(host, codec))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn ask(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
+fn probe(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
     let (found, finds) = sync_channel(1);
     let request = SubscribeRequest {
         kind: SubscriberKind::VideoPlayer,
         codecs: 1 << codec,
         software: "the description of the stream".to_owned(),
-        // Its key frame must not delay the player's own by the observers' budget.
+        // Its key frame must not count against the observers' rate limit, which would delay the player's own.
         intake: Intake::Complete,
-        ..SubscribeRequest::new(Role::Observer, "a video player that asks")
+        ..SubscribeRequest::new(Role::Observer, "description for a video player")
     };
-    let (id, _) = host.subscribe(request, Box::new(Looks(found))).ok()?;
-    let sets = finds.recv_timeout(KEY_FRAME_WITHIN).ok();
+    let (id, _) = host
+        .subscribe(request, Box::new(ParameterProbe(found)))
+        .ok()?;
+    let sets = finds.recv_timeout(KEY_FRAME_TIMEOUT).ok();
     host.unsubscribe(id);
     sets
 }
 
 /// Takes the parameter sets of the first frame, which is a key frame.
-struct Looks(SyncSender<ParameterSets>);
+struct ParameterProbe(SyncSender<ParameterSets>);
 
-impl Subscriber for Looks {
+impl Subscriber for ParameterProbe {
     fn begin(&mut self, _: Instant, _: &Frame) {}
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {

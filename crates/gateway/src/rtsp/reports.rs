@@ -1,28 +1,28 @@
-//! What a player says by RTCP: what it lost, how far it is, and that it needs a key frame.
+//! RTCP feedback of a player: loss, position, key-frame requests.
 
 use std::time::Duration;
 
 use rtcp_types::{Compound, Fir, Packet, Pli, ReportBlock};
 
-/// One thing that a player said.
+/// One feedback item.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Heard {
-    /// Its picture is broken (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
+pub enum PlayerFeedback {
+    /// A key-frame request (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
     KeyFrame,
-    /// Since its report before (RFC 3550 section 6.4.1).
+    /// Statistics since the previous report (RFC 3550 section 6.4.1).
     Report {
-        /// Of which track.
+        /// The track.
         ssrc: u32,
-        /// The share of packets that it lost, 0 to 1.
+        /// Packet loss, 0 to 1.
         lost: f64,
-        /// There and back, if it has had a sender report.
+        /// Round-trip time, after the first sender report.
         round_trip: Option<Duration>,
     },
 }
 
-/// Reads a datagram of RTCP; `now` is our time of day in NTP's 32.32 bits, by which sender reports went.
-/// What is no RTCP says nothing.
-pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
+/// Parses an RTCP datagram; `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Ignores other
+/// datagrams.
+pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
     let Ok(compound) = Compound::parse(bytes) else {
         return;
     };
@@ -30,35 +30,35 @@ pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
         match packet {
             Ok(Packet::Rr(report)) => report
                 .report_blocks()
-                .for_each(|block| each(heard(&block, now))),
+                .for_each(|block| each(feedback_of(&block, now))),
             Ok(Packet::Sr(report)) => report
                 .report_blocks()
-                .for_each(|block| each(heard(&block, now))),
+                .for_each(|block| each(feedback_of(&block, now))),
             Ok(Packet::PayloadFeedback(feedback)) => {
                 if feedback.parse_fci::<Pli>().is_ok() || feedback.parse_fci::<Fir>().is_ok() {
-                    each(Heard::KeyFrame);
+                    each(PlayerFeedback::KeyFrame);
                 }
             }
             Ok(_) => {}
-            // What follows can't be found.
+            // The following packets cannot be located.
             Err(_) => return,
         }
     }
 }
 
-fn heard(block: &ReportBlock<'_>, now: u64) -> Heard {
+fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
     let (sent, waited) = (
         block.last_sender_report_timestamp(),
         block.delay_since_last_sender_report_timestamp(),
     );
-    // The middle 32 bits of NTP's time, as the report names them: 65 536 a second.
-    #[expect(clippy::cast_possible_truncation, reason = "the middle bits are meant")]
+    // The middle 32 bits of the NTP time, as in the report: units of 1/65,536 s.
+    #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);
-    // More than half of the range is less than nothing: the player's clock is another.
+    // More than half of the range is a negative time: the player's clock differs.
     let round_trip = (sent != 0 && way < 1 << 31)
         .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
-    Heard::Report {
+    PlayerFeedback::Report {
         ssrc: block.ssrc(),
         lost: f64::from(block.fraction_lost()) / 256.0,
         round_trip,
@@ -72,21 +72,21 @@ mod tests {
     use super::super::stream::bytes_of;
     use super::*;
 
-    fn all(bytes: &[u8], now: u64) -> Vec<Heard> {
+    fn all(bytes: &[u8], now: u64) -> Vec<PlayerFeedback> {
         let mut heard = Vec::new();
         parse(bytes, now, |one| heard.push(one));
         heard
     }
 
     #[test]
-    fn a_report_says_loss_and_round_trip() {
+    fn a_report_contains_loss_and_round_trip_time() {
         let block = ReportBlock::builder(7)
             .fraction_lost(64)
             .last_sender_report_timestamp(0x0005_0000)
             .delay_since_last_sender_report_timestamp(0x8000);
         let report = ReceiverReport::builder(9).add_report_block(block);
         let bytes = bytes_of(&report).unwrap();
-        let expected = Heard::Report {
+        let expected = PlayerFeedback::Report {
             ssrc: 7,
             lost: 0.25,
             round_trip: Some(Duration::from_millis(250)),
@@ -101,9 +101,15 @@ mod tests {
     fn lost_pictures_ask_for_a_key_frame() {
         let pli = Pli::builder();
         let feedback = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(7);
-        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+        assert_eq!(
+            all(&bytes_of(&feedback).unwrap(), 0),
+            [PlayerFeedback::KeyFrame]
+        );
         let fir = Fir::builder().add_ssrc(7, 1);
         let feedback = PayloadFeedback::builder(&fir).sender_ssrc(1).media_ssrc(0);
-        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+        assert_eq!(
+            all(&bytes_of(&feedback).unwrap(), 0),
+            [PlayerFeedback::KeyFrame]
+        );
     }
 }

@@ -1,48 +1,48 @@
-//! What arrives on a connection of RTSP, piece by piece: requests, and interleaved packets between them.
+//! Parses the byte stream of an RTSP connection: requests, and interleaved packets between them.
 
 use rtsp_types::{Message, ParseError, Request};
 
-/// A request may be so long, with its body (guess: those of players have less than one kilobyte); an
-/// interleaved packet may be a little longer.
-const LONGEST: usize = 16 * 1024;
+/// Maximum length of a request with its body (guess: those of players have less than one kilobyte); an interleaved
+/// packet may be slightly longer.
+const MAX_LENGTH: usize = 16 * 1024;
 
-/// Something whole that arrived.
+/// A complete message.
 #[derive(Debug)]
 pub enum Received {
     /// A request.
     Request(Request<Vec<u8>>),
-    /// A packet in a channel.
+    /// An interleaved packet.
     Packet {
-        /// The channel.
+        /// Its channel.
         channel: u8,
-        /// The packet.
+        /// Its content.
         bytes: Vec<u8>,
     },
 }
 
-/// It was no RTSP, or a longer message than any player has to send: the connection can't go on.
+/// Not RTSP, or longer than any player's message: the connection must be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("what arrived is no RTSP")]
-pub struct NoRtsp;
+#[error("not an RTSP message")]
+pub struct InvalidRtsp;
 
-/// Bytes that have arrived and were not understood yet.
+/// Received bytes that are not parsed yet.
 #[derive(Default, Debug)]
 pub struct Requests(Vec<u8>);
 
 impl Requests {
-    /// These have arrived.
+    /// Appends received bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The next whole message, if there is one. Call until there is none, before more is put in: what is
-    /// kept is then never more than the longest message and what was put in last.
+    /// The next complete message. Call until it returns `None` before adding more bytes: this bounds the buffer by the
+    /// longest message plus the last addition.
     ///
     /// # Errors
-    /// [`NoRtsp`]; nothing more comes then.
-    pub fn poll(&mut self) -> Result<Option<Received>, NoRtsp> {
+    /// [`InvalidRtsp`]; no further messages follow.
+    pub fn poll(&mut self) -> Result<Option<Received>, InvalidRtsp> {
         loop {
-            // Empty lines between messages are let pass, as HTTP's are.
+            // Empty lines between messages are ignored, as in HTTP.
             let blank = self
                 .0
                 .iter()
@@ -52,7 +52,7 @@ impl Requests {
             if self.0.is_empty() {
                 return Ok(None);
             }
-            // A packet's length stands in two bytes: no more than 64 KiB.
+            // The length of a packet has two bytes: at most 64 KiB.
             if let [b'$', channel, high, low, rest @ ..] = &self.0[..] {
                 let length = usize::from(u16::from_be_bytes([*high, *low]));
                 let (channel, Some(bytes)) = (*channel, rest.get(..length)) else {
@@ -71,10 +71,10 @@ impl Requests {
                     self.0.drain(..length);
                     return Ok(Some(Received::Request(request)));
                 }
-                // Nobody was asked anything: an answer, or a packet, is let pass.
+                // Unsolicited responses and data are ignored.
                 Ok((_, length)) => drop(self.0.drain(..length)),
-                Err(ParseError::Incomplete(_)) if self.0.len() < LONGEST => return Ok(None),
-                Err(_) => return Err(NoRtsp),
+                Err(ParseError::Incomplete(_)) if self.0.len() < MAX_LENGTH => return Ok(None),
+                Err(_) => return Err(InvalidRtsp),
             }
         }
     }
@@ -118,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rtsp_or_never_ends_is_refused() {
+    fn invalid_and_endless_requests_are_refused() {
         for stream in [
             &b"GET / HTTP/1.1\r\n\r\n"[..],
             b"\x16\x03\x01\x02\x00\x01\x00",
-            &[b'A'; LONGEST],
+            &[b'A'; MAX_LENGTH],
         ] {
             let mut requests = Requests::default();
             requests.put(stream);
@@ -134,7 +134,7 @@ mod tests {
         }
         let mut requests = Requests::default();
         requests.put(b"SETUP rtsp://a/ RTSP/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n");
-        requests.put(&[b' '; LONGEST]);
+        requests.put(&[b' '; MAX_LENGTH]);
         assert!(requests.poll().is_err());
     }
 }

@@ -1,5 +1,4 @@
-//! A player's session of RTSP 1.0 (RFC 2326 appendix A.2), a value without I/O: requests in, answers out,
-//! and what is to be done.
+//! An RTSP 1.0 session (RFC 2326 appendix A.2) as a value without I/O: maps requests to responses and actions.
 
 use std::net::IpAddr;
 
@@ -13,28 +12,27 @@ use super::parameters::ParameterSets;
 use super::token::Token;
 use super::transport::{Transport, choose};
 
-/// A session over UDP ends when nothing was heard for so many seconds (RFC 2326 section 12.37; its usual
-/// value).
+/// Session timeout over UDP in seconds (RFC 2326 section 12.37; its default).
 pub(super) const TIMEOUT: u64 = 60;
 
-/// What is served.
+/// Supported methods.
 const METHODS: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
 
-/// What a player can take.
+/// A track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Track {
-    /// The picture.
+    /// Video.
     Video,
-    /// The sound.
+    /// Sound.
     Audio,
 }
 
-/// Both, in the order of their indices.
+/// All tracks, in the order of their indices.
 pub(super) const TRACKS: [Track; 2] = [Track::Video, Track::Audio];
 
 impl Track {
-    /// As the description calls it.
+    /// Name in the description.
     fn name(self) -> &'static str {
         match self {
             Track::Video => "video",
@@ -43,58 +41,58 @@ impl Track {
     }
 }
 
-/// What a request asks the connection to do, behind its answer.
+/// Action of the connection after its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
-    /// Nothing.
+pub enum Action {
+    /// None.
     Nothing,
-    /// Frames and sound are wanted, of the tracks that were set up.
+    /// Send frames and sound of the tracks that are set up.
     Play,
-    /// No more, for now.
+    /// Stop sending for now.
     Pause,
-    /// It is over.
+    /// Close the connection.
     End,
 }
 
-/// What the connection has for a track that is set up.
+/// Transport parameters of a prepared track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MediaPorts {
-    /// Our ports, RTP's and RTCP's; not looked at for interleaved packets.
+    /// The server's RTP and RTCP ports; ignored for interleaved packets.
     pub server: (u16, u16),
-    /// The track's source.
+    /// SSRC of the track.
     pub ssrc: u32,
 }
 
-/// Where a track's packets go on (section 12.33).
+/// Start of a track's packets after PLAY (RTP-Info, section 12.33).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Beginning {
-    /// The number of the next packet.
+pub struct PlaybackStart {
+    /// Sequence number of the next packet.
     pub sequence: u16,
-    /// What RTP calls the moment from which on it is played.
+    /// RTP timestamp that corresponds to the start.
     pub time: u32,
 }
 
-/// What a session's answers need of its connection.
+/// The connection's side of a session.
 pub trait Streams {
-    /// What a decoder must know of the picture; `None`: it can't be had now.
+    /// Parameter sets of the stream; `None`: not available now.
     fn parameters(&mut self) -> Option<ParameterSets>;
 
-    /// Makes ready for a track; it may fail, and is asked once more if the player sets the track up again.
+    /// Prepares a track. May fail; called again if the player sets up the track again.
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
-    /// Where a track that is set up would go on now.
-    fn beginning(&mut self, track: Track) -> Option<Beginning>;
+    /// Start of a prepared track if it played now.
+    fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 
-/// What a connection's player has asked for until now.
+/// State of a player's session.
 #[derive(Debug)]
 pub struct Session {
     token: Token,
     name: String,
     sound: bool,
-    /// Ours, as the player reached it.
+    /// The server's address, as the player reached it.
     address: IpAddr,
-    /// Of this connection; named to the player with its first track.
+    /// Session identifier; sent to the player with its first track.
     id: String,
     number: u64,
     tracks: [Option<(Transport, MediaPorts)>; 2],
@@ -102,7 +100,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Of a player that reached us at `address`; `number` is a random one.
+    /// For a player that connected to `address`; `number` is random.
     #[must_use]
     pub fn new(token: Token, name: &str, sound: bool, address: IpAddr, number: u64) -> Session {
         Session {
@@ -117,24 +115,24 @@ impl Session {
         }
     }
 
-    /// How a track reaches the player, if it was set up.
+    /// Transport of a track, if it is set up.
     #[must_use]
     pub fn transport(&self, track: Track) -> Option<Transport> {
         self.tracks[track as usize].map(|(transport, _)| transport)
     }
 
-    /// Whether the player was let play, and has not paused since.
+    /// Whether the player is playing.
     #[must_use]
     pub fn is_playing(&self) -> bool {
         self.playing
     }
 
-    /// The answer to a request, and what to do then.
+    /// The response to a request, and the resulting action.
     pub fn answer(
         &mut self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Response<Vec<u8>>, Act) {
+    ) -> (Response<Vec<u8>>, Action) {
         let (answer, act) = self.decide(request, streams);
         let response = match answer {
             Ok((builder, body)) => builder.build(body),
@@ -152,14 +150,14 @@ impl Session {
         &mut self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
-        let plain = |builder| (Ok((builder, Vec::new())), Act::Nothing);
-        let refused = |status| (Err(status), Act::Nothing);
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Action) {
+        let plain = |builder| (Ok((builder, Vec::new())), Action::Nothing);
+        let refused = |status| (Err(status), Action::Nothing);
         if request.version() != Version::V1_0 {
             return refused(StatusCode::RTSPVersionNotSupported);
         }
         if request.header(&REQUIRE).is_some() {
-            // No extension is served (section 12.32).
+            // No extension is supported (section 12.32).
             return refused(StatusCode::OptionNotSupported);
         }
         if *request.method() == Method::Options {
@@ -183,21 +181,21 @@ impl Session {
             },
             (Method::Play, true) => {
                 self.playing = true;
-                let beginnings = self.beginnings(request, streams);
-                let builder = self.ok().header(RTP_INFO, beginnings);
-                // There is nothing but now, whatever was asked for (section 10.5 wants to hear the range).
+                let playback_starts = self.playback_starts(request, streams);
+                let builder = self.ok().header(RTP_INFO, playback_starts);
+                // The stream is live, so any requested range is "now" (section 10.5 requires a range in the response).
                 let builder = builder.header(RANGE, "npt=now-");
-                (Ok((builder, Vec::new())), Act::Play)
+                (Ok((builder, Vec::new())), Action::Play)
             }
             (Method::Pause, true) => {
                 self.playing = false;
-                (Ok((self.ok(), Vec::new())), Act::Pause)
+                (Ok((self.ok(), Vec::new())), Action::Pause)
             }
             (Method::Teardown, true) => {
                 self.playing = false;
-                (Ok((self.ok(), Vec::new())), Act::End)
+                (Ok((self.ok(), Vec::new())), Action::End)
             }
-            // Asked by players to say that they are there (section 10.8).
+            // Players send it as a keep-alive (section 10.8).
             (Method::GetParameter | Method::SetParameter, true) => plain(self.ok()),
             (Method::GetParameter | Method::SetParameter, false) => plain(ok()),
             (Method::Play | Method::Pause | Method::Teardown, false) => {
@@ -207,14 +205,14 @@ impl Session {
         }
     }
 
-    /// What stands behind the token in a request's URL.
+    /// The path after the token in a request's URL.
     fn path(&self, request: &Request<Vec<u8>>) -> Result<String, StatusCode> {
         let url = request.request_uri().ok_or(StatusCode::BadRequest)?;
         let path = url.path().trim_start_matches('/');
         let (token, rest) = path.split_once('/').unwrap_or((path, ""));
         match self.token.is(token) {
             true => Ok(rest.trim_end_matches('/').to_owned()),
-            // Not "unauthorized": a player would ask for a password, and there is none.
+            // Not 401 Unauthorized: a player would ask for a password, which does not exist.
             false => Err(StatusCode::NotFound),
         }
     }
@@ -223,9 +221,9 @@ impl Session {
         &self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Action) {
         let Some(url) = request.request_uri() else {
-            return (Err(StatusCode::BadRequest), Act::Nothing);
+            return (Err(StatusCode::BadRequest), Action::Nothing);
         };
         let base = format!("{}/", url.as_str().trim_end_matches('/'));
         let builder = ok()
@@ -239,7 +237,7 @@ impl Session {
             parameters.as_ref(),
             self.sound,
         );
-        (Ok((builder, body)), Act::Nothing)
+        (Ok((builder, body)), Action::Nothing)
     }
 
     fn set_up(
@@ -270,26 +268,26 @@ impl Session {
             .header(TRANSPORT, transport.answer(ports.server, ports.ssrc)))
     }
 
-    /// An answer that names the session.
+    /// A successful response with the session header.
     fn ok(&self) -> ResponseBuilder {
         ok().header(SESSION, format!("{};timeout={TIMEOUT}", self.id))
     }
 
-    /// By which number and time each track begins (section 12.33).
-    fn beginnings(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
+    /// The RTP-Info of each track (section 12.33).
+    fn playback_starts(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
         let url = request.request_uri().map_or("", |url| url.as_str());
         let url = url.trim_end_matches('/');
         let set_up = TRACKS.into_iter().filter_map(|track| {
             self.tracks[track as usize]?;
             let name = track.name();
-            let Beginning { sequence, time } = streams.beginning(track)?;
+            let PlaybackStart { sequence, time } = streams.playback_start(track)?;
             Some(format!("url={url}/{name};seq={sequence};rtptime={time}"))
         });
         set_up.collect::<Vec<_>>().join(",")
     }
 }
 
-/// Both want one channel.
+/// Whether two tracks use the same channel.
 fn shares_channel(one: Transport, other: Transport) -> bool {
     let channels = |transport| match transport {
         Transport::Interleaved { rtp, rtcp, .. } => Some([rtp, rtcp]),
@@ -297,7 +295,7 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // All in one, or none: what is lost in one would not be in the other.
+        // Aggregate control only: loss in one of several responses would not affect the others.
         (None, None) => false,
         _ => true,
     }
@@ -321,10 +319,10 @@ mod tests {
         ssrc: 0xabcd,
     };
 
-    /// What a connection has: `None` if there are no ports.
-    struct Has(Option<MediaPorts>);
+    /// A connection's side; `None`: no ports are available.
+    struct FakeStreams(Option<MediaPorts>);
 
-    impl Streams for Has {
+    impl Streams for FakeStreams {
         fn parameters(&mut self) -> Option<ParameterSets> {
             ParameterSets::of(&[0, 0, 1, 0x67, 0x42, 0xc0, 0x1e, 1, 0, 0, 1, 0x68, 1])
         }
@@ -333,13 +331,13 @@ mod tests {
             self.0
         }
 
-        fn beginning(&mut self, track: Track) -> Option<Beginning> {
+        fn playback_start(&mut self, track: Track) -> Option<PlaybackStart> {
             Some(match track {
-                Track::Video => Beginning {
+                Track::Video => PlaybackStart {
                     sequence: 77,
                     time: 90_000,
                 },
-                Track::Audio => Beginning {
+                Track::Audio => PlaybackStart {
                     sequence: 88,
                     time: 48_000,
                 },
@@ -352,14 +350,14 @@ mod tests {
         Session::new(token, "host", true, "127.0.0.1".parse().unwrap(), 0xbeef)
     }
 
-    fn ask(session: &mut Session, lines: &str) -> (u16, String, Act) {
+    fn request(session: &mut Session, lines: &str) -> (u16, String, Action) {
         let mut requests = Requests::default();
         requests.put(lines.replace('\n', "\r\n").as_bytes());
         requests.put(b"\r\n");
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request: {lines}");
         };
-        let (response, act) = session.answer(&request, &mut Has(Some(PORTS)));
+        let (response, act) = session.answer(&request, &mut FakeStreams(Some(PORTS)));
         let mut text = Vec::new();
         response.write(&mut text).unwrap();
         (
@@ -376,14 +374,14 @@ mod tests {
     const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\n";
 
     #[test]
-    fn a_player_comes_watches_pauses_and_goes() {
+    fn a_player_watches_pauses_and_leaves() {
         let mut session = session();
-        let (status, text, _) = ask(&mut session, &line("OPTIONS", "", ""));
+        let (status, text, _) = request(&mut session, &line("OPTIONS", "", ""));
         assert!(
             status == 200 && text.contains("DESCRIBE") && text.contains("CSeq: 5"),
             "{text}"
         );
-        let (status, text, _) = ask(&mut session, &line("DESCRIBE", "secret-token", ""));
+        let (status, text, _) = request(&mut session, &line("DESCRIBE", "secret-token", ""));
         assert_eq!(status, 200);
         assert!(
             text.contains("Content-Base: rtsp://h:8554/secret-token/\r\n"),
@@ -394,7 +392,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("profile-level-id=42C01E;sprop"), "{text}");
-        let (status, text, _) = ask(&mut session, &line("SETUP", "secret-token/video", UDP));
+        let (status, text, _) = request(&mut session, &line("SETUP", "secret-token/video", UDP));
         assert!(
             status == 200 && text.contains("server_port=7000-7001"),
             "{text}"
@@ -404,26 +402,29 @@ mod tests {
             "{text}"
         );
         let named = "Session: 000000000000BEEF\n";
-        let (status, _, _) = ask(&mut session, &line("SETUP", "secret-token/audio", UDP));
+        let (status, _, _) = request(&mut session, &line("SETUP", "secret-token/audio", UDP));
         assert_eq!(status, 200);
         let from_the_start = format!("{named}Range: npt=0.000-\n");
-        let (status, text, act) = ask(
+        let (status, text, act) = request(
             &mut session,
             &line("PLAY", "secret-token/", &from_the_start),
         );
-        assert_eq!((status, act, session.is_playing()), (200, Act::Play, true));
-        let told = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
+        assert_eq!(
+            (status, act, session.is_playing()),
+            (200, Action::Play, true)
+        );
+        let expected = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
                     url=rtsp://h:8554/secret-token/audio;seq=88;rtptime=48000\r\n";
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("Range: npt=now-\r\n"), "{text}");
-        let (_, _, act) = ask(&mut session, &line("PAUSE", "secret-token", named));
-        assert_eq!((act, session.is_playing()), (Act::Pause, false));
-        let (_, _, act) = ask(&mut session, &line("TEARDOWN", "secret-token", named));
-        assert_eq!(act, Act::End);
+        let (_, _, act) = request(&mut session, &line("PAUSE", "secret-token", named));
+        assert_eq!((act, session.is_playing()), (Action::Pause, false));
+        let (_, _, act) = request(&mut session, &line("TEARDOWN", "secret-token", named));
+        assert_eq!(act, Action::End);
     }
 
     #[test]
-    fn who_does_not_know_the_token_finds_nothing() {
+    fn an_invalid_token_finds_nothing() {
         let mut session = session();
         for path in [
             "",
@@ -433,10 +434,10 @@ mod tests {
             "video",
         ] {
             for method in ["DESCRIBE", "SETUP", "PLAY", "GET_PARAMETER", "TEARDOWN"] {
-                let (status, text, act) = ask(&mut session, &line(method, path, UDP));
+                let (status, text, act) = request(&mut session, &line(method, path, UDP));
                 assert_eq!(
                     (status, act),
-                    (404, Act::Nothing),
+                    (404, Action::Nothing),
                     "{method} {path}: {text}"
                 );
             }
@@ -444,9 +445,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_number() {
+    fn invalid_requests_get_their_status() {
         let mut session = session();
-        let mut status = |lines: &str| ask(&mut session, lines).0;
+        let mut status = |lines: &str| request(&mut session, lines).0;
         assert_eq!(status(&line("PLAY", "secret-token", "")), 455);
         assert_eq!(status(&line("SETUP", "secret-token/smell", UDP)), 404);
         assert_eq!(status(&line("SETUP", "secret-token/video", "")), 400);
@@ -466,7 +467,7 @@ mod tests {
         );
         assert_eq!(status(&line("SETUP", "secret-token/video", UDP)), 200);
         assert_eq!(status(&line("PLAY", "secret-token", "Session: 1\n")), 454);
-        // Half by UDP, half in the connection.
+        // One track over UDP, the other interleaved.
         let tcp = "Transport: RTP/AVP/TCP;interleaved=0-1\n";
         assert_eq!(status(&line("SETUP", "secret-token/audio", tcp)), 461);
         assert_eq!(status(&line("PLAY", "secret-token", "")), 200);
@@ -486,7 +487,7 @@ mod tests {
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request");
         };
-        let (response, _) = session.answer(&request, &mut Has(None));
+        let (response, _) = session.answer(&request, &mut FakeStreams(None));
         assert_eq!(response.status(), StatusCode::ServiceUnavailable);
         assert_eq!(session.transport(Track::Video), None);
     }

@@ -6,21 +6,21 @@ use rtcp_types::{
 };
 use rtp_types::RtpPacketBuilder;
 
-/// What makes a track's packets, one behind the other.
+/// Builds a track's packets in order.
 #[derive(Debug)]
 pub(super) struct RtpStream {
     payload_type: u8,
-    /// Hz of its time stamps.
+    /// RTP clock rate in Hz.
     rate: u32,
     ssrc: u32,
     sequence: u16,
-    /// The time stamp of our clock's beginning: a random one (section 5.1).
+    /// Random RTP timestamp at time zero of the host's clock (section 5.1).
     offset: u32,
     packets: u32,
     octets: u32,
 }
 
-/// Where a track's numbers begin.
+/// Random start values of a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) ssrc: u32,
@@ -54,7 +54,7 @@ impl RtpStream {
             .ssrc(self.ssrc)
             .marker_bit(marker)
             .payload(payload);
-        // All that can be wrong are numbers that are constants here.
+        // Only constants could make this fail.
         let bytes = packet.write_vec().unwrap_or_default();
         self.sequence = self.sequence.wrapping_add(1);
         self.packets = self.packets.wrapping_add(1);
@@ -63,12 +63,12 @@ impl RtpStream {
         bytes
     }
 
-    /// The number of the next packet.
+    /// Sequence number of the next packet.
     pub(super) fn sequence(&self) -> u16 {
         self.sequence
     }
 
-    /// What RTP calls a moment of our clock.
+    /// RTP timestamp of a time on the host's clock.
     pub(super) fn stamp(&self, at: Instant) -> u32 {
         let ticks = i128::from(at.0) * i128::from(self.rate) / 1_000_000_000;
         #[expect(
@@ -80,8 +80,8 @@ impl RtpStream {
         self.offset.wrapping_add(ticks)
     }
 
-    /// A sender report with the name that joins a session's tracks; `ntp` is the time of day at that moment. Before the
-    /// first packet as well: a player that hears it first puts both tracks where they belong from the start.
+    /// A sender report with the CNAME that joins a session's tracks; `ntp` is the wall clock at that time. Also sent
+    /// before the first packet, so that a player synchronizes both tracks from the start.
     pub(super) fn report(&self, now: Instant, ntp: u64, name: &str) -> Option<Vec<u8>> {
         let report = SenderReport::builder(self.ssrc)
             .ntp_timestamp(ntp)
@@ -97,7 +97,7 @@ impl RtpStream {
     }
 }
 
-/// A packet of RTCP as it goes on the wire; `None`: something in it is too long.
+/// An encoded RTCP packet; `None`: a field is too long.
 pub(super) fn bytes_of(packet: &impl RtcpPacketWriter) -> Option<Vec<u8>> {
     let mut bytes = vec![0; packet.calculate_size().ok()?];
     packet.write_into(&mut bytes).ok()?;

@@ -1,5 +1,5 @@
-//! The host's frames on their way to a video player: each slice becomes packets, which leave at once, in
-//! the thread that the host gives to each subscriber.
+//! Sends the host's frames to a video player: packetizes each slice and sends it at once, on the thread that the host
+//! gives each subscriber.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_runtime::clock;
 
-use super::outlet::{Outlet, Sent};
-use super::parameters::Watching;
+use super::outlet::{Outlet, SendOutcome};
+use super::parameters::ParameterObserver;
 use super::stream::RtpStream;
 use crate::packetise::payloads;
 
@@ -21,9 +21,9 @@ use crate::packetise::payloads;
 pub(super) struct Delivery {
     pub(super) stream: Mutex<RtpStream>,
     pub(super) outlet: Outlet,
-    /// The player has paused, or is gone: nothing more leaves.
+    /// The player has paused or disconnected: nothing more is sent.
     pub(super) closed: AtomicBool,
-    /// The newest frame that began to leave; 0: none.
+    /// The newest frame of which a packet was sent; 0: none.
     newest: AtomicU32,
 }
 
@@ -37,7 +37,7 @@ impl Delivery {
         }
     }
 
-    /// The newest frame that began to leave.
+    /// The newest frame of which a packet was sent.
     pub(super) fn newest(&self) -> FrameId {
         FrameId(self.newest.load(Ordering::Relaxed))
     }
@@ -46,38 +46,38 @@ impl Delivery {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one payload; its size on the wire without UDP's and IP's headers.
+    /// Sends one payload. Returns also its size on the wire without UDP and IP headers.
     pub(super) fn send(
         &self,
         captured: Instant,
         last: bool,
         payload: &[u8],
         waits: bool,
-    ) -> (Sent, usize) {
+    ) -> (SendOutcome, usize) {
         if self.closed.load(Ordering::Relaxed) {
-            return (Sent::Gone, 0);
+            return (SendOutcome::Gone, 0);
         }
         let packet = self.stream().packet(captured, last, payload);
         (self.outlet.rtp(&packet, waits), packet.len())
     }
 }
 
-/// A player's end of its subscription.
+/// The subscriber for a player.
 pub(super) struct Slices {
     video: Arc<Delivery>,
-    /// The host has ended it.
+    /// The host has ended the subscription.
     ended: Arc<AtomicBool>,
-    watching: Watching,
-    /// Locked until the player was told that it plays: what comes before that ffmpeg throws away.
+    watching: ParameterObserver,
+    /// Locked until the response to PLAY is sent: ffmpeg discards earlier packets.
     answering: Arc<Mutex<()>>,
-    open: Option<Open>,
+    open: Option<OpenFrame>,
 }
 
-/// The frame that is under way.
-struct Open {
+/// The frame in progress.
+struct OpenFrame {
     frame: FrameId,
     captured: Instant,
-    /// It stands for itself.
+    /// A key frame.
     key: bool,
     departure: Departure,
     gone: bool,
@@ -87,7 +87,7 @@ impl Slices {
     pub(super) fn new(
         video: Arc<Delivery>,
         ended: Arc<AtomicBool>,
-        watching: Watching,
+        watching: ParameterObserver,
         answering: Arc<Mutex<()>>,
     ) -> Slices {
         Slices {
@@ -105,7 +105,7 @@ impl Subscriber for Slices {
         drop((self.answering.lock()).unwrap_or_else(PoisonError::into_inner));
         let newest = frame.header.frame.0;
         self.video.newest.store(newest, Ordering::Relaxed);
-        self.open = Some(Open {
+        self.open = Some(OpenFrame {
             frame: frame.header.frame,
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
@@ -123,9 +123,9 @@ impl Subscriber for Slices {
         let left = &mut open.departure;
         payloads(slice.bytes, |payload, last| {
             let (sent, bytes) = self.video.send(open.captured, last && ends, payload, true);
-            open.gone |= sent == Sent::Gone;
-            left.overflowed |= sent == Sent::Full;
-            if sent == Sent::Left {
+            open.gone |= sent == SendOutcome::Gone;
+            left.overflowed |= sent == SendOutcome::Full;
+            if sent == SendOutcome::Sent {
                 let now = clock::now();
                 left.first.get_or_insert(now);
                 left.last = Some(now);

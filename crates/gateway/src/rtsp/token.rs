@@ -1,4 +1,4 @@
-//! What a URL must contain for a player to watch.
+//! The secret part of a URL that grants access to the stream.
 
 use std::fmt;
 use std::path::Path;
@@ -10,15 +10,15 @@ use openuvr_runtime::store::{StoreError, read_text, write_whole};
 /// The file in the host's folder.
 const FILE: &str = "rtsp-token";
 
-/// Characters of one that a host made: 120 bits.
-const MADE: usize = 24;
+/// Length of a generated token: 120 bits.
+const GENERATED_LENGTH: usize = 24;
 
-/// Of one that a person chose: at least as many (guess) …
-const SHORTEST: usize = 8;
-/// … and at most.
-const LONGEST: usize = 64;
+/// Minimum length of a configured token (guess) …
+const MIN_LENGTH: usize = 8;
+/// … and maximum length.
+const MAX_LENGTH: usize = 64;
 
-/// Letters and digits of one that is made; 32, so that each carries five bits.
+/// Alphabet of a generated token; 32 characters, so that each carries five bits.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// The secret part of a URL: 8 to 64 letters, digits, `-` and `_`.
@@ -28,24 +28,24 @@ pub struct Token(String);
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It would not be safe, or not fit into a URL.
-    #[error("a token has 8 to 64 letters, digits, - and _")]
+    /// It would be insecure, or not valid in a URL.
+    #[error("a token consists of 8 to 64 letters, digits, - and _")]
     Form,
-    /// The file can't be read or written.
+    /// The file cannot be read or written.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The file holds something else.
+    /// The file contains no token.
     #[error(
-        "{0}: a token has 8 to 64 letters, digits, - and _; remove the file and a new one is made"
+        "{0}: not a token (8 to 64 letters, digits, - and _); remove the file to create a new one"
     )]
     Content(String),
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers")]
+    /// The system provides no random numbers.
+    #[error("the system provides no random numbers")]
     NoRandomness,
 }
 
 impl Token {
-    /// The one kept in `folder`, which is made if there is none.
+    /// The token stored in `folder`. Created if there is none.
     ///
     /// # Errors
     /// [`TokenError`]
@@ -60,12 +60,12 @@ impl Token {
         Ok(token)
     }
 
-    /// A new one.
+    /// A new token.
     ///
     /// # Errors
     /// [`TokenError::NoRandomness`]
     pub fn random() -> Result<Token, TokenError> {
-        let mut bytes = [0; MADE];
+        let mut bytes = [0; GENERATED_LENGTH];
         rand::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
         let letters = bytes.map(|byte| ALPHABET[usize::from(byte % 32)]);
         Ok(Token(
@@ -73,13 +73,13 @@ impl Token {
         ))
     }
 
-    /// Whether it is this one. How long that takes depends on the length alone.
+    /// Whether the text is the token, in constant time for its length.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {
         constant_time::verify_slices_are_equal(self.0.as_bytes(), given.as_bytes()).is_ok()
     }
 
-    /// What stands in the URL.
+    /// The token's text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -91,7 +91,7 @@ impl FromStr for Token {
 
     fn from_str(text: &str) -> Result<Token, TokenError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits) {
+        if (MIN_LENGTH..=MAX_LENGTH).contains(&text.len()) && text.chars().all(fits) {
             Ok(Token(text.to_owned()))
         } else {
             Err(TokenError::Form)
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_made_token_is_kept_and_is_only_itself() {
+    fn a_generated_token_is_stored() {
         let folder = std::env::temp_dir().join(format!("openuvr-token-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let made = Token::kept_in(&folder).unwrap();
         assert_eq!(Token::kept_in(&folder).unwrap(), made);
-        assert!(made.is(made.as_str()) && made.as_str().len() == MADE);
+        assert!(made.is(made.as_str()) && made.as_str().len() == GENERATED_LENGTH);
         assert!(!made.is("") && !made.is(&made.as_str()[1..]));
         assert_ne!(Token::random().unwrap(), made);
         std::fs::write(folder.join(FILE), "no token\n").unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_could_not_hold_is_no_token() {
+    fn characters_invalid_in_urls_are_rejected() {
         for text in [
             "short",
             "with space",

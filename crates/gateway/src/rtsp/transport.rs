@@ -1,21 +1,20 @@
-//! The header `Transport` (RFC 2326 section 12.39): how a player wants its packets.
+//! The `Transport` header (RFC 2326 section 12.39): the transport that a player requests.
 //!
-//! Read here, not by the library: its reader of this header panics at quotation marks that stand alone
-//! (rtsp-types 0.1.3).
+//! Parsed here, since the library's parser of this header panics at unbalanced quotation marks (rtsp-types 0.1.3).
 
-/// How packets of one track reach a player.
+/// Transport of one track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// To these ports at the player: RTP's, RTCP's.
+    /// UDP to these ports of the player.
     Udp {
         /// RTP.
         rtp: u16,
         /// RTCP.
         rtcp: u16,
-        /// The player named the profile with feedback (RFC 4585), and is answered with it.
+        /// The player requested the profile with feedback (RFC 4585), and the response confirms it.
         feedback: bool,
     },
-    /// Between the messages of RTSP (section 10.12), in these channels.
+    /// Interleaved with RTSP messages (section 10.12), in these channels.
     Interleaved {
         /// RTP.
         rtp: u8,
@@ -26,10 +25,9 @@ pub enum Transport {
     },
 }
 
-/// The first transport of a header that can be served; `None`: none of them.
+/// The first supported transport of a header; `None`: none is supported.
 ///
-/// `free` is an interleaved channel that no other track has, and the one behind it is free, too: for a
-/// player that names none.
+/// `free` and the next number are unused interleaved channels for a player that requests none.
 #[must_use]
 pub fn choose(header: &str, free: u8) -> Option<Transport> {
     header.split(',').find_map(|offer| read(offer, free))
@@ -48,7 +46,7 @@ fn read(offer: &str, free: u8) -> Option<Transport> {
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         match name {
-            // Unicast without saying so is taken from players of old; a group is not served.
+            // Old players omit "unicast"; multicast is not supported.
             "multicast" => return None,
             "client_port" => ports = Some(pair::<u16>(value)?),
             "interleaved" => channels = Some(pair::<u8>(value)?),
@@ -68,7 +66,7 @@ fn read(offer: &str, free: u8) -> Option<Transport> {
     }
     let (rtp, rtcp) = ports?;
     let rtcp = rtcp.or(rtp.checked_add(1))?;
-    // Below are the ports of services that never asked for video.
+    // Lower ports belong to services that did not request video.
     (rtp >= 1024 && rtcp >= 1024 && rtp != rtcp).then_some(Transport::Udp {
         rtp,
         rtcp,
@@ -85,7 +83,7 @@ fn pair<N: std::str::FromStr>(text: &str) -> Option<(N, Option<N>)> {
 }
 
 impl Transport {
-    /// The answer's header; `server` are our own ports, for UDP.
+    /// The response header; `server` are the local ports, for UDP.
     #[must_use]
     pub fn answer(&self, server: (u16, u16), ssrc: u32) -> String {
         let profile = |feedback| if feedback { "AVPF" } else { "AVP" };
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_players_ask_for_is_understood() {
+    fn transports_of_players_are_parsed() {
         let table = [
             // ffmpeg, GStreamer, VLC
             (
@@ -150,7 +148,7 @@ mod tests {
                 udp(50000, 50001, false),
             ),
             ("RTP/AVP/TCP;unicast;interleaved=2-3", tcp(2, 3)),
-            // The first that can be served.
+            // The first supported one.
             (
                 "RTP/SAVP;unicast;client_port=6000-6001, RTP/AVP/TCP;unicast",
                 tcp(4, 5),
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_none() {
+    fn unsupported_transports_are_rejected() {
         for header in [
             "",
             ",;,=",

@@ -1,17 +1,17 @@
-//! The time of day that sender reports name, as NTP has it (RFC 5905 section 6).
+//! The wall clock of sender reports, in NTP format (RFC 5905 section 6).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openuvr_proto::time::Instant;
 
-/// From the beginning of NTP's time, 1900, to that of Unix, in seconds.
+/// Seconds from the NTP epoch, 1900, to the Unix epoch.
 const NTP_EPOCH: u64 = 2_208_988_800;
 
-/// Both clocks were read so often when they are joined; the reading that took least counts.
+/// Number of readings when the clocks are related; the fastest reading counts.
 const READINGS: usize = 8;
 
-/// The time of day by our own clock, from one reading of both: two readings for each report would differ by as long as
-/// the thread waits for a processor between them, and a time of day may be set.
+/// Maps the host's clock to the wall clock by one reading of both. Two readings per report would differ by the
+/// scheduling latency between them, and the wall clock may be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wall {
     ours: Instant,
@@ -19,7 +19,7 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    /// Joins both clocks now; `clock` is ours.
+    /// Relates both clocks now; `clock` is the host's.
     pub(super) fn now(clock: impl Fn() -> Instant) -> Wall {
         let read = |_| {
             let before = clock();
@@ -31,12 +31,12 @@ impl Wall {
         least.map_or(Wall::at(Instant(0), Duration::ZERO), |(_, wall)| wall)
     }
 
-    /// One where it was so long after 1970 at `ours`.
+    /// The wall clock was this long after 1970 at `ours`.
     pub(super) fn at(ours: Instant, day: Duration) -> Wall {
         Wall { ours, day }
     }
 
-    /// NTP's 32.32 bits at a moment of our clock.
+    /// NTP's 32.32 format for a time of the host's clock.
     pub(super) fn ntp(&self, at: Instant) -> u64 {
         let later = self.day + at.since(self.ours);
         let earlier = self.ours.since(at);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_day_goes_with_our_clock() {
+    fn the_wall_clock_follows_the_hosts_clock() {
         let ours = Instant(5_000_000_000);
         let wall = Wall::at(ours, Duration::from_millis(1_500));
         assert_eq!(wall.ntp(ours), (NTP_EPOCH + 1) << 32 | 1 << 31);

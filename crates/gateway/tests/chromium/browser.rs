@@ -1,4 +1,4 @@
-//! A real Chromium without a window, driven as the benches drive it: what fails ends the test.
+//! A real headless Chromium, driven as in the benches; failures end the test.
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -25,7 +25,7 @@ impl Browser {
         Browser::spawn(protocol::command(program, folder))
     }
 
-    /// The same with more arguments, of which those that come last count.
+    /// The same with more arguments; later ones take precedence.
     pub(crate) fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
         let arguments = format!("--headless=new {more}");
         Browser::spawn(protocol::command_with(program, folder, &arguments))
@@ -58,17 +58,17 @@ impl Browser {
         self.tools.close(tab).unwrap();
     }
 
-    /// Does something and waits for its result.
+    /// Calls a method and waits for its result.
     pub(crate) fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
         self.tools.call(tab, method, params).unwrap()
     }
 
-    /// The value of a script's last expression; of a promise what it brings.
+    /// The value of a script's last expression; a promise is awaited.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()
     }
 
-    /// The value of an expression, without the person's leave that scripts of tests have; `None`: no page is there yet.
+    /// The value of an expression without user activation, which scripts of tests have; `None`: no page yet.
     pub(crate) fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
         let params = serde_json::json!({ "expression": expression, "returnByValue": true });
         let done = self
@@ -78,7 +78,7 @@ impl Browser {
         Some(done["result"]["value"].clone())
     }
 
-    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
+    /// Waits until a script's value is true, also for the page itself.
     pub(crate) fn until(&mut self, tab: &Tab, script: &str) {
         self.tools.until(tab, script).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A real Firefox with a window, driven by Marionette, which is part of it: no other program is needed.
+//! A real Firefox with a window, driven by its built-in Marionette: no other program is needed.
 //!
 //! Spec: <https://firefox-source-docs.mozilla.org/testing/marionette/Protocol.html>
 
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use super::support::{TIMEOUT, eventually};
 
-/// Names of the program, the first that there is.
+/// Names of the program, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// H.264 by libavcodec, as where a graphics card decodes it: the OpenH264 plug-in that others have is downloaded.
+/// H.264 by libavcodec, as with hardware decoding: the OpenH264 plug-in would have to be downloaded.
 const H264: &str = r#"
 user_pref("media.webrtc.hw.h264.enabled", true);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
 user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 "#;
 
-/// A port of its own, which it writes into a file; nothing that asks the network; and input methods, which it does
-/// without while it is driven unless it is told otherwise.
+/// A port of its own, which it writes into a file; no network requests; input methods enabled, which automation
+/// disables by default.
 const QUIET: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("remote.prefs.recommended", false);
@@ -52,7 +52,7 @@ impl Firefox {
         })
     }
 
-    /// Starts it with an empty profile in `folder`, so that its window fills a display.
+    /// Starts it with an empty profile in `folder`, with a window that fills a display.
     pub(crate) fn shown(program: &str, folder: &Path, display: &str, h264: bool) -> Firefox {
         let profile = folder.join("firefox");
         std::fs::create_dir_all(&profile).unwrap();
@@ -84,7 +84,7 @@ impl Firefox {
             stream: BufReader::new(stream),
             next: 0,
         };
-        // It greets first.
+        // Firefox sends a greeting first.
         firefox.message();
         firefox.call(
             "WebDriver:NewSession",
@@ -113,7 +113,7 @@ impl Firefox {
         while self.run(expression) != json!(true) {
             if Instant::now() > until {
                 let page = self.run("document.body.innerText");
-                panic!("it did not come: {expression}; the page: {page}");
+                panic!("timeout: {expression}; the page: {page}");
             }
             std::thread::sleep(std::time::Duration::from_millis(50));
         }

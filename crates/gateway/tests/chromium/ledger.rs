@@ -1,4 +1,4 @@
-//! What a host says of each frame of each subscriber, kept while a test does something else.
+//! Records a host's reports about each frame of each subscriber in the background.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +11,17 @@ use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 use openuvr_runtime::host::{Notice, Notices};
 
-/// What the host said until now.
+/// The reports so far.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// Who came, as what, and the rendition of each.
+    /// Subscribers with role and rendition.
     pub(super) subscribers: HashMap<SubscriberId, (Role, String, RenditionId)>,
-    /// How each frame ended, as often as the host said so.
+    /// Results of each frame, including duplicates.
     pub(super) records: HashMap<SubscriberId, BTreeMap<u32, Vec<Outcome>>>,
     pub(super) encoders_opened: usize,
-    /// Those that came for a description of the stream alone, and leave again.
+    /// Subscribers that only fetch a description of the stream and leave.
     asked: HashSet<SubscriberId>,
-    /// What is not to be: somebody left, a notice was lost, an encoder was closed.
+    /// Unexpected events: a subscriber left, a notice was lost, an encoder was closed.
     pub(super) wrong: Vec<String>,
 }
 
@@ -70,30 +70,30 @@ impl Ledger {
         newest.max().copied().unwrap_or(0)
     }
 
-    /// Frames of a subscriber that came to where they can be seen.
-    pub(super) fn arrived(&self, whose: SubscriberId) -> usize {
+    /// Number of frames of a subscriber that became visible.
+    pub(super) fn arrived(&self, subscriber: SubscriberId) -> usize {
         let arrives = |outcome: &Outcome| {
             matches!(outcome, Outcome::Displayed(Fidelity::Whole) | Outcome::Left)
         };
-        let frames = self.records.get(&whose).into_iter().flatten();
+        let frames = self.records.get(&subscriber).into_iter().flatten();
         frames
             .filter(|(_, outcomes)| outcomes.iter().any(arrives))
             .count()
     }
 
-    /// The first frame up to `last` of which nothing was said to somebody who had one before it.
+    /// The first frame up to `last` without a report for a subscriber that had earlier ones.
     pub(super) fn unaccounted(&self, last: u32) -> Option<(SubscriberId, u32)> {
-        self.subscribers.keys().find_map(|whose| {
-            let frames = self.records.get(whose)?;
+        self.subscribers.keys().find_map(|subscriber| {
+            let frames = self.records.get(subscriber)?;
             let first = *frames.keys().next()?;
             (first..=last)
                 .find(|frame| !frames.contains_key(frame))
-                .map(|frame| (*whose, frame))
+                .map(|frame| (*subscriber, frame))
         })
     }
 
-    /// Who has subscribed as this and with a program of this name.
-    pub(super) fn who(&self, role: Role, software: &str) -> Vec<SubscriberId> {
+    /// Subscribers with this role and program name.
+    pub(super) fn subscribers_as(&self, role: Role, software: &str) -> Vec<SubscriberId> {
         let fits = |(_, (is, by, _)): &(&SubscriberId, &(Role, String, RenditionId))| {
             *is == role && by.contains(software)
         };
@@ -105,7 +105,7 @@ impl Ledger {
     }
 }
 
-/// Something that goes on in a thread until it is dropped.
+/// A background thread that ends when it is dropped.
 pub(super) struct Going {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -132,7 +132,7 @@ impl Drop for Going {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
         if ended.is_some_and(|ended| ended.is_err()) && !std::thread::panicking() {
-            panic!("a thread of the test panicked");
+            panic!("a background thread panicked");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A browser whose link loses datagrams in both directions: pictures, keys and the record stay right.
+//! A browser over a link that loses datagrams in both directions: pictures, keys and the record stay correct.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::PoisonError;
@@ -15,19 +15,19 @@ use super::ledger::{Going, listen};
 use super::support::{PIN, Rig, eventually};
 use super::{BARCODE, KEYS, SIZE, next_press, start};
 
-/// Puts an emulated link in front of the media, and keeps which pictures were handed to the compositor.
+/// Emulates a lossy link for media, and records the pictures passed to the compositor.
 const WATCH: &str = include_str!("../../../bench/assets/watch.js");
 
-/// Both directions of a link lose this share.
+/// Loss rate in both directions.
 const LOSS: f64 = 0.05;
 
-/// Frames that are to come whole: four seconds of the test pattern.
+/// Required complete frames: four seconds of the test pattern.
 const FRAMES: usize = 240;
 
 /// Key presses, each with its release.
 const PRESSES: usize = 60;
 
-/// An emulated link in a thread of the test.
+/// An emulated link in a thread.
 struct Lossy {
     listens: SocketAddr,
     stopper: Stopper,
@@ -96,10 +96,13 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
     );
     browser.run(&tab, "watchPictures()");
     let player = eventually("the browser plays", || {
-        look().who(Role::Player, "a browser").first().copied()
+        look()
+            .subscribers_as(Role::Player, "a browser")
+            .first()
+            .copied()
     });
 
-    // Each key arrives once, down and up in turn, whatever was lost.
+    // Each key arrives once, alternating down and up, despite losses.
     let press = |browser: &mut super::Browser, tab: &Tab, number: usize| {
         let (code, types, number) = KEYS[number % KEYS.len()];
         for pressed in [true, false] {
@@ -117,13 +120,13 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
     for number in 0..PRESSES {
         press(&mut browser, &tab, number);
     }
-    eventually("frames come whole", || {
+    eventually("complete frames", || {
         (look().arrived(player) >= FRAMES).then_some(())
     });
 
-    // Each frame has one end, and only whole pictures were shown, in their order.
+    // Each frame has one result, and only complete pictures were shown, in order.
     let last = look().newest();
-    eventually(&format!("an end of each frame up to {last}"), || {
+    eventually(&format!("a result of each frame up to {last}"), || {
         look().unaccounted(last).is_none().then_some(())
     });
     let twice = {
@@ -146,14 +149,14 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
         .collect();
     assert!(frames.len() > 60 && frames.is_sorted(), "{frames:?}");
     let asked = browser.run(&tab, "statisticsOf('video').then((of) => of.nackCount)");
-    assert!(asked.as_u64().unwrap() > 0, "nothing was sent again");
-    // It knows the round trip, and so asks again soon.
+    assert!(asked.as_u64().unwrap() > 0, "nothing was retransmitted");
+    // The round-trip time is known, so NACKs are repeated early.
     browser.until(
         &tab,
         "statisticsOf('video', 'remote-inbound-rtp').then((of) => of?.roundTripTimeMeasurements > 0)",
     );
 
-    // Nothing is held: what comes next is what the person does next.
+    // Nothing is held: the next event is the next press.
     press(&mut browser, &tab, 0);
     browser.close(&tab);
     assert_eq!(next_press(&rig), InputEvent::ReleaseAll);

@@ -1,7 +1,7 @@
-//! The page in a real browser, against a real host. `./dev test-web` installs the browser; without one these
-//! tests say so and do nothing.
+//! The page in a real browser, against a real host. `./dev test-web` installs the browser; without one, the tests are
+//! skipped with a message.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod browser;
 mod firefox;
@@ -31,19 +31,18 @@ use support::{PIN, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(640, 384);
 
-/// Reads the bar code of the picture that the page shows now (crates/media/src/barcode.rs): the frame's
-/// number, or null.
+/// Reads the bar code of the displayed picture (crates/media/src/barcode.rs): the frame's number, or null.
 const BARCODE: &str = include_str!("barcode.js");
 
-/// One browser at a time: each takes more than a core until its page is there.
+/// One browser at a time: each takes more than a core until its page is loaded.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A browser, if there is one, and its turn.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+/// A browser, if there is one, and the lock.
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = turn();
     match browser::program() {
@@ -62,7 +61,7 @@ fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
 }
 
 #[test]
-fn the_page_shows_what_the_host_draws() {
+fn the_page_shows_the_hosts_picture() {
     let rig = Rig::new("shows", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -76,7 +75,7 @@ fn the_page_shows_what_the_host_draws() {
     }
 }
 
-/// Keys by their places, what they type on the layouts us, de and fr, and Linux's numbers for them.
+/// Keys by position, their characters on the layouts us, de and fr, and Linux key codes.
 const KEYS: [(&str, [&str; 3], u16); 6] = [
     ("KeyQ", ["q", "q", "a"], 16),
     ("KeyY", ["y", "z", "y"], 21),
@@ -86,7 +85,7 @@ const KEYS: [(&str, [&str; 3], u16); 6] = [
     ("BracketRight", ["]", "+", "$"], 27),
 ];
 
-/// What happens to keys and buttons; pointers also move.
+/// The next key or button event; pointer movements are skipped.
 fn next_press(rig: &Rig) -> InputEvent {
     loop {
         let event = rig.input();
@@ -184,8 +183,9 @@ fn a_phone_that_is_turned_looks_around() {
     let look = "{ const look = document.querySelector('#look');
         if (look.getAttribute('aria-pressed') !== 'true') look.click(); }";
     let half = |degrees: f64| (degrees / 2.0).to_radians();
-    // Ahead is where it looked at first, whatever that is by the compass, here a little down: level is also what a page
-    // says that has not heard of the phone. Then 30 degrees to the left and level, then as far to the right.
+    // Straight ahead is the initial heading, whatever the compass says, here slightly downwards: a level pose would
+    // also be sent without the phone's orientation. Then 30 degrees to the left and level, then 30 degrees to the
+    // right.
     for (alpha, beta, expected) in [
         (100.0, 80.0, [-half(10.0).sin(), 0.0, 0.0, half(10.0).cos()]),
         (130.0, 90.0, [0.0, half(30.0).sin(), 0.0, half(30.0).cos()]),
@@ -193,8 +193,8 @@ fn a_phone_that_is_turned_looks_around() {
         // Up.
         (100.0, 135.0, [half(45.0).sin(), 0.0, 0.0, half(45.0).cos()]),
     ] {
-        support::eventually("the head is turned", || {
-            // Once it looks it is not begun anew: ahead would be elsewhere.
+        support::eventually("a turned head", || {
+            // Once enabled, it must not be restarted: straight ahead would change.
             if alpha == 100.0 && beta == 80.0 {
                 browser.run(&tab, look);
             }
@@ -228,7 +228,7 @@ fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
 }
 
 #[test]
-fn the_host_learns_what_became_of_each_frame() {
+fn the_host_gets_the_result_of_each_frame() {
     let rig = Rig::new("learns", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -247,11 +247,11 @@ fn the_host_learns_what_became_of_each_frame() {
         assert!(record.client.submitted.is_some(), "{record:?}");
         on_one_clock += usize::from(record.client.first_received_here.is_some());
     }
-    assert!(on_one_clock > 0, "the clocks were never compared");
+    assert!(on_one_clock > 0, "the clocks were never synchronized");
 }
 
 #[test]
-fn a_browser_comes_back_without_a_pin() {
+fn a_known_browser_needs_no_pin() {
     let rig = Rig::new("back", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -264,7 +264,7 @@ fn a_browser_comes_back_without_a_pin() {
         browser.run(&tab, "document.querySelector('#login').hidden"),
         json!(true)
     );
-    // The second tab has the figures.
+    // The second tab has the statistics.
     browser.run(&tab, "document.querySelector('#tab-figures').click(); true");
     browser.until(
         &tab,
@@ -273,7 +273,7 @@ fn a_browser_comes_back_without_a_pin() {
 }
 
 #[test]
-fn a_page_in_the_background_says_so_of_each_frame() {
+fn a_page_in_the_background_reports_each_frame() {
     let rig = Rig::new("background", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -287,11 +287,11 @@ fn a_page_in_the_background_says_so_of_each_frame() {
     };
     let whole = Outcome::Displayed(Fidelity::Whole);
     support::eventually("pictures are shown", || (ended(whole) > 30).then_some(()));
-    // Another tab lies over it.
+    // Another tab covers it.
     let other = browser.open("about:blank");
     browser.until(&tab, "document.hidden");
     let before = ended(Outcome::Left);
-    support::eventually("frames only left", || {
+    support::eventually("frames only sent", || {
         (ended(Outcome::Left) > before + 60).then_some(())
     });
     browser.close(&other);
@@ -304,7 +304,7 @@ fn a_page_in_the_background_says_so_of_each_frame() {
     assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
 }
 
-/// What the page saves as a file, without saving it.
+/// The content of the saved file, without saving it.
 const SAVED: &str = "(async () => { \
     let blob = null; \
     URL.createObjectURL = (given) => { blob = given; return location.href + '#saved'; }; \
@@ -341,7 +341,7 @@ fn the_browsers_statistics_are_saved_as_lines() {
 struct Relay(std::process::Child);
 
 impl Relay {
-    /// At this port; `None`: it is not installed.
+    /// At this port; `None`: not installed.
     fn start(port: u16, log: &std::path::Path) -> Option<Relay> {
         let file = || std::fs::File::create(log).unwrap();
         let port = port.to_string();
@@ -401,7 +401,7 @@ fn a_browser_reaches_the_host_by_a_relay() {
     assert!(said.contains("ALLOCATE processed, success"), "{said}");
 }
 
-/// The loudest frequency that the page plays, in hertz, by Web Audio.
+/// The loudest frequency of the page's sound in hertz, by Web Audio.
 const PITCH: &str = "(async () => { \
     const context = new AudioContext(); \
     const analyser = new AnalyserNode(context, { fftSize: 8192 }); \
@@ -416,7 +416,7 @@ const PITCH: &str = "(async () => { \
     return levels[loudest] > -80 ? (loudest * context.sampleRate) / 8192 : 0; })()";
 
 #[test]
-fn a_tone_is_heard_at_its_pitch() {
+fn a_tone_is_played_at_its_pitch() {
     let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
     let Some((mut browser, _turn)) = start(&rig) else {
         return;

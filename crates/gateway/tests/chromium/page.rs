@@ -1,4 +1,4 @@
-//! What a person finds on the page beside the picture: buttons, menu, sound, touch, words about a lost connection.
+//! Page elements besides the picture: buttons, menu, sound, touch, messages about a lost connection.
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn middle(browser: &mut Browser, tab: &Tab, selector: &str) -> (f64, f64) {
     (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
 }
 
-/// Clicks on an element with the mouse, as a person does: it takes the focus if the page lets it.
+/// Clicks on an element with the mouse; it gets the focus if the page permits it.
 fn click(browser: &mut Browser, tab: &Tab, selector: &str) {
     let (x, y) = middle(browser, tab, selector);
     for kind in ["mousePressed", "mouseReleased"] {
@@ -28,14 +28,14 @@ fn click(browser: &mut Browser, tab: &Tab, selector: &str) {
     }
 }
 
-/// A key that is pressed and released, with its number at the host.
+/// Presses and releases a key, with its number at the host.
 fn press(browser: &mut Browser, tab: &Tab, code: &str, key: &str) {
     for down in [true, false] {
         browser.key(tab, code, key, down);
     }
 }
 
-/// The next key, past what buttons and losses of the focus have released.
+/// The next key, skipping releases caused by buttons and focus changes.
 fn next_key(rig: &Rig) -> (u16, bool) {
     loop {
         match next_press(rig) {
@@ -61,7 +61,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     };
     let tab = log_in(&rig, &mut browser);
     plays(&mut browser, &tab);
-    // Full screen is the picture alone, and Space is the host's there.
+    // Full screen shows only the picture, and Space is sent to the host.
     click(&mut browser, &tab, "#full");
     browser.until(&tab, "document.fullscreenElement?.id === 'play'");
     browser.until(
@@ -76,7 +76,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     let full = "document.fullscreenElement?.id === 'play'";
     assert_eq!(browser.run(&tab, full), json!(true));
     browser.run(&tab, "document.exitFullscreen()");
-    // The menu has the keyboard while it is open, and gives it back with each thing that is chosen.
+    // The open menu has the keyboard focus, and returns it with each selection.
     click(&mut browser, &tab, "#open-menu");
     browser.until(
         &tab,
@@ -93,7 +93,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     press(&mut browser, &tab, "KeyQ", "q");
     assert_eq!(next_key(&rig), (16, true));
     assert_eq!(next_key(&rig), (16, false));
-    // By keys alone, too.
+    // By keyboard alone, too.
     browser.run(&tab, "document.querySelector('#full').focus()");
     browser.run(&tab, "document.querySelector('#full').click()");
     browser.until(&tab, "document.activeElement.id === 'keys'");
@@ -122,7 +122,7 @@ fn the_menu_sends_keys_that_the_browser_keeps() {
 }
 
 #[test]
-fn a_browser_that_cannot_play_is_told_before_it_logs_in() {
+fn unsupported_browsers_are_rejected_before_log_in() {
     let rig = Rig::new("cannot", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -156,7 +156,7 @@ fn a_browser_that_cannot_play_is_told_before_it_logs_in() {
 }
 
 #[test]
-fn a_lost_connection_is_said_large_over_the_last_picture() {
+fn a_lost_connection_is_shown_over_the_last_picture() {
     let rig = Rig::new("lost", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -172,7 +172,7 @@ fn a_lost_connection_is_said_large_over_the_last_picture() {
     browser.log_in(&tab, PIN);
     plays(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#notice').hidden");
-    // The connection breaks. The last picture is there, dimmed: not all of it is black.
+    // The connection breaks. The last picture is shown dimmed: not all of it is black.
     let seen = browser.run(
         &tab,
         "new Promise((done) => { const look = () => { \
@@ -189,13 +189,13 @@ fn a_lost_connection_is_said_large_over_the_last_picture() {
     assert_eq!(seen["lit"], true, "{seen}");
     assert_eq!(seen["dimmed"], true, "{seen}");
     assert!(seen["size"].as_f64().unwrap() >= 28.0, "{seen}");
-    // It connects again by itself.
+    // It reconnects automatically.
     browser.until(
         &tab,
         "document.querySelector('#notice').hidden && document.querySelector('#last').hidden",
     );
     plays(&mut browser, &tab);
-    // A host that has stopped is not looked for: the person may.
+    // After the host stopped, only the user can reconnect.
     drop(rig.gateway);
     browser.until(
         &tab,
@@ -214,7 +214,7 @@ fn sound_starts_with_the_first_click_and_has_a_volume() {
     let policy = "--autoplay-policy=document-user-activation-required";
     let mut browser = Browser::start_with(program, &rig.folder.0, policy);
     let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
-    // As a person who touches nothing.
+    // Without user activation.
     let seen = |browser: &mut Browser, expression: &str| {
         eventually(expression, || {
             (browser.looks(&tab, expression) == Some(json!(true))).then_some(())
@@ -253,7 +253,7 @@ fn sound_starts_with_the_first_click_and_has_a_volume() {
 
 #[test]
 fn size_and_bit_rate_are_chosen_on_the_page() {
-    let rig = Rig::new("wishes", SIZE);
+    let rig = Rig::new("constraints", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
@@ -274,7 +274,7 @@ fn size_and_bit_rate_are_chosen_on_the_page() {
     choose(&mut browser, "size", "");
     browser.until(&tab, "document.querySelector('#video').videoHeight === 384");
     plays(&mut browser, &tab);
-    // It stays so.
+    // The choice is stored.
     browser.close(&tab);
     let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     browser.until(
@@ -296,7 +296,7 @@ fn phone(rig: &Rig, browser: &mut Browser) -> Tab {
     tab
 }
 
-/// Buttons that are too small for a finger, and what is wider than the page.
+/// Touch targets that are too small, and elements wider than the page.
 const SMALL: &str = "(() => { const small = []; \
     for (const b of document.querySelectorAll('button, select, input')) { \
       const { width, height } = b.getBoundingClientRect(); \
@@ -333,13 +333,13 @@ fn fingers_tap_press_long_and_scroll() {
     for pressed in [true, false] {
         assert_eq!(next_press(&rig), button(Button::LEFT, pressed));
     }
-    // A finger that stays is the right button, though it is not lifted.
+    // A long press is the right button, before the finger is lifted.
     touch(&mut browser, "touchStart", &[(x, y)]);
     for pressed in [true, false] {
         assert_eq!(next_press(&rig), button(Button::RIGHT, pressed));
     }
     touch(&mut browser, "touchEnd", &[]);
-    // Two fingers that go up by 100 pixels show what is two notches below.
+    // Moving two fingers up by 100 pixels scrolls down by two notches.
     touch(&mut browser, "touchStart", &[(x - 40.0, y)]);
     touch(&mut browser, "touchStart", &[(x - 40.0, y), (x + 40.0, y)]);
     for step in 1..=10 {
@@ -358,7 +358,7 @@ fn fingers_tap_press_long_and_scroll() {
 }
 
 #[test]
-fn an_on_screen_keyboard_types_what_it_composes() {
+fn an_on_screen_keyboard_types_composed_text() {
     let rig = Rig::new("osk", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -366,7 +366,7 @@ fn an_on_screen_keyboard_types_what_it_composes() {
     let tab = phone(&rig, &mut browser);
     browser.log_in(&tab, PIN);
     plays(&mut browser, &tab);
-    // A tap on the picture brings none.
+    // A tap on the picture does not open it.
     browser.until(&tab, "document.querySelector('#keys').inputMode === 'none'");
     click(&mut browser, &tab, "#keyboard");
     browser.until(
@@ -380,7 +380,7 @@ fn an_on_screen_keyboard_types_what_it_composes() {
         };
         browser.call(Some(&tab), method, &params);
     };
-    // As a keyboard with suggestions: each letter changes the word, and the space takes a correction.
+    // A keyboard with suggestions: each letter changes the word, and the space accepts a correction.
     compose("Input.imeSetComposition", "h");
     compose("Input.imeSetComposition", "hu");
     compose("Input.imeSetComposition", "hi");
@@ -407,7 +407,7 @@ fn an_on_screen_keyboard_types_what_it_composes() {
 }
 
 #[test]
-fn a_page_that_plays_asks_before_it_closes() {
+fn a_playing_page_confirms_before_it_closes() {
     let rig = Rig::new("closes", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -438,7 +438,7 @@ fn the_page_can_be_installed() {
     assert_eq!(manifest["manifest"]["display"], "kStandalone", "{manifest}");
     let errors = browser.call(Some(&tab), "Page.getInstallabilityErrors", &json!({}));
     let errors = errors["installabilityErrors"].as_array().unwrap().clone();
-    // An empty profile of a test is nobody's, and its certificate was not looked at.
+    // Chromium's reasons for this environment: an incognito profile and an unverified certificate.
     let ours = |error: &&Value| {
         let id = error["errorId"].as_str().unwrap_or_default();
         !["in-incognito", "not-from-secure-origin"].contains(&id)
@@ -496,7 +496,7 @@ fn the_page_follows_the_systems_theme() {
 }
 
 #[test]
-fn a_pin_is_taken_with_the_blanks_that_were_copied_with_it() {
+fn a_pin_may_contain_blanks() {
     let rig = Rig::new("blanks", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -507,8 +507,8 @@ fn a_pin_is_taken_with_the_blanks_that_were_copied_with_it() {
     plays(&mut browser, &tab);
 }
 
-/// How wide the page is, by how much what is on it is wider, how many texts of its bar, form and menu are shown, and
-/// those with less contrast than 4.5:1 (WCAG 2.2, 1.4.3; relative luminance as it defines it).
+/// Page width, overflow, the number of visible texts in bar, form and menu, and those with a contrast below 4.5:1 (WCAG
+/// 2.2, 1.4.3, with its relative luminance).
 const READABLE: &str = "(() => { \
     const linear = (of) => (of / 255 <= 0.04045 ? of / 255 / 12.92 : ((of / 255 + 0.055) / 1.055) ** 2.4); \
     const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b); \
@@ -525,10 +525,10 @@ const READABLE: &str = "(() => { \
     return { width: innerWidth, wider: Math.max(0, document.documentElement.scrollWidth - innerWidth), \
       texts: texts.length, poor: poor.map((of) => `${of.id || of.textContent} ${contrast(of)}`) }; })()";
 
-/// Looks at the page as it is now, on a desktop and on a phone, in both themes.
+/// Checks the current page on a desktop and on a phone, in both themes.
 fn is_readable(browser: &mut Browser, tab: &Tab) {
     for (width, height) in [(1920, 1080), (390, 844)] {
-        // As no phone: its page would grow with what is too wide.
+        // Not emulated as mobile, where the page would grow with its content.
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         browser.call(Some(tab), "Emulation.setDeviceMetricsOverride", &metrics);

@@ -1,5 +1,5 @@
-//! Keys and wheels as a person's window system gives them to a browser: pressed by xdotool on one display, and read by
-//! xterm on the host's, whose keyboard is another. Both browsers are tried.
+//! Keys and wheels of a real window system: xdotool presses them on the browser's display, and xterm reads them on the
+//! host's display, which has another layout. Runs with both browsers.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -19,41 +19,41 @@ use super::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(640, 384);
 
-/// A French keyboard whose menu key is Compose. Key codes of X are eight higher than Linux's.
+/// A French keyboard with Compose on its menu key. X key codes are Linux's plus eight.
 const LAYOUT: [&str; 4] = ["-layout", "fr", "-option", "compose:menu"];
 const CIRCUMFLEX: &str = "34";
 const MENU: &str = "135";
 
-/// The person's browser.
-trait Person {
+/// A browser under test.
+trait Driver {
     fn until(&mut self, script: &str);
 }
 
 struct Chromium(Browser, Tab);
 
-impl Person for Chromium {
+impl Driver for Chromium {
     fn until(&mut self, script: &str) {
         self.0.until(&self.1, script);
     }
 }
 
-impl Person for Firefox {
+impl Driver for Firefox {
     fn until(&mut self, script: &str) {
         Firefox::until(self, script);
     }
 }
 
-/// Types the PIN, and waits until it plays.
-fn log_in(person: &mut dyn Person) {
-    person.until("!!document.querySelector('#login:not([hidden])')");
-    person.until(&format!(
+/// Types the PIN, and waits until the page plays.
+fn log_in(driver: &mut dyn Driver) {
+    driver.until("!!document.querySelector('#login:not([hidden])')");
+    driver.until(&format!(
         "(document.querySelector('#pin').value = '{PIN}', \
          document.querySelector('#login').requestSubmit(), true)"
     ));
-    person.until("document.querySelector('#state').textContent === 'you play'");
+    driver.until("document.querySelector('#state').textContent === 'you play'");
 }
 
-/// A program on the host's display that writes down what is typed into it, line by line.
+/// A program on the host's display that records typed lines.
 struct Terminal {
     child: Child,
     lines: PathBuf,
@@ -90,23 +90,23 @@ impl Drop for Terminal {
     }
 }
 
-/// An address of this machine by which a browser here reaches it: Firefox takes no loopback address for media. None is
-/// asked for it, since no datagram is sent.
+/// An address of this machine for the browser: Firefox does not use loopback addresses for media. No datagram is sent
+/// to find it.
 fn own_address() -> IpAddr {
     let routed = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // TEST-NET-1 (RFC 5737): the usual way out.
+        // TEST-NET-1 (RFC 5737): selects the default route.
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
     });
     routed.map_or(Ipv4Addr::LOCALHOST.into(), |own| own.ip())
 }
 
-/// The person's hands.
-struct Hands<'a> {
+/// xdotool and related programs on one display.
+struct InputTools<'a> {
     display: &'a str,
 }
 
-impl Hands<'_> {
+impl InputTools<'_> {
     fn does(&self, program: &str, arguments: &[&str]) {
         let mut command = Command::new(program);
         let done = command
@@ -123,29 +123,29 @@ impl Hands<'_> {
     }
 }
 
-/// Everything between a person's keyboard and a program at the host.
+/// Everything from the browser's display to a program at the host.
 struct Desk {
     rig: Rig,
     host: Xvfb,
-    person: Xvfb,
+    browser_display: Xvfb,
     folder: Folder,
 }
 
 impl Desk {
-    /// `None`: something is not installed.
+    /// `None`: a program is not installed.
     fn new(name: &str) -> Option<Desk> {
         let rig = Rig::at(own_address(), name, SIZE, Vec::new(), |_| ());
         Some(Desk {
             host: Xvfb::start(640, 384, &[])?,
-            person: Xvfb::start(1024, 700, &[])?,
+            browser_display: Xvfb::start(1024, 700, &[])?,
             folder: Folder::new(&format!("{name}-desk")),
             rig,
         })
     }
 
-    fn hands(&self) -> Hands<'_> {
-        Hands {
-            display: &self.person.display,
+    fn tools(&self) -> InputTools<'_> {
+        InputTools {
+            display: &self.browser_display.display,
         }
     }
 
@@ -153,43 +153,43 @@ impl Desk {
         format!("https://{}/", self.rig.address())
     }
 
-    /// Chromium shows the page of the host.
+    /// Opens the host's page in Chromium.
     fn chromium(&self) -> Option<Chromium> {
         let program = browser::program()?;
-        let mut browser = Browser::shown(program, &self.folder.0, &self.person.display);
+        let mut browser = Browser::shown(program, &self.folder.0, &self.browser_display.display);
         let tab = browser.open(&self.url());
         Some(Chromium(browser, tab))
     }
 
     fn firefox(&self, h264: bool) -> Option<Firefox> {
         let program = Firefox::program()?;
-        let display = &self.person.display;
+        let display = &self.browser_display.display;
         let mut firefox = Firefox::shown(program, &self.folder.0, display, h264);
         firefox.open(&self.url());
         Some(firefox)
     }
 
-    /// Types what needs dead keys, Compose and keys that no keyboard has, and looks what came.
-    fn types(&self, person: &mut dyn Person) {
-        log_in(person);
-        let hands = self.hands();
+    /// Types characters with dead keys, Compose and without keys, and checks the received text.
+    fn types(&self, driver: &mut dyn Driver) {
+        log_in(driver);
+        let tools = self.tools();
         let terminal = Terminal::start(&self.host.display, &self.folder.0);
         let mut sink = Xtest::open(Some(&self.host.display)).unwrap();
-        hands.xdotool("mousemove 500 300 click 1");
-        person.until("document.activeElement?.id === 'keys'");
+        tools.xdotool("mousemove 500 300 click 1");
+        driver.until("document.activeElement?.id === 'keys'");
         for keys in [
-            // ê, ï with Shift for the dead key alone, © by Compose, and what ^ makes of p.
+            // ê, ï with Shift for the dead key only, © with Compose, and ^ followed by p.
             format!("key {CIRCUMFLEX} key 26"),
             format!("keydown Shift_L key {CIRCUMFLEX} keyup Shift_L key 31"),
             format!("key {MENU} key o key c"),
             format!("key {CIRCUMFLEX} key 33"),
-            // The letters of the keys A and 2, which are q and é on this layout; nothing is shifted any more.
+            // The keys A and 2, which are q and é in this layout; no modifier remains.
             "key 38 key 11".to_owned(),
-            // By AltGr, which xdotool presses at a place that no keyboard has.
+            // With AltGr, which xdotool presses at an unused key code.
             "type ß€".to_owned(),
             "key Return".to_owned(),
         ] {
-            hands.xdotool(&keys);
+            tools.xdotool(&keys);
         }
         let typed = eventually("a line", || {
             self.pass_on(&mut sink);
@@ -197,8 +197,8 @@ impl Desk {
             typed.trim_start().ends_with('\n').then_some(typed)
         });
         assert_eq!(typed.trim(), "êï©^pqéß€");
-        // Nothing is held: what comes next is as it is typed.
-        hands.xdotool("key 38 key Return");
+        // Nothing is held: the next text arrives unchanged.
+        tools.xdotool("key 38 key Return");
         let typed = eventually("another line", || {
             self.pass_on(&mut sink);
             let typed = terminal.typed();
@@ -207,34 +207,34 @@ impl Desk {
         assert_eq!(typed.trim(), "êï©^pqéß€\nq");
     }
 
-    /// Gives the host's display what came until now.
+    /// Applies the received input to the host's display.
     fn pass_on(&self, sink: &mut Xtest) {
         for event in self.rig.received.try_iter() {
             sink.apply(&event).unwrap();
         }
     }
 
-    /// Turns the wheel by ten notches, up and down, and looks by how many the host's turns.
-    fn turns(&self, person: &mut dyn Person) {
-        log_in(person);
-        let hands = self.hands();
-        hands.xdotool("mousemove 500 300 click 1");
-        person.until("document.activeElement?.id === 'keys'");
+    /// Turns the wheel by ten notches, up and down, and checks the rotation at the host.
+    fn turns(&self, driver: &mut dyn Driver) {
+        log_in(driver);
+        let tools = self.tools();
+        tools.xdotool("mousemove 500 300 click 1");
+        driver.until("document.activeElement?.id === 'keys'");
         for (button, notches) in [(4, 10), (5, -10)] {
-            hands.xdotool(&format!("click --repeat 10 --delay 30 {button}"));
+            tools.xdotool(&format!("click --repeat 10 --delay 30 {button}"));
             assert_eq!(self.turned(), (0, 120 * notches));
         }
-        // To the side, and with Shift, which some browsers take for that.
-        hands.xdotool("click --repeat 10 --delay 30 7");
+        // Horizontally, and with Shift, which some browsers map to horizontal.
+        tools.xdotool("click --repeat 10 --delay 30 7");
         assert_eq!(self.turned(), (1200, 0));
     }
 
-    /// How far the wheel was turned, when it stands.
+    /// Total rotation of the wheel, after it stops.
     fn turned(&self) -> (i32, i32) {
         let mut sum = (0, 0);
         let mut came = false;
         loop {
-            // It stands when nothing comes for longer than between two notches.
+            // It has stopped when no event arrives for longer than the interval of notches.
             let wait = if came {
                 Duration::from_secs(2)
             } else {
@@ -253,8 +253,8 @@ impl Desk {
     }
 }
 
-/// A desk with a keyboard of this layout, if everything is installed.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+/// A desk with this keyboard layout, if everything is installed.
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn desk(name: &str) -> Option<Desk> {
     for program in ["xdotool", "setxkbmap", "xterm"] {
         let mut command = Command::new(program);
@@ -264,7 +264,7 @@ fn desk(name: &str) -> Option<Desk> {
         }
     }
     let desk = Desk::new(name)?;
-    desk.hands().does("setxkbmap", &LAYOUT);
+    desk.tools().does("setxkbmap", &LAYOUT);
     Some(desk)
 }
 
@@ -317,13 +317,13 @@ fn ten_notches_are_ten_in_firefox() {
 }
 
 #[test]
-fn a_firefox_without_h264_says_so_before_the_log_in() {
+fn firefox_without_h264_is_rejected_before_log_in() {
     let _turn = super::turn();
     let Some(desk) = desk("no-h264") else { return };
     let Some(mut firefox) = desk.firefox(false) else {
         return;
     };
-    firefox.until("document.querySelector('#notice p').innerText.includes('decodes no H.264')");
+    firefox.until("document.querySelector('#notice p').innerText.includes('no H.264')");
     assert_eq!(
         firefox.run("document.querySelector('#login').hidden"),
         serde_json::json!(true)

@@ -1,5 +1,5 @@
-//! Our own client, a browser, a video player and observers at once, on one encode: each frame comes to one end
-//! for each of them.
+//! A native client, a browser, a video player and observers at the same time, with one encoder: each frame has one
+//! result for each of them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use super::{SIZE, start};
 
 const TOKEN: &str = "the-secret-of-tests";
 
-/// Shows nothing: what came is in the host's records.
+/// Shows nothing: the host's records have the results.
 struct Nowhere;
 
 impl Presenter for Nowhere {
@@ -36,7 +36,7 @@ impl Presenter for Nowhere {
     }
 }
 
-/// A client of ours that pairs, in a folder of its own.
+/// A native client that pairs, with its own folder.
 fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
     let pin = Pin::parse(PIN).unwrap();
     rig.host.open_pairing(pin, TIMEOUT);
@@ -80,7 +80,7 @@ fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
     client.unwrap()
 }
 
-/// A video player that takes all, and counts the frames that came to their last packet.
+/// A video player that receives everything and counts complete frames.
 fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
     let url = format!("rtsp://{}/{TOKEN}", server.address());
     let mut player = Player::that_plays(server.address(), &url);
@@ -95,7 +95,7 @@ fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
     (going, frames)
 }
 
-/// All of them at once, until so many frames came whole to the player.
+/// All of them at the same time, until the player got this many complete frames.
 fn all_at_once(name: &str, observers: usize, frames: usize) {
     let rig = Rig::with(name, SIZE, |config| {
         config.sound = "tone:440".to_owned();
@@ -108,7 +108,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
     let look = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
     let wait_for = |role, software: &str, count: usize| {
         eventually(&format!("{count} of {software:?} as {role:?}"), || {
-            let found = look().who(role, software);
+            let found = look().subscribers_as(role, software);
             (found.len() == count).then_some(found)
         })
     };
@@ -137,7 +137,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
         wait_for(Role::Observer, "", 2 + number);
     }
 
-    // Each gets frames, and the player as many as are wanted.
+    // Each gets frames, and the player the required number.
     let all: Vec<SubscriberId> = look().subscribers.keys().copied().collect();
     assert_eq!(all.len(), 3 + observers);
     let until =
@@ -151,10 +151,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
         if few.is_none() && came >= frames {
             break;
         }
-        assert!(
-            Instant::now() < until,
-            "{came} frames came; few for {few:?}"
-        );
+        assert!(Instant::now() < until, "{came} frames; too few for {few:?}");
         drop(ledger);
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -165,17 +162,17 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
         "the video player got frames"
     );
 
-    // Every frame up to now comes to an end for everybody, and to one.
+    // Every frame so far has exactly one result for each subscriber.
     let last = look().newest();
-    eventually(&format!("an end of each frame up to {last}"), || {
+    eventually(&format!("a result of each frame up to {last}"), || {
         look().unaccounted(last).is_none().then_some(())
     });
     let ledger = look();
-    for (whose, frames) in &ledger.records {
+    for (subscriber, frames) in &ledger.records {
         let twice = frames.iter().find(|(_, outcomes)| outcomes.len() != 1);
-        assert_eq!(twice, None, "{whose}");
+        assert_eq!(twice, None, "{subscriber}");
     }
-    assert_eq!(ledger.encoders_opened, 1, "one encode for all");
+    assert_eq!(ledger.encoders_opened, 1, "one encoder for all");
     let renditions: Vec<RenditionId> = ledger.subscribers.values().map(|(.., of)| *of).collect();
     assert!(
         renditions.windows(2).all(|pair| pair[0] == pair[1]),

@@ -1,5 +1,5 @@
-//! A virtual reality on the page: its application looks ahead whatever the head does, so that what turns is the page's
-//! doing. The headset is iwer's (`npm install` in `page` brings it), which draws into the page's canvas.
+//! Virtual reality on the page: the application ignores the head pose, so any rotation is the page's. The headset is
+//! emulated by iwer (`npm install` in `page`), which draws into the page's canvas.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,24 +17,24 @@ use super::world::{Head, WALL, WALLS, World};
 
 const READ_WALLS: &str = include_str!("walls.js");
 
-/// An emulated headset, in whose place the browser has none.
+/// An emulated headset in place of the browser's WebXR.
 const HEADSET: &str = include_str!("headset.js");
 
-/// A host with a virtual reality, and the pose with which its application draws.
+/// A host with virtual reality, and the pose that its application draws with.
 fn reality(name: &str) -> (Rig, Head) {
     let head = Arc::new(Mutex::new(None));
     let world = Box::new(World::new(head.clone()));
     (Rig::showing(name, world, Vec::new(), |_| ()), head)
 }
 
-/// The newest pose, which the application takes then.
+/// The newest pose, consumed by the application.
 fn takes(rig: &Rig, head: &Head) -> Option<Posed> {
     let posed = rig.host.pose();
     *head.lock().unwrap_or_else(PoisonError::into_inner) = posed;
     posed
 }
 
-/// The page, where somebody plays.
+/// Opens the page as player.
 fn open(rig: &Rig, browser: &mut Browser, query: &str, before: Option<&str>) -> Tab {
     let tab = browser.open("about:blank");
     browser.call(Some(&tab), "Page.enable", &json!({}));
@@ -49,8 +49,8 @@ fn open(rig: &Rig, browser: &mut Browser, query: &str, before: Option<&str>) -> 
     tab
 }
 
-/// The library that emulates a headset, with one.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+/// The library that emulates a headset, and code that installs one.
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn headset() -> Option<String> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -65,15 +65,15 @@ fn headset() -> Option<String> {
     library.ok().map(|library| format!("{library};{HEADSET}"))
 }
 
-/// A wall as the canvas shows it: its number, and where it begins and ends in pixels from the left of its eye's part.
-struct Seen {
+/// A visible wall: its number, and its edges in pixels from the left of the eye's part of the canvas.
+struct WallView {
     wall: usize,
     from: f64,
     to: f64,
 }
 
-/// The walls of one eye's part of the canvas.
-fn walls(said: &Value) -> Option<Vec<Seen>> {
+/// The walls in one eye's part of the canvas.
+fn walls(said: &Value) -> Option<Vec<WallView>> {
     let each = said.as_array()?.iter().map(|wall| {
         let colour = wall["colour"].as_array()?.iter().map(Value::as_bool);
         let colour: Vec<bool> = colour.collect::<Option<_>>()?;
@@ -82,23 +82,23 @@ fn walls(said: &Value) -> Option<Vec<Seen>> {
     let each: Vec<_> = each.collect::<Option<_>>()?;
     let known = each.into_iter().filter_map(|(colour, from, to)| {
         let wall = WALLS.iter().position(|wall| wall[..] == colour[..])?;
-        Some(Seen { wall, from, to })
+        Some(WallView { wall, from, to })
     });
     Some(known.collect())
 }
 
-/// How many degrees to the left of ahead the middle of a part of the canvas looks, of which the wall in its middle
-/// is seen whole.
+/// Yaw in degrees to the left of a part of the canvas, computed from the wall in its middle, which must be completely
+/// visible.
 fn looks(said: &Value, width: f64) -> Option<f64> {
     let middle = width / 2.0;
     let all = walls(said)?;
     let seen = all
         .iter()
         .find(|seen| (seen.from..seen.to).contains(&middle))?;
-    // Both of its edges are half a wall from its middle: the tangents' sum and difference give scale and angle.
+    // Its edges are half a wall from its middle: sum and difference of the tangents give scale and angle.
     let (left, right) = (middle - seen.from, seen.to - middle);
     let ahead = (seen.wall as f64 - 3.0) * WALL;
-    // The scale at which the wall is as wide as it is, by halving: it grows with the distance.
+    // The scale that matches the wall's width, by bisection: it grows with the distance.
     let width_at =
         |scale: f64| (left / scale).atan().to_degrees() + (right / scale).atan().to_degrees();
     let (mut near, mut far) = (1.0, 100_000.0);
@@ -113,7 +113,7 @@ fn looks(said: &Value, width: f64) -> Option<f64> {
     Some(ahead + WALL / 2.0 - to_its_left_edge)
 }
 
-/// How far a head is turned to the left, in degrees.
+/// Yaw of a head in degrees to the left.
 fn turned(posed: &Posed) -> f64 {
     let [_, y, _, w] = posed.pose.orientation().map(f64::from);
     2.0 * y.atan2(w).to_degrees()
@@ -127,7 +127,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
     };
     let tab = open(&rig, &mut browser, "?view=left", None);
     browser.until(&tab, "!document.querySelector('#look').hidden");
-    // One eye, which looks ahead as its application does.
+    // One eye, straight ahead like the application.
     let sees = |browser: &mut Browser, parts: usize| -> Option<Vec<f64>> {
         let said = browser.run(&tab, &format!("readWalls({parts})"));
         let width = said["width"].as_f64()?;
@@ -139,7 +139,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
         (angles[0].abs() < 1.0).then_some(())
     });
     assert_eq!(browser.run(&tab, "readWalls(1)")["above"], json!(false));
-    assert_eq!(rig.host.pose(), None, "nobody looks around");
+    assert_eq!(rig.host.pose(), None, "no head pose");
     browser.run(&tab, "document.querySelector('#look').click()");
     let middle = browser.run(
         &tab,
@@ -152,26 +152,26 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
         browser.call(Some(&tab), "Input.dispatchMouseEvent", &params);
     };
     mouse(&mut browser, "mousePressed", x);
-    // The picture goes with the mouse to the left, so that the head turns to the right.
+    // Dragging moves the picture to the left, which turns the head to the right.
     for step in 1..=30 {
         mouse(&mut browser, "mouseMoved", x - 10.0 * f64::from(step));
     }
     mouse(&mut browser, "mouseReleased", x - 300.0);
-    let to_left = eventually("a head that is turned", || {
+    let to_left = eventually("a turned head", || {
         takes(&rig, &head)
             .map(|posed| turned(&posed))
             .filter(|to_left| *to_left < -25.0)
     });
-    eventually("the picture that is seen so", || {
+    eventually("the turned picture", || {
         let angles = sees(&mut browser, 1)?;
         ((angles[0] - to_left).abs() < 1.0).then_some(())
     });
     assert!(
         rig.received.try_recv().is_err(),
-        "the mouse is not the host's meanwhile"
+        "the mouse is not sent to the host meanwhile"
     );
-    // How late the picture was that was drawn with a pose.
-    eventually("the figure", || {
+    // Latency of the picture for a pose.
+    eventually("the statistics", || {
         takes(&rig, &head)?;
         let told = "(document.querySelector('#figures-over').hidden = false, \
                     document.querySelector('#figures-over').textContent)";
@@ -180,7 +180,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
             .contains("pose: InputSampled to Submitted p50")
             .then_some(())
     });
-    // Both eyes, then nobody looks any more.
+    // Both eyes, then looking around is disabled.
     browser.run(&tab, "document.querySelector('#eyes').click()");
     eventually("both eyes", || {
         let angles = sees(&mut browser, 2)?;
@@ -212,7 +212,7 @@ fn a_headset_is_entered_and_left() {
             half.cos()
         );
         browser.run(&tab, &turn);
-        eventually("a head that is turned", || {
+        eventually("a turned head", || {
             takes(&rig, &head).filter(|posed| (turned(posed) - to_left).abs() < 0.5)
         });
         eventually("both eyes", || {
@@ -226,7 +226,7 @@ fn a_headset_is_entered_and_left() {
             near.then_some(())
         });
     }
-    // What its eyes see, as Meta's Quest 3 has it.
+    // Fields of view of Meta's Quest 3.
     eventually("the display", || {
         let display = rig.host.display()?;
         let [left, right] = display.eyes?.fov.map(|fov| fov.angles());
@@ -234,7 +234,7 @@ fn a_headset_is_entered_and_left() {
         let apart = (0.055..0.07).contains(&display.eyes?.between);
         (mirrored && left[0] < -0.3 && apart).then_some(())
     });
-    // What the hands hold, and what they feel.
+    // Controllers and haptic feedback.
     browser.run(
         &tab,
         "device.controllers.right.position.set(0.25, 0.5, -0.75)",
@@ -266,18 +266,18 @@ fn a_headset_is_entered_and_left() {
         &tab,
         "String(felt('right')) === '1,150' && felt('left') === null",
     );
-    // In the right eye it is bright above.
+    // The right eye is bright at the top.
     assert_eq!(browser.run(&tab, "readWalls(2)")["above"], json!(true));
-    // What is seen of it is not held any more when it is left, and nobody looks.
+    // After leaving, no controllers, display or head pose remain.
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
-    eventually("empty hands and no display", || {
+    eventually("no controllers and no display", || {
         let none = rig.host.display()? == PlayersDisplay::default();
         (none && rig.host.controllers()?.states == [None, None]).then_some(())
     });
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
-    // Another tab plays: this one sends no poses any more, and shows the picture on a screen.
+    // Another tab plays: this one sends no more poses, and shows the picture on a virtual screen.
     let other = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     browser.until(&other, "!document.querySelector('#role').hidden");
     browser.run(&other, "document.querySelector('#role').click()");
@@ -285,7 +285,7 @@ fn a_headset_is_entered_and_left() {
         &other,
         "document.querySelector('#state').textContent === 'you play'",
     );
-    eventually("nobody's head", || rig.host.pose().is_none().then_some(()));
+    eventually("no head pose", || rig.host.pose().is_none().then_some(()));
     browser.close(&other);
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));

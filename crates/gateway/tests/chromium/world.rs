@@ -1,7 +1,7 @@
-//! A virtual reality for tests: pictures of an application that looks ahead whatever the head does, and says so.
+//! A virtual-reality source for tests: its application ignores the head pose, and reports the poses it draws with.
 //!
-//! Around the head stand walls of one colour for every 15 degrees; above it is dark for the left eye and bright for
-//! the right one.
+//! Walls of one colour surround the head every 15 degrees; above it is dark for the left eye and bright for the right
+//! one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,13 +16,13 @@ use openuvr_proto::wire::video::{FieldOfView, View, Views};
 /// Of both eyes.
 pub(crate) const SIZE: Size = Size::new(640, 320);
 
-/// Of an eye's picture, which is a right angle wide and high.
+/// Of one eye's picture, with a field of view of a right angle.
 const EYE: usize = 320;
 
-/// Degrees that a wall takes.
+/// Width of a wall in degrees.
 pub(crate) const WALL: f64 = 15.0;
 
-/// The walls' colours from three to the right of ahead to three to its left: red, green and blue or not.
+/// Colours of the walls from three to the right to three to the left: red, green and blue bits.
 pub(crate) const WALLS: [[bool; 3]; 7] = [
     [true, false, false],
     [false, true, false],
@@ -33,15 +33,15 @@ pub(crate) const WALLS: [[bool; 3]; 7] = [
     [true, true, true],
 ];
 
-/// The pose that the application has taken, and draws with.
+/// The pose that the application has consumed and draws with.
 pub(crate) type Head = Arc<Mutex<Option<Posed>>>;
 
 pub(crate) struct World {
-    /// When pictures come.
+    /// Frame timing.
     pattern: Pattern,
     picture: Vec<u8>,
     head: Head,
-    /// What the newest picture was drawn with.
+    /// Pose and views of the newest picture.
     drawn: Drawn,
 }
 

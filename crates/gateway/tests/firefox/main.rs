@@ -1,6 +1,6 @@
-//! The page in a real Firefox, against a real host. Without one these tests say so and do nothing.
+//! The page in a real Firefox, against a real host. Without one, the tests are skipped with a message.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod marionette;
 #[path = "../support/mod.rs"]
@@ -12,7 +12,7 @@ use support::{PIN, Rig};
 
 const SIZE: Size = Size::new(640, 384);
 
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start(rig: &Rig) -> Option<Firefox> {
     let Some(program) = marionette::program() else {
         eprintln!("skipped: install firefox-esr for it, or run ./dev test-web");

@@ -1,5 +1,5 @@
-//! A real Firefox without a window, driven by its own protocol (Marionette, version 3): messages of JSON, each behind its
-//! length and a colon.
+//! A real headless Firefox, driven by its own protocol (Marionette, version 3): JSON messages, each with a length and a
+//! colon in front.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::support::{TIMEOUT, eventually};
 
-/// Programs that are tried, in this order.
+/// Programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// A free port, which it writes into a file; and H.264 from the system's libavcodec: what Firefox has of its own it loads
-/// from the network (OpenH264).
+/// A free port, which it writes into a file; and H.264 from the system's libavcodec, since Firefox would download its
+/// own (OpenH264).
 const PREFERENCES: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
@@ -71,12 +71,12 @@ impl Firefox {
         firefox
     }
 
-    /// Goes to this address.
+    /// Opens this address.
     pub(crate) fn open(&mut self, url: &str) {
         self.call("WebDriver:Navigate", &json!({ "url": url }));
     }
 
-    /// The value that a script's body returns.
+    /// The return value of a script's body.
     pub(crate) fn run(&mut self, script: &str) -> Value {
         let params = json!({ "script": script, "args": [], "sandbox": null });
         self.call("WebDriver:ExecuteScript", &params)["value"].take()
@@ -88,7 +88,7 @@ impl Firefox {
         while self.run(&format!("return !!({expression})")) != true {
             if Instant::now() > end {
                 let page = self.run("return document.body.innerText");
-                panic!("it did not come: {expression}; the page says {page}");
+                panic!("timeout: {expression}; the page: {page}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -1,4 +1,4 @@
-//! A browser's part without a browser: HTTPS, the log-in with a key, and the WebSocket.
+//! A browser's requests without a browser: HTTPS, the log-in with a key, and the WebSocket.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ use super::support::{PIN, Rig, TIMEOUT, connect_from};
 
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -34,12 +34,12 @@ impl Answer {
     }
 }
 
-/// One browser: its key, and what the gateway gave it.
+/// One browser: its key and cookie.
 pub(crate) struct Caller {
     pub(crate) gateway: SocketAddr,
-    /// Where it takes media.
+    /// Its media address.
     pub(crate) here: IpAddr,
-    /// Where its connections come from, if that is to be another address of the loopback network.
+    /// Source address of its connections, if not the default one of the loopback network.
     pub(crate) from: Option<[u8; 4]>,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,
@@ -47,12 +47,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// One that was never here.
+    /// A new browser.
     pub(crate) fn new(rig: &Rig) -> Caller {
         Caller::elsewhere(rig, rig.address(), rig.address().ip())
     }
 
-    /// One that reaches the page at `gateway`, from `here`.
+    /// A browser that reaches the page at `gateway`, from `here`.
     pub(crate) fn elsewhere(rig: &Rig, gateway: SocketAddr, here: IpAddr) -> Caller {
         let mut roots = RootCertStore::empty();
         let pem = std::fs::read(rig.folder.0.join("host/web-authority.pem")).unwrap();
@@ -74,7 +74,7 @@ impl Caller {
         }
     }
 
-    /// One that has logged in.
+    /// A logged-in browser.
     pub(crate) fn known(rig: &Rig) -> Caller {
         let mut caller = Caller::new(rig);
         let answer = caller.log_in(PIN);
@@ -82,7 +82,7 @@ impl Caller {
         caller
     }
 
-    /// Its own origin.
+    /// The page's own origin.
     pub(crate) fn origin(&self) -> String {
         format!("https://{}", self.gateway)
     }
@@ -99,8 +99,8 @@ impl Caller {
         StreamOwned::new(connection, stream)
     }
 
-    /// Asks for something; `headers` are whole lines.
-    pub(crate) fn ask(&self, request: &str, headers: &[&str], body: &str) -> Answer {
+    /// Sends a request; `headers` are whole lines.
+    pub(crate) fn request(&self, request: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = self.secure();
         let mut text = format!("{request} HTTP/1.1\r\nhost: {}\r\n", self.gateway);
         for line in headers {
@@ -110,7 +110,7 @@ impl Caller {
         text += &format!("content-length: {length}\r\nconnection: close\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // Whoever closes without a goodbye has said all the same what it had to say.
+        // A peer may close the connection without a TLS close_notify after a complete response.
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
@@ -127,12 +127,12 @@ impl Caller {
     }
 
     pub(crate) fn challenge(&self) -> String {
-        let answer = self.ask("POST /login/challenge", &[&self.own()], "");
+        let answer = self.request("POST /login/challenge", &[&self.own()], "");
         let challenge = answer.json()["challenge"].as_str().map(str::to_owned);
         challenge.unwrap_or_else(|| panic!("{answer:?}"))
     }
 
-    /// The body of a log-in that signs for this origin.
+    /// The body of a log-in signed for this origin.
     pub(crate) fn body(&self, challenge: &str, origin: &str, pin: &str) -> String {
         let signed = format!("{PURPOSE}\n{origin}\n{challenge}");
         let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes());
@@ -149,7 +149,7 @@ impl Caller {
 
     pub(crate) fn log_in(&mut self, pin: &str) -> Answer {
         let body = self.body(&self.challenge(), &self.origin(), pin);
-        let answer = self.ask("POST /login", &[&self.own()], &body);
+        let answer = self.request("POST /login", &[&self.own()], &body);
         let cookie = answer.head.lines().find_map(|line| {
             let value = line.strip_prefix("set-cookie: ")?;
             value.split(';').next().map(str::to_owned)
@@ -158,7 +158,7 @@ impl Caller {
         answer
     }
 
-    /// The WebSocket, or the status with which it was refused.
+    /// The WebSocket, or the HTTP status of the refusal.
     pub(crate) fn websocket(&self, query: &str, origin: &str) -> Result<WebSocket<Secure>, u16> {
         let url = format!("wss://{}/signalling?{query}", self.gateway);
         let mut request = url.into_client_request().unwrap();
@@ -186,11 +186,11 @@ pub(crate) fn next(socket: &mut WebSocket<Secure>) -> Option<Value> {
     }
 }
 
-pub(crate) fn say(socket: &mut WebSocket<Secure>, message: &Value) {
+pub(crate) fn send_message(socket: &mut WebSocket<Secure>, message: &Value) {
     let _ = socket.send(Message::text(message.to_string()));
 }
 
-/// The file of devices, as `openuvr devices` sees it.
+/// The device list, as for `openuvr devices`.
 pub(crate) fn devices(folder: &Path) -> openuvr_runtime::trust_store::DeviceStore {
     openuvr_runtime::trust_store::DeviceStore::open(&folder.join("host")).unwrap()
 }

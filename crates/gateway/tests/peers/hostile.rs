@@ -1,4 +1,4 @@
-//! What strangers and broken pages send: a clear answer or a counted drop, and the host goes on.
+//! Input of attackers and broken pages: a clear response or a counted drop, and the host keeps working.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,21 +9,21 @@ use openuvr_proto::units::Size;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::caller::{Caller, next, say};
+use super::caller::{Caller, next, send_message};
 use super::remote::{Arrived, Remote};
 use super::support::Rig;
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A figure of `/metrics`.
+/// A value of `/metrics`.
 fn figure(caller: &Caller, name: &str) -> u64 {
-    let figures = caller.ask("GET /metrics", &[], "").body;
+    let figures = caller.request("GET /metrics", &[], "").body;
     let name = format!("openuvr_web_{name} ");
     let line = figures.lines().find_map(|line| line.strip_prefix(&name));
     line.unwrap().parse().unwrap()
 }
 
-/// Frames go on arriving.
+/// Checks that frames keep arriving.
 fn plays_on(remote: &mut Remote) {
     let mut frames = 0;
     remote.wait("more frames", |arrived| {
@@ -41,9 +41,9 @@ fn another_sites_page_gets_nothing() {
     for origin in ["https://evil.example", "null", "http://127.0.0.1"] {
         assert_eq!(caller.websocket("", origin).err(), Some(403), "{origin}");
         let line = format!("origin: {origin}");
-        assert_eq!(caller.ask("POST /login", &[&line], "{}").status, 403);
+        assert_eq!(caller.request("POST /login", &[&line], "{}").status, 403);
     }
-    assert_eq!(caller.ask("POST /login/challenge", &[], "").status, 403);
+    assert_eq!(caller.request("POST /login/challenge", &[], "").status, 403);
     assert_eq!(figure(&caller, "foreign_origins_total"), 7);
 }
 
@@ -57,7 +57,7 @@ fn sums_do_not_fall_when_a_browser_leaves() {
     let before = names.map(|name| figure(&caller, name));
     assert!(before[0] > 30 && before[1] > before[0], "{before:?}");
     drop(remote);
-    super::support::eventually("it has left", || {
+    super::support::eventually("the browser has left", || {
         (figure(&caller, "connections") == 0).then_some(())
     });
     let after = names.map(|name| figure(&caller, name));
@@ -65,7 +65,7 @@ fn sums_do_not_fall_when_a_browser_leaves() {
         after[0] >= before[0] && after[1] >= before[1],
         "{before:?} {after:?}"
     );
-    let figures = caller.ask("GET /metrics", &[], "").body;
+    let figures = caller.request("GET /metrics", &[], "").body;
     for name in [
         "unsent_datagrams_total",
         "lost_events_total",
@@ -74,7 +74,7 @@ fn sums_do_not_fall_when_a_browser_leaves() {
         let line = format!("# TYPE openuvr_web_{name} counter");
         assert!(figures.contains(&line), "{figures}");
     }
-    // And a browser that comes afterwards is counted with it.
+    // A later browser is included in the sums.
     let mut again = Remote::connected(&caller, "");
     plays_on(&mut again);
     assert!(figure(&caller, names[1]) > after[1]);
@@ -85,7 +85,7 @@ fn garbage_on_every_port_harms_no_connection() {
     let rig = Rig::new("garbage", SIZE);
     let caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
-    // By TCP: no TLS at all, then no HTTP in it.
+    // Over TCP: without TLS, then TLS without HTTP.
     let mut plain = TcpStream::connect(rig.address()).unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let _ = plain.read(&mut [0; 64]);
@@ -96,24 +96,24 @@ fn garbage_on_every_port_harms_no_connection() {
         let _ = secure.read_to_end(&mut answer);
         answer
     });
-    // That may take as long as the gateway waits for a request: 10 s, and so long no browser is silent.
+    // This may take the gateway's request timeout of 10 s, during which the browser must send messages.
     while !answer.is_finished() {
         plays_on(&mut remote);
     }
     let answer = answer.join().unwrap();
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
     let long = format!("x: {}", "y".repeat(32 * 1024));
-    assert_eq!(caller.ask("GET /", &[&long], "").status, 431);
-    assert_eq!(caller.ask("DELETE /", &[], "").status, 405);
-    assert_eq!(caller.ask("GET /../etc/passwd", &[], "").status, 404);
+    assert_eq!(caller.request("GET /", &[&long], "").status, 431);
+    assert_eq!(caller.request("DELETE /", &[], "").status, 405);
+    assert_eq!(caller.request("GET /../etc/passwd", &[], "").status, 404);
     plays_on(&mut remote);
-    // By UDP: first bytes of STUN, DTLS, RTP and RTCP, and none of them.
+    // Over UDP: first bytes of STUN, DTLS, RTP and RTCP, and others.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
     for first in [0_u8, 1, 20, 22, 23, 63, 64, 128, 129, 191, 200, 255] {
         for length in [1_usize, 4, 12, 20, 28, 100, 1400] {
             let mut datagram = vec![first; length];
-            // The cookie of STUN, so that some get further.
+            // The STUN magic cookie, so that some are parsed further.
             if let Some(cookie) = datagram.get_mut(4..8) {
                 cookie.copy_from_slice(&[0x21, 0x12, 0xa4, 0x42]);
             }
@@ -122,10 +122,10 @@ fn garbage_on_every_port_harms_no_connection() {
         }
     }
     // In the data channels.
-    remote.say_bytes(&[]);
-    remote.say_bytes(&[8, 255, 255, 1, 2]);
-    remote.say_bytes(&[0xf0; 1000]);
-    remote.tell(&json!({ "type": "sing" }));
+    remote.send_control_bytes(&[]);
+    remote.send_control_bytes(&[8, 255, 255, 1, 2]);
+    remote.send_control_bytes(&[0xf0; 1000]);
+    remote.send_notice(&json!({ "type": "sing" }));
     plays_on(&mut remote);
     assert_eq!(figure(&caller, "stray_datagrams_total"), sent);
     assert!(figure(&caller, "tls_failed_total") >= 1);
@@ -133,16 +133,16 @@ fn garbage_on_every_port_harms_no_connection() {
 }
 
 #[test]
-fn a_browser_without_h264_is_told_so() {
+fn a_browser_without_h264_is_refused() {
     let rig = Rig::new("no-h264", SIZE);
     let caller = Caller::known(&rig);
     let refused = Remote::offer(&caller, "", false).err().unwrap();
     let (answer, mut socket) = *refused;
     assert_eq!(answer["type"], "error");
     let why = answer["message"].as_str().unwrap();
-    assert!(why.contains("offers no H.264"), "{why}");
-    // It may try again.
-    say(
+    assert!(why.contains("does not offer to receive H.264"), "{why}");
+    // It may retry.
+    send_message(
         &mut socket,
         &json!({ "type": "connect", "connectionId": "b" }),
     );
@@ -151,13 +151,13 @@ fn a_browser_without_h264_is_told_so() {
 
 #[test]
 #[ignore = "20 s: ./dev test-web runs it"]
-fn one_that_offers_and_falls_silent_is_told_why() {
+fn a_silent_browser_gets_a_reason() {
     let rig = Rig::new("silent", SIZE);
     let caller = Caller::known(&rig);
     let mut player = Remote::connected(&caller, "");
-    // It never looks at the answer, so that ICE finds nothing.
+    // It ignores the answer, so that ICE finds no path.
     let Ok(mut silent) = Remote::offer(&caller, "role=watch", true) else {
-        panic!("it was refused");
+        panic!("the offer was refused");
     };
     let told = std::thread::spawn(move || {
         let error = next(&mut silent.socket).unwrap();
@@ -168,21 +168,21 @@ fn one_that_offers_and_falls_silent_is_told_why() {
     }
     let (error, over) = told.join().unwrap();
     let why = error["message"].as_str().unwrap();
-    assert!(why.contains("no way for media was found"), "{why}");
+    assert!(why.contains("no network path for media"), "{why}");
     assert_eq!(over["type"], "disconnect");
     plays_on(&mut player);
 }
 
-/// Reverse proxies end a connection on which nothing was said for a minute; a page that plays signals nothing.
+/// Reverse proxies close connections that are idle for a minute; a playing page sends no signalling.
 #[test]
 #[ignore = "20 s: ./dev test-web runs it"]
-fn a_websocket_is_not_silent_while_one_plays() {
+fn a_playing_websocket_is_not_idle() {
     let rig = Rig::new("kept-alive", SIZE);
     let mut player = Remote::connected(&Caller::known(&rig), "");
     player.socket.get_ref().sock.set_nonblocking(true).unwrap();
     let until = Instant::now() + Duration::from_secs(40);
     loop {
-        assert!(Instant::now() < until, "nothing was said");
+        assert!(Instant::now() < until, "no ping");
         plays_on(&mut player);
         match player.socket.read() {
             Ok(Message::Ping(_)) => break,
@@ -194,7 +194,7 @@ fn a_websocket_is_not_silent_while_one_plays() {
 }
 
 #[test]
-fn signalling_that_is_none_is_answered() {
+fn invalid_signalling_is_answered() {
     let rig = Rig::new("signalling", SIZE);
     let caller = Caller::known(&rig);
     let mut socket = caller.websocket("", &caller.origin()).unwrap();
@@ -207,9 +207,9 @@ fn signalling_that_is_none_is_answered() {
     assert!(why("{").contains("not a signalling message"));
     assert!(why(r#"{"type":"offer","from":"a"}"#).contains("data.sdp"));
     let sdp = r#"{"type":"offer","from":"a","data":{"sdp":"v=0\r\nnonsense"}}"#;
-    assert!(why(sdp).contains("not understood"));
-    assert!(why(r#"{"type":"sing","connectionId":"a"}"#).contains("no message of this type"));
-    // A candidate and a goodbye for nobody say nothing.
+    assert!(why(sdp).contains("invalid session description"));
+    assert!(why(r#"{"type":"sing","connectionId":"a"}"#).contains("unknown message type"));
+    // A candidate and a disconnect for an unknown connection are ignored.
     for silent in [
         r#"{"type":"candidate","from":"a","data":{"candidate":"candidate:x"}}"#,
         r#"{"type":"disconnect","connectionId":"z"}"#,
@@ -218,7 +218,7 @@ fn signalling_that_is_none_is_answered() {
     }
     assert_eq!(next(&mut socket).unwrap()["type"], "disconnect");
     assert_eq!(figure(&caller, "bad_messages_total"), 3);
-    // One that is too long ends it.
+    // An oversized message closes the connection.
     let _ = socket.send(Message::text("x".repeat(100_000)));
     assert_eq!(next(&mut socket), None);
     // So does a flood.
@@ -250,22 +250,22 @@ fn tabs_of_one_device_share_it_up_to_a_limit() {
     assert_eq!(caller.websocket("", &caller.origin()).err(), Some(503));
     drop(second);
     let place = || caller.websocket("", &caller.origin()).ok();
-    super::support::eventually("its place is free", place);
+    super::support::eventually("a free slot", place);
     plays_on(&mut first);
 }
 
-/// Sessions that begin and never go on.
+/// Half-open sessions.
 const HALF_OPEN: usize = 10_000;
 
-/// Of those, how many the test holds at a time: a process may have 1024 descriptors.
+/// How many of them the test holds at a time: a process may have 1024 descriptors.
 const HELD: usize = 500;
 
 #[test]
-fn ten_thousand_half_open_sessions_cost_nobody() {
+fn half_open_sessions_affect_no_browser() {
     let rig = Rig::new("half-open", SIZE);
     let caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
-    // By TCP: nothing, or the beginning of a TLS handshake (RFC 8446 section 5.1: handshake, of 512 bytes).
+    // Over TCP: nothing, or the beginning of a TLS handshake (RFC 8446 section 5.1: handshake, of 512 bytes).
     let mut held = VecDeque::new();
     for number in 0..HALF_OPEN {
         let Ok(mut half) = TcpStream::connect(rig.address()) else {
@@ -282,8 +282,7 @@ fn ten_thousand_half_open_sessions_cost_nobody() {
             plays_on(&mut remote);
         }
     }
-    // By UDP: as many that ask whether anybody is there (a binding request of STUN, RFC 8489), each with an
-    // identifier of its own.
+    // Over UDP: the same number of binding requests (STUN, RFC 8489), each with an identifier of its own.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in 0..u32::try_from(HALF_OPEN).unwrap() {
         let mut request = [0; 20];
@@ -296,13 +295,13 @@ fn ten_thousand_half_open_sessions_cost_nobody() {
     }
     plays_on(&mut remote);
     drop(held);
-    let crowded_out = super::support::eventually("there is room again", || {
+    let crowded_out = super::support::eventually("free slots", || {
         let figures = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             figure(&caller, "tcp_crowded_out_total")
         }));
         figures.ok()
     });
-    // Those that it had no turn for were over before it saw them.
+    // Some ended before the gateway accepted them.
     assert!(crowded_out >= 100, "{crowded_out}");
     plays_on(&mut remote);
 }

@@ -1,4 +1,4 @@
-//! Who is let in: by PIN once, by its key from then on, and not when the person says so.
+//! Admission: by PIN once, then by key; not for forbidden devices.
 
 use openuvr_proto::units::Size;
 
@@ -9,7 +9,7 @@ use super::support::{PIN, Rig, eventually};
 const SIZE: Size = Size::new(320, 192);
 
 #[test]
-fn a_browser_pairs_once_and_is_a_device_like_others() {
+fn a_browser_pairs_once_and_is_a_device() {
     let rig = Rig::new("pairs", SIZE);
     let mut caller = Caller::new(&rig);
     let refused = caller.log_in("");
@@ -25,13 +25,13 @@ fn a_browser_pairs_once_and_is_a_device_like_others() {
         let why = wait["refused"].as_str().unwrap();
         assert!(why.contains("try again in 1 s"), "{wait}");
     }
-    eventually("the wait is over", || {
+    eventually("the wait has ended", || {
         (caller.log_in(PIN).status == 200).then_some(())
     });
-    // Its key is enough now; the PIN's window is closed to others.
+    // Its key is sufficient now; the PIN window is closed to others.
     assert_eq!(caller.log_in("").status, 200);
     assert!(caller.websocket("", &caller.origin()).is_ok());
-    eventually("its network may try again", || {
+    eventually("the network's rate limit", || {
         let closed = Caller::new(&rig).log_in(PIN).json();
         let why = closed["refused"].as_str().unwrap().to_owned();
         let busy = why.contains("too many log-ins");
@@ -41,7 +41,7 @@ fn a_browser_pairs_once_and_is_a_device_like_others() {
         );
         (!busy).then_some(())
     });
-    let listed = eventually("it is written down", || {
+    let listed = eventually("the device list", || {
         let store = devices(&rig.folder.0);
         store.devices().first().cloned()
     });
@@ -49,11 +49,11 @@ fn a_browser_pairs_once_and_is_a_device_like_others() {
 }
 
 #[test]
-fn a_device_that_is_forbidden_is_gone_at_once() {
+fn a_forbidden_device_is_disconnected() {
     let rig = Rig::new("forbidden", SIZE);
     let mut caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
-    let mut store = eventually("it is written down", || {
+    let mut store = eventually("the device list", || {
         let store = devices(&rig.folder.0);
         (!store.devices().is_empty()).then_some(store)
     });
@@ -76,7 +76,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
     let rig = Rig::new("once", SIZE);
     let caller = Caller::new(&rig);
     let origin = format!("origin: {}", caller.origin());
-    let post = |body: &str| caller.ask("POST /login", &[&origin], body);
+    let post = |body: &str| caller.request("POST /login", &[&origin], body);
     let refused = |body: &str| {
         post(body).json()["refused"]
             .as_str()
@@ -87,14 +87,14 @@ fn a_log_in_counts_at_one_address_by_one_key() {
     let challenge = caller.challenge();
     let other = caller.body(&challenge, "https://evil.example", PIN);
     assert!(refused(&other).contains("signature"));
-    // One that was made elsewhere, and one that another network asked for.
+    // A forged one, and one for another network.
     let body = caller.body(&"0".repeat(challenge.len()), &caller.origin(), PIN);
     assert!(refused(&body).contains("too long"));
     let mut neighbour = Caller::new(&rig);
     neighbour.from = Some([127, 0, 0, 9]);
     let body = caller.body(&neighbour.challenge(), &caller.origin(), PIN);
     assert!(refused(&body).contains("too long"));
-    // Somebody else's key under this signature.
+    // Another device's key with this signature.
     let challenge = caller.challenge();
     let (ours, theirs) = (
         caller.body(&challenge, &caller.origin(), PIN),
@@ -109,7 +109,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
 }
 
 #[test]
-fn a_window_that_is_asked_for_lets_a_second_browser_in() {
+fn a_requested_pairing_window_admits_a_second_browser() {
     use openuvr_proto::control::pairing::Pin;
     use openuvr_runtime::trust_store::PairingRequest;
     let rig = Rig::new("second", SIZE);
@@ -123,10 +123,10 @@ fn a_window_that_is_asked_for_lets_a_second_browser_in() {
     let folder = rig.folder.0.join("host");
     let span = super::support::TIMEOUT;
     let request = PairingRequest::leave(&folder, &pin, span, since_1970.as_secs()).unwrap();
-    eventually("the host opens it", || {
+    eventually("an open pairing window", || {
         (request.opened().unwrap().len() == 1).then_some(())
     });
     request.withdraw().unwrap();
-    // As it is pasted.
+    // With blanks, as when pasted.
     assert_eq!(second.log_in(" 271 828 ").status, 200);
 }

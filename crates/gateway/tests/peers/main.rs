@@ -1,6 +1,6 @@
-//! Browsers of which every step is the test's own: `str0m` at both ends, real sockets, a real host.
+//! Emulated browsers with full control of each step: `str0m` at both ends, real sockets, a real host.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod caller;
 mod hostile;
@@ -8,7 +8,7 @@ mod login;
 mod media;
 mod play;
 mod portal;
-mod portal_door;
+mod portal_requests;
 mod proxy;
 mod remote;
 mod session;

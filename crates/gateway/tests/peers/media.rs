@@ -1,4 +1,4 @@
-//! What leaves for a browser: whole frames in packets, and a key frame when it asks.
+//! Media for a browser: complete frames in packets, and a key frame on request.
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const IDR: u8 = 5;
 const SPS: u8 = 7;
 const FU_A: u8 = 28;
 
-/// A frame as its packets give it.
+/// A frame assembled from packets.
 #[derive(Debug)]
 struct AccessUnit {
     time: u32,
@@ -29,11 +29,11 @@ struct AccessUnit {
     packets: usize,
 }
 
-/// Puts frames together from packets that come in order.
+/// Assembles frames from packets in order.
 #[derive(Default)]
 struct Depacketiser {
     open: Option<AccessUnit>,
-    /// Numbers of packets that did not follow the one before.
+    /// Sequence numbers that did not follow the previous one.
     gaps: usize,
     newest: Option<u64>,
 }
@@ -62,7 +62,7 @@ impl Depacketiser {
     }
 }
 
-/// The next so many frames.
+/// The next `count` frames.
 fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
     let mut depacketiser = Depacketiser::default();
     let mut frames = Vec::new();
@@ -70,9 +70,9 @@ fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
         if let Arrived::Packet(packet) = arrived {
             assert!(packet.payload.len() <= openuvr_gateway::packetise::MAX_PAYLOAD);
             let shown_at_once = Some(MediaTime::ZERO);
-            let wishes = packet.header.ext_vals.clone();
-            assert_eq!(wishes.play_delay_min, shown_at_once);
-            assert_eq!(wishes.play_delay_max, shown_at_once);
+            let delays = packet.header.ext_vals.clone();
+            assert_eq!(delays.play_delay_min, shown_at_once);
+            assert_eq!(delays.play_delay_max, shown_at_once);
             frames.extend(depacketiser.take(&packet));
         }
         (frames.len() == count).then_some(())
@@ -82,14 +82,14 @@ fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
 }
 
 #[test]
-fn each_frame_is_whole_and_the_first_is_a_key_frame() {
+fn frames_are_complete_and_start_with_a_key_frame() {
     let rig = Rig::new("frames", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let frames = frames(&mut remote, 60);
     assert_eq!(frames[0].units[0], SPS, "{:?}", frames[0]);
     assert!(frames[0].units.contains(&IDR));
     for frame in &frames[1..] {
-        // Eight slices, as the host usually makes; or a key frame, where the subscriber's thread had no turn.
+        // Usually eight slices, or a key frame if the subscriber's thread was starved.
         let key = frame.units.contains(&IDR);
         assert!(key || frame.units == [SLICE; 8], "{frame:?}");
     }
@@ -129,16 +129,16 @@ fn pli_and_fir_bring_a_key_frame() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_packets_are_retransmitted() {
     let rig = Rig::new("again", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     remote.loses_each = 20;
-    // What str0m asks for again are the newest hundred: after a test without a turn some are out of reach.
+    // str0m requests the newest hundred packets: after a starved test, some are out of reach.
     let mut shares = Vec::new();
     for _ in 0..10 {
         let mut seen = std::collections::BTreeSet::new();
         let mut late = 0;
-        remote.wait("packets that were lost", |arrived| {
+        remote.wait("retransmitted packets", |arrived| {
             if let Arrived::Packet(packet) = arrived {
                 let seq = *packet.seq_no;
                 late += usize::from(seen.last().is_some_and(|newest| seq < *newest));
@@ -146,7 +146,7 @@ fn what_is_lost_is_sent_again() {
             }
             (late >= 20 && seen.len() > 300).then_some(())
         });
-        // All up to a moment ago are there.
+        // All packets until a moment ago are present.
         let (first, last) = (*seen.first().unwrap(), *seen.last().unwrap() - 100);
         let there = seen.range(first..last).count() as u64;
         if there * 100 >= (last - first) * 99 {
@@ -154,19 +154,19 @@ fn what_is_lost_is_sent_again() {
         }
         shares.push((there, last - first));
     }
-    panic!("not all comes again: {shares:?}");
+    panic!("not everything is retransmitted: {shares:?}");
 }
 
 #[test]
-fn another_way_to_the_host_keeps_the_session() {
+fn an_ice_restart_keeps_the_session() {
     let rig = Rig::new("restart", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let before = frames(&mut remote, 10);
     remote.restart();
     let last = before.last().unwrap().time;
-    // What was on the old way is lost, and comes again between what is new, in no order; or a key frame does.
+    // Packets on the old path are lost, and retransmitted between new ones, in any order; or a key frame follows.
     let mut after = std::collections::BTreeSet::new();
-    remote.wait("frames by the other way", |arrived| {
+    remote.wait("frames on the other path", |arrived| {
         if let Arrived::Packet(packet) = arrived
             && packet.header.marker
         {
@@ -174,7 +174,7 @@ fn another_way_to_the_host_keeps_the_session() {
         }
         (after.len() == 30).then_some(())
     });
-    // The same stream: its clock goes on, by less than the minute that this may take.
+    // The same stream: its clock continues, by less than the minute that this may take.
     let ticks = *after.last().unwrap();
     assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
     let told = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));
@@ -183,12 +183,12 @@ fn another_way_to_the_host_keeps_the_session() {
 }
 
 #[test]
-fn the_page_is_told_which_frame_has_which_time() {
+fn messages_map_frames_to_timestamps() {
     let rig = Rig::new("told", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let mut times = std::collections::BTreeSet::new();
     let mut named = std::collections::BTreeMap::new();
-    remote.wait("frames and their names", |arrived| {
+    remote.wait("frames and their messages", |arrived| {
         match arrived {
             Arrived::Packet(packet) => {
                 times.insert(packet.header.timestamp);
@@ -211,13 +211,13 @@ fn the_page_is_told_which_frame_has_which_time() {
 }
 
 #[test]
-fn sound_comes_payload_by_payload() {
+fn sound_arrives_payload_by_payload() {
     let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let mut times = Vec::new();
     remote.wait("sound", |arrived| {
         if let Arrived::Sound(time, length) = arrived {
-            assert!(length > 2, "a tone is no silence: {length}");
+            assert!(length > 2, "a tone, not silence: {length}");
             times.push(time);
         }
         (times.len() == 60).then_some(())

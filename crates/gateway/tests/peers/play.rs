@@ -1,4 +1,4 @@
-//! What a browser does: its input arrives once and in order, and what it holds is released when it goes.
+//! Input of a browser: it arrives once and in order, and held keys are released when the browser disconnects.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, InputSeq};
@@ -28,7 +28,7 @@ fn key(code: u16, pressed: bool) -> InputEvent {
     }
 }
 
-/// Events of which the first has this number; then what is held.
+/// Events starting with this number, and the held keys after them.
 fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
     let held = held.iter().map(|code| PressedKey {
         device: None,
@@ -42,7 +42,7 @@ fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
     }
 }
 
-/// Waits until everything up to this is acknowledged.
+/// Waits until everything up to this number is acknowledged.
 fn seen(remote: &mut Remote, through: u32) {
     remote.wait("the acknowledgement", |arrived| match arrived {
         Arrived::Control(body) if body[0] < 0xf0 => Messages::new(&body).find_map(|message| {
@@ -61,20 +61,20 @@ fn each_event_is_applied_once_and_in_order() {
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let events = [key(30, true), key(48, true), key(30, false), key(48, false)];
     let all = batch(1, &events, &[]);
-    // Behind a gap: nothing of it counts.
-    remote.say(&Message::Input(batch(3, &events[2..], &[])));
-    remote.say(&Message::Input(batch(1, &events[..1], &[30])));
+    // After a gap: ignored.
+    remote.send_control(&Message::Input(batch(3, &events[2..], &[])));
+    remote.send_control(&Message::Input(batch(1, &events[..1], &[30])));
     for _ in 0..3 {
-        remote.say(&Message::Input(all.clone()));
+        remote.send_control(&Message::Input(all.clone()));
     }
     seen(&mut remote, 4);
-    remote.say(&Message::Input(batch(5, &[key(46, true)], &[46])));
+    remote.send_control(&Message::Input(batch(5, &[key(46, true)], &[46])));
     seen(&mut remote, 5);
     let arrived: Vec<_> = (0..5).map(|_| rig.input()).collect();
     assert_eq!(arrived[..4], events);
     assert_eq!(arrived[4], key(46, true));
-    // What the page no longer holds is released although no event said so.
-    remote.say(&Message::Input(batch(6, &[], &[])));
+    // Keys that the page no longer holds are released even without an event.
+    remote.send_control(&Message::Input(batch(6, &[], &[])));
     assert_eq!(rig.input(), key(46, false));
 }
 
@@ -82,54 +82,54 @@ fn each_event_is_applied_once_and_in_order() {
 fn a_page_that_is_closed_in_mid_press_holds_nothing() {
     let rig = Rig::new("closed", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
-    remote.say(&Message::Input(batch(1, &[key(30, true)], &[30])));
+    remote.send_control(&Message::Input(batch(1, &[key(30, true)], &[30])));
     assert_eq!(rig.input(), key(30, true));
     drop(remote);
     assert_eq!(rig.input(), InputEvent::ReleaseAll);
 }
 
 #[test]
-fn one_that_watches_types_nothing_until_it_plays() {
+fn an_observer_sends_no_input() {
     let rig = Rig::new("watches", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "role=watch");
     let role = |arrived| match arrived {
-        Arrived::Told(told) if told["type"] == "role" => told["plays"].as_bool(),
+        Arrived::Notice(told) if told["type"] == "role" => told["plays"].as_bool(),
         _ => None,
     };
     assert!(!remote.wait("the role", role));
-    remote.say(&Message::Input(batch(1, &[key(30, true)], &[30])));
+    remote.send_control(&Message::Input(batch(1, &[key(30, true)], &[30])));
     seen(&mut remote, 1);
-    remote.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
+    remote.send_notice(&json!({ "type": "role", "play": true, "takeOver": true }));
     assert!(remote.wait("the player's role", role));
-    remote.say(&Message::Input(batch(2, &[key(48, true)], &[48])));
+    remote.send_control(&Message::Input(batch(2, &[key(48, true)], &[48])));
     assert_eq!(
         rig.input(),
         key(48, true),
-        "what it did as an observer is forgotten"
+        "input of an observer is discarded"
     );
-    // Another comes, waits, and takes over.
+    // Another browser connects, waits, and takes over.
     let mut second = Remote::connected(&again(&rig), "");
     assert!(!second.wait("the second's role", role));
-    second.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
+    second.send_notice(&json!({ "type": "role", "play": true, "takeOver": true }));
     assert_eq!(rig.input(), InputEvent::ReleaseAll);
     assert!(!remote.wait("it watches", role));
     drop(second);
-    assert!(remote.wait("it plays again", role));
+    assert!(remote.wait("it is player again", role));
 }
 
-/// A second device, for which the person opens pairing again.
+/// A second device, for which pairing is opened again.
 fn again(rig: &Rig) -> Caller {
     let pin = openuvr_proto::control::pairing::Pin::parse(super::support::PIN).unwrap();
     rig.host.open_pairing(pin, TIMEOUT);
     let mut caller = Caller::new(rig);
-    super::support::eventually("pairing is open", || {
+    super::support::eventually("an open pairing window", || {
         (caller.log_in(super::support::PIN).status == 200).then_some(())
     });
     caller
 }
 
 #[test]
-fn what_the_page_reports_is_in_the_records() {
+fn reports_of_the_page_are_recorded() {
     let rig = Rig::new("reports", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "reports");
     remote.tells_the_time(PeerInstant(7_000_000_000));
@@ -141,7 +141,7 @@ fn what_the_page_reports_is_in_the_records() {
         ..Report::new(frame, displayed)
     };
     for _ in 0..3 {
-        remote.say(&Message::Report(report));
+        remote.send_control(&Message::Report(report));
     }
     let record = loop {
         match rig.notices.next(TIMEOUT).expect("a record") {

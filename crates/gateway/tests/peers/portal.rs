@@ -1,4 +1,4 @@
-//! A portal and its session: what it signs.
+//! A portal's signatures for its session.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! A reverse proxy in front of the page: which origin counts, and whose word on the browser's address.
+//! A reverse proxy in front of the page: accepted origins, and trust in its `X-Forwarded-For`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
@@ -20,18 +20,18 @@ fn through_proxy(rig: &Rig) -> Caller {
     caller
 }
 
-/// A log-in of a browser at this address, as the proxy passes it on.
+/// A log-in of a browser at this address, forwarded by the proxy.
 fn log_in(caller: &Caller, browser: &str, pin: &str) -> Answer {
     let headers = [
         format!("origin: {ORIGIN}"),
         format!("x-forwarded-for: {browser}"),
     ];
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-    let asked = caller.ask("POST /login/challenge", &headers, "");
+    let asked = caller.request("POST /login/challenge", &headers, "");
     assert_eq!(asked.status, 200, "{asked:?}");
     let challenge = asked.json()["challenge"].as_str().unwrap().to_owned();
     let body = caller.body(&challenge, ORIGIN, pin);
-    caller.ask("POST /login", &headers, &body)
+    caller.request("POST /login", &headers, &body)
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_browser_behind_a_named_proxy_logs_in_at_the_named_origin() {
     let answer = log_in(&caller, "203.0.113.7", PIN);
     assert_eq!(answer.status, 200, "{answer:?}");
     // Any other origin is another site's page.
-    let refused = caller.ask(
+    let refused = caller.request(
         "POST /login/challenge",
         &["origin: https://other.example"],
         "",
@@ -54,22 +54,22 @@ fn a_browser_behind_a_named_proxy_logs_in_at_the_named_origin() {
 fn wrong_pins_are_counted_for_the_browser_behind_the_proxy() {
     let rig = Rig::new("counted", SIZE);
     let caller = through_proxy(&rig);
-    // Why it is refused, unless its network asks too often.
+    // The reason of the refusal, unless the network's rate limit is reached.
     let why = |browser: &str, pin: &str| {
-        eventually("its network may ask again", || {
+        eventually("the network's rate limit", || {
             let answer = log_in(&caller, browser, pin).json();
             let why = answer["refused"].as_str().unwrap_or("").to_owned();
             (!why.contains("too many log-ins")).then_some(why)
         })
     };
-    eventually("one network has used up its tries", || {
+    eventually("an exhausted limit of one network", || {
         let why = why("203.0.113.7", "999999");
         why.contains("pairing is closed").then_some(())
     });
-    // What the browser itself sends in the header stands before the proxy's entry, and does not count.
+    // An entry by the browser itself precedes the proxy's, and is ignored.
     let claimed = why("192.0.2.55, 203.0.113.7", PIN);
     assert!(claimed.contains("pairing is closed"), "{claimed}");
-    // Another browser behind the same proxy has its own tries.
+    // Another browser behind the same proxy has its own limit.
     assert_eq!(log_in(&caller, "203.0.113.8", PIN).status, 200);
 }
 
@@ -78,11 +78,11 @@ fn figures_are_not_for_those_that_come_through_a_proxy() {
     let rig = Rig::new("figures", SIZE);
     let (proxied, direct) = (through_proxy(&rig), Caller::new(&rig));
     let through = "x-forwarded-for: 203.0.113.7";
-    assert_eq!(proxied.ask("GET /metrics", &[through], "").status, 403);
-    assert_eq!(proxied.ask("GET /metrics", &[], "").status, 403);
-    // A proxy that nobody has named to the host.
-    assert_eq!(direct.ask("GET /metrics", &[through], "").status, 403);
-    assert_eq!(direct.ask("GET /metrics", &[], "").status, 200);
+    assert_eq!(proxied.request("GET /metrics", &[through], "").status, 403);
+    assert_eq!(proxied.request("GET /metrics", &[], "").status, 403);
+    // A proxy that is not configured.
+    assert_eq!(direct.request("GET /metrics", &[through], "").status, 403);
+    assert_eq!(direct.request("GET /metrics", &[], "").status, 200);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn http_without_tls_is_led_to_https() {
     ] {
         let answer = ask(nowhere);
         assert!(
-            answer.contains(" 400 ") && answer.contains("speaks HTTPS"),
+            answer.contains(" 400 ") && answer.contains("accepts HTTPS"),
             "{answer}"
         );
     }

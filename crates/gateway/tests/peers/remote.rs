@@ -1,11 +1,11 @@
-//! The other end of a connection: `str0m` too, in a thread of the test.
+//! The browser's end of a connection: also `str0m`, in a thread of the test.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
+use openuvr_gateway::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::{Message, Messages};
@@ -19,24 +19,24 @@ use str0m::rtp::{Extension, RtpPacket};
 use str0m::{Candidate, Event, Input, Output, Rtc};
 use tokio_tungstenite::tungstenite::{self, WebSocket};
 
-use super::caller::{Caller, Secure, next, say};
+use super::caller::{Caller, Secure, next, send_message};
 use super::support::TIMEOUT;
 
 const ID: &str = "connection-1";
 
-/// The payload type that `str0m` gives to Opus.
+/// The payload type that `str0m` assigns to Opus.
 const OPUS: u8 = 111;
 
-/// What arrived.
+/// A received item.
 #[derive(Debug)]
 pub(crate) enum Arrived {
-    /// Of video.
+    /// A video packet.
     Packet(Box<RtpPacket>),
-    /// Of sound: its time, and how long its payload is.
+    /// A sound packet: its timestamp and payload length.
     Sound(u32, usize),
     Control(Vec<u8>),
-    Told(Value),
-    ToldBytes,
+    Notice(Value),
+    NoticeBytes,
     Open,
 }
 
@@ -47,16 +47,16 @@ pub(crate) struct Remote {
     video: Mid,
     control: ChannelId,
     told: ChannelId,
-    /// Loses each so many-th datagram of media, if it is not 0.
+    /// Drops every nth media datagram, unless it is 0.
     pub(crate) loses_each: u32,
     count: u32,
-    /// How the gateway described itself.
+    /// The gateway's session description.
     pub(crate) answer: String,
-    /// What arrived and nobody has looked at.
+    /// Received items that were not consumed.
     early: VecDeque<Arrived>,
 }
 
-/// One at this address that keeps what comes while the test has no turn.
+/// A socket at this address with a buffer for the time that the test is starved.
 fn socket(here: IpAddr) -> UdpSocket {
     let udp = UdpSocket::bind((here, 0)).unwrap();
     let _ = set_socket_recv_buffer_size_force(&udp, 8 << 20)
@@ -64,7 +64,7 @@ fn socket(here: IpAddr) -> UdpSocket {
     udp
 }
 
-/// A connection that offers from this address; `h264`: whether it takes that.
+/// Creates a connection with an offer from this address; `h264`: whether it supports H.264.
 fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
     let udp = socket(here);
     let mut rtc = Rtc::builder()
@@ -81,14 +81,14 @@ fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
 }
 
 impl Remote {
-    /// Offers, and gives the answer, or the message in its place.
+    /// Sends an offer. Returns the answer, or another message in its place.
     pub(crate) fn offer(
         caller: &Caller,
         query: &str,
         h264: bool,
     ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
         let mut socket = caller.websocket(query, &caller.origin()).unwrap();
-        say(
+        send_message(
             &mut socket,
             &json!({ "type": "connect", "connectionId": ID }),
         );
@@ -105,11 +105,11 @@ impl Remote {
             reliability: Reliability::MaxRetransmits { retransmits: 0 },
             ..ChannelConfig::default()
         });
-        let told = api.add_channel(TOLD_CHANNEL.to_owned());
+        let told = api.add_channel(NOTICE_CHANNEL.to_owned());
         let (sdp, pending) = api.apply().unwrap();
         let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
         let message = json!({ "type": "offer", "from": ID, "data": data });
-        say(&mut socket, &message);
+        send_message(&mut socket, &message);
         let answer = next(&mut socket).unwrap();
         if answer["type"] != "answer" {
             return Err(Box::new((answer, socket)));
@@ -132,9 +132,9 @@ impl Remote {
         })
     }
 
-    /// Waits until the host asks for its clock, and says this.
+    /// Waits for a clock request of the host and answers with this time.
     pub(crate) fn tells_the_time(&mut self, now: PeerInstant) {
-        let asked = self.wait("a question for the time", |arrived| match arrived {
+        let asked = self.wait("a clock request", |arrived| match arrived {
             Arrived::Control(body) if body[0] < 0xf0 => {
                 Messages::new(&body).find_map(|message| match message {
                     Ok(Message::Ping { asked }) => Some(asked),
@@ -143,16 +143,16 @@ impl Remote {
             }
             _ => None,
         });
-        self.say(&Message::Pong {
+        self.send_control(&Message::Pong {
             asked,
             received: now,
             answered: now,
         });
     }
 
-    /// Waits for the name of a frame that left.
+    /// Waits for the message about a sent frame.
     pub(crate) fn names_a_frame(&mut self) -> FrameId {
-        self.wait("a frame's name", |arrived| match arrived {
+        self.wait("a frame's message", |arrived| match arrived {
             Arrived::Control(body) if body[0] == 0xf0 => {
                 let newest = body.len() - 40;
                 let number = body[newest..newest + 4].try_into().unwrap();
@@ -162,7 +162,7 @@ impl Remote {
         })
     }
 
-    /// A connection on which both channels are open.
+    /// A connection with both channels open.
     pub(crate) fn connected(caller: &Caller, query: &str) -> Remote {
         let mut remote = match Remote::offer(caller, query, true) {
             Ok(remote) => remote,
@@ -181,8 +181,8 @@ impl Remote {
         remote
     }
 
-    /// Looks for a way until the gateway says something, what that is; nothing may have arrived.
-    pub(crate) fn told_before_media(&mut self) -> Value {
+    /// Runs ICE until the gateway sends a signalling message, which is returned; nothing else may arrive.
+    pub(crate) fn message_before_media(&mut self) -> Value {
         self.socket.get_ref().sock.set_nonblocking(true).unwrap();
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -198,17 +198,16 @@ impl Remote {
                 Err(e) => panic!("{e}"),
             }
         }
-        panic!("nothing was said");
+        panic!("no message");
     }
 
-    /// The gateway has one more address.
+    /// Adds an address of the gateway.
     pub(crate) fn candidate(&mut self, words: &str) {
         let candidate = Candidate::from_sdp_string(words).unwrap();
         self.rtc.add_remote_candidate(candidate);
     }
 
-    /// Looks for another way, as a browser does whose network has changed: other credentials for ICE, and another
-    /// port.
+    /// Restarts ICE, as a browser does after a network change: new credentials and another port.
     pub(crate) fn restart(&mut self) {
         self.udp = socket(self.udp.local_addr().unwrap().ip());
         self.early.clear();
@@ -217,7 +216,7 @@ impl Remote {
         api.ice_restart(false);
         let (sdp, pending) = api.apply().unwrap();
         let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
-        say(
+        send_message(
             &mut self.socket,
             &json!({ "type": "offer", "from": ID, "data": data }),
         );
@@ -226,12 +225,12 @@ impl Remote {
         let sdp = answer["data"]["sdp"].as_str().unwrap();
         let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
         self.rtc.sdp_api().accept_answer(pending, answer).unwrap();
-        // Those of before went with it.
+        // The candidates of before were removed.
         let candidate = Candidate::host(here, Protocol::Udp).unwrap();
         self.rtc.add_local_candidate(candidate);
     }
 
-    /// Takes what arrives until `find` has found something.
+    /// Receives until `find` returns a value.
     pub(crate) fn wait<T>(&mut self, what: &str, mut find: impl FnMut(Arrived) -> Option<T>) -> T {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -243,7 +242,7 @@ impl Remote {
                 }
             }
         }
-        panic!("it did not come: {what}");
+        panic!("timeout: {what}");
     }
 
     fn turn(&mut self) -> Vec<Arrived> {
@@ -292,31 +291,31 @@ impl Remote {
                     arrived.push(Arrived::Control(data.data));
                 }
                 Output::Event(Event::ChannelData(data)) if data.binary => {
-                    arrived.push(Arrived::ToldBytes);
+                    arrived.push(Arrived::NoticeBytes);
                 }
                 Output::Event(Event::ChannelData(data)) => {
-                    arrived.push(Arrived::Told(serde_json::from_slice(&data.data).unwrap()));
+                    arrived.push(Arrived::Notice(serde_json::from_slice(&data.data).unwrap()));
                 }
                 Output::Event(_) => {}
             }
         }
     }
 
-    /// Says something by which nothing is answered.
-    pub(crate) fn say(&mut self, message: &Message<'_>) {
+    /// Sends an unreliable message.
+    pub(crate) fn send_control(&mut self, message: &Message<'_>) {
         let mut body = Vec::new();
         message.write(&mut body);
-        self.say_bytes(&body);
+        self.send_control_bytes(&body);
     }
 
-    pub(crate) fn say_bytes(&mut self, body: &[u8]) {
+    pub(crate) fn send_control_bytes(&mut self, body: &[u8]) {
         self.drain(&mut Vec::new());
         let mut channel = self.rtc.channel(self.control).unwrap();
         channel.write(true, body).unwrap();
         self.drain(&mut Vec::new());
     }
 
-    pub(crate) fn tell(&mut self, message: &Value) {
+    pub(crate) fn send_notice(&mut self, message: &Value) {
         self.drain(&mut Vec::new());
         let mut channel = self.rtc.channel(self.told).unwrap();
         channel
@@ -325,7 +324,7 @@ impl Remote {
         self.drain(&mut Vec::new());
     }
 
-    /// Asks for a key frame.
+    /// Requests a key frame.
     pub(crate) fn wants_key_frame(&mut self, kind: KeyframeRequestKind) {
         self.early.clear();
         let mut api = self.rtc.direct_api();

@@ -1,4 +1,4 @@
-//! What a portal asks of a session: only with its token, and with the figures of who is there.
+//! Requests of a portal to a session: only with its token, including subscriber statistics.
 
 use std::time::{Duration, Instant};
 
@@ -26,23 +26,23 @@ fn token(portal: &Portal, actions: &[Action]) -> String {
 }
 
 #[test]
-fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
+fn only_the_portal_gets_statistics() {
     let portal = Portal::new();
     let rig = rig(&portal, "session-figures");
     let caller = Caller::known(&rig);
     let status = token(&portal, &[Action::Status]);
-    let told = caller.ask("GET /session", &[&status], "").json();
+    let told = caller.request("GET /session", &[&status], "").json();
     assert_eq!(told["session"], portal.session.to_string());
     assert_eq!(told["subscribers"], json!([]));
 
-    // One that says nothing of its frames: that it is there is known, and no more.
+    // A subscriber without reports: only its presence is known.
     let silent = Remote::connected(&caller, "role=watch");
     let mut remote = Remote::connected(&caller, "reports");
     let unknown = json!({
         "kind": "browser", "role": "observer", "frames_per_second": null,
         "latency_p50": null, "latency_p99": null, "latency_bound": null,
     });
-    let told = caller.ask("GET /session", &[&status], "").json();
+    let told = caller.request("GET /session", &[&status], "").json();
     assert_eq!(told["subscribers"][0], unknown, "{told}");
     let known = until_known(&portal, &caller, &mut remote);
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     assert!(of("latency_p50") <= of("latency_p99"), "{known}");
     assert!(of("latency_bound") >= 0.0, "{known}");
 
-    let metrics = caller.ask("GET /metrics", &[], "").body;
+    let metrics = caller.request("GET /metrics", &[], "").body;
     for line in [
         "openuvr_host_subscribers{kind=\"browser\",role=\"player\"} 1",
         "openuvr_host_subscribers{kind=\"browser\",role=\"observer\"} 1",
@@ -75,25 +75,25 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     let unknown = "openuvr_host_frames_per_second{kind=\"browser\",role=\"observer\"}";
     assert!(!metrics.contains(unknown), "{metrics}");
 
-    // Nobody else is told.
+    // Other clients get no statistics.
     let stranger = Portal {
         session: portal.session,
         ..Portal::new()
     };
     for header in ["x: y", &token(&stranger, &[Action::Status])] {
-        let refused = caller.ask("GET /session", &[header], "");
+        let refused = caller.request("GET /session", &[header], "");
         assert_eq!(refused.status, 401);
         assert!(!refused.body.contains("subscribers"), "{refused:?}");
     }
-    let renewed = caller.ask("POST /session/renew", &[&status], "");
+    let renewed = caller.request("POST /session/renew", &[&status], "");
     assert_eq!(renewed.status, 403);
     let renew = token(&portal, &[Action::Renew]);
-    let renewed = caller.ask("POST /session/renew", &[&renew], "").json();
+    let renewed = caller.request("POST /session/renew", &[&renew], "").json();
     assert_eq!(renewed["subscribers"].as_array().map(Vec::len), Some(2));
     drop(silent);
 }
 
-/// Plays like a page, whose clock begins at 7 s, until the portal is told how many frames a second it shows.
+/// Plays like a page with a clock that starts at 7 s, until the portal gets its frame rate.
 fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
     let began = Instant::now();
     let clock = || {
@@ -103,14 +103,14 @@ fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
     remote.tells_the_time(clock());
     let status = token(portal, &[Action::Status]);
     loop {
-        assert!(began.elapsed() < TIMEOUT, "it is not told");
+        assert!(began.elapsed() < TIMEOUT, "no statistics");
         let frame = remote.names_a_frame();
-        remote.say(&Message::Report(Report {
+        remote.send_control(&Message::Report(Report {
             first_received: Some(clock()),
             submitted: Some(Duration::from_millis(5)),
             ..Report::new(frame, Outcome::Displayed(Fidelity::Whole))
         }));
-        let told = caller.ask("GET /session", &[&status], "").json();
+        let told = caller.request("GET /session", &[&status], "").json();
         let all = told["subscribers"].as_array().unwrap().clone();
         let known = |of: &&Value| of["frames_per_second"].is_f64() && of["latency_p99"].is_f64();
         if let Some(found) = all.iter().find(known) {

@@ -1,4 +1,4 @@
-//! Strangers in masses stand in nobody's way but their own network's.
+//! Floods of unauthenticated clients affect only their own networks.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::support::{PIN, Rig, connect_from, eventually};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// Each asks for the same again and again by one connection at a time, until `stop`; `answers` counts.
+/// Each client repeats the same request over one connection at a time, until `stop`; `answers` counts.
 fn flood(strangers: &[(Caller, String)], stop: &AtomicBool, answers: &AtomicU32) {
     let connections = strangers.iter().map(|(stranger, _)| stranger.secure());
     let mut streams: Vec<_> = connections.collect();
@@ -27,14 +27,14 @@ fn flood(strangers: &[(Caller, String)], stop: &AtomicBool, answers: &AtomicU32)
                 Ok(length) if length > 0 => {
                     answers.fetch_add(1, Ordering::Relaxed);
                 }
-                // It was displaced, or is too old.
+                // It was evicted, or has expired.
                 _ => *stream = stranger.secure(),
             }
         }
     }
 }
 
-/// A request of this caller's for `path`.
+/// A request of this caller for `path`.
 fn request(caller: &Caller, path: &str, body: &str) -> String {
     let (host, origin) = (caller.gateway, caller.origin());
     let length = body.len();
@@ -43,19 +43,19 @@ fn request(caller: &Caller, path: &str, body: &str) -> String {
     )
 }
 
-/// Waits until strangers have had so many more answers.
+/// Waits for this many more responses to the flood.
 fn are_answered(answers: &AtomicU32, more: u32) {
     let before = answers.load(Ordering::Relaxed);
-    eventually("strangers are answered", || {
+    eventually("responses to the flood", || {
         (answers.load(Ordering::Relaxed) - before >= more).then_some(())
     });
 }
 
 #[test]
-fn junk_log_ins_keep_no_known_browser_out() {
+fn junk_log_ins_block_no_known_browser() {
     let rig = Rig::new("junk", SIZE);
     let mut caller = Caller::known(&rig);
-    eventually("it is written down", || {
+    eventually("the device list", || {
         let store = super::caller::devices(&rig.folder.0);
         (!store.devices().is_empty()).then_some(())
     });
@@ -74,7 +74,7 @@ fn junk_log_ins_keep_no_known_browser_out() {
             std::thread::spawn(move || flood(&[(stranger, request)], &stop, &answers))
         })
         .collect();
-    // More than the budget of all strangers, and than the challenges that were kept once.
+    // More than the rate limit of all unknown browsers, and than a table of challenges could hold.
     let many = |more| are_answered(&answers, more);
     many(300);
     for _ in 0..5 {
@@ -82,7 +82,7 @@ fn junk_log_ins_keep_no_known_browser_out() {
         many(100);
         let body = caller.body(&challenge, &caller.origin(), "");
         let origin = format!("origin: {}", caller.origin());
-        let answer = caller.ask("POST /login", &[&origin], &body);
+        let answer = caller.request("POST /login", &[&origin], &body);
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(caller.log_in("").status, 200);
         many(100);
@@ -91,7 +91,7 @@ fn junk_log_ins_keep_no_known_browser_out() {
     floods.into_iter().for_each(|flood| flood.join().unwrap());
 }
 
-/// The body of a log-in with a ticket of this portal's.
+/// The body of a log-in with a ticket of this portal.
 fn with_ticket(caller: &Caller, portal: &Portal) -> String {
     let ticket = Ticket {
         session: portal.session,
@@ -107,7 +107,7 @@ fn with_ticket(caller: &Caller, portal: &Portal) -> String {
 }
 
 #[test]
-fn junk_tickets_of_many_networks_keep_no_ticket_out() {
+fn junk_tickets_block_no_valid_ticket() {
     let portal = Portal::new();
     let rig = Rig::with_tickets("tickets", SIZE, portal.lease(), |config| {
         config.pin = None;
@@ -116,8 +116,8 @@ fn junk_tickets_of_many_networks_keep_no_ticket_out() {
     });
     let stop = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicU32::new(0));
-    // More networks than log-ins with a ticket are looked at in a second: one each would use them up. Their tickets
-    // are well formed, and of somebody else's portal.
+    // More networks than the rate limit for tickets: one each would use it up. Their tickets are well-formed, but of
+    // another portal.
     let junk = Portal::new();
     let floods: Vec<_> = (0..4_u8)
         .map(|thread| {
@@ -138,7 +138,7 @@ fn junk_tickets_of_many_networks_keep_no_ticket_out() {
         let caller = Caller::new(&rig);
         let body = with_ticket(&caller, &portal);
         let origin = format!("origin: {}", caller.origin());
-        let answer = caller.ask("POST /login", &[&origin], &body);
+        let answer = caller.request("POST /login", &[&origin], &body);
         assert_eq!(answer.status, 200, "{answer:?}");
         many(200);
     }
@@ -147,9 +147,9 @@ fn junk_tickets_of_many_networks_keep_no_ticket_out() {
 }
 
 #[test]
-fn four_networks_that_hold_all_connections_keep_no_browser_out() {
+fn four_full_networks_admit_a_browser() {
     let rig = Rig::new("places", SIZE);
-    // More than there are places, silent.
+    // More connections than slots, idle.
     let held: Vec<_> = (0..4_u8)
         .flat_map(|n| std::iter::repeat_n([127, 0, 0, 20 + n], 80))
         .map(|from| connect_from(from, rig.address()))

@@ -1,5 +1,5 @@
-//! A host behind an address translator, and a browser behind another: only an address that the host learns, or is
-//! told, leads media to it.
+//! Host and browser behind address translators (NAT): media needs an address that the host discovers or is configured
+//! with.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -11,7 +11,7 @@ use super::remote::{Arrived, Remote};
 use super::support::{PIN, Rig, eventually};
 use super::translator::{BROWSER, HOST, Inward, Network, PUBLIC, SERVER, ip};
 
-/// A host of this network, with what it asks and is told.
+/// A host in this network, with its STUN servers and configured addresses.
 fn host(network: &Network, name: &str, ice: &[&str], addresses: &[&str]) -> Rig {
     let servers = ice
         .iter()
@@ -25,7 +25,7 @@ fn host(network: &Network, name: &str, ice: &[&str], addresses: &[&str]) -> Rig 
     })
 }
 
-/// A browser elsewhere that has logged in at the host's public address with this port.
+/// A browser in another network, logged in at the host's public address with this port.
 fn browser(rig: &Rig, port: u16) -> Caller {
     let mut caller = Caller::elsewhere(rig, SocketAddr::new(ip(PUBLIC), port), ip(BROWSER));
     let answer = caller.log_in(PIN);
@@ -56,14 +56,14 @@ fn candidates(remote: &Remote) -> Vec<String> {
         })
         .collect();
     all.sort();
-    // Each part of the description repeats them.
+    // Each media section repeats them.
     all.dedup();
     all
 }
 
 fn figure(caller: &Caller, name: &str) -> u64 {
     let cookie = format!("cookie: {}", caller.cookie);
-    let body = caller.ask("GET /metrics", &[&cookie], "").body;
+    let body = caller.request("GET /metrics", &[&cookie], "").body;
     let line = format!("openuvr_web_{name} ");
     let mut lines = body.lines();
     let value = lines.find_map(|text| text.strip_prefix(&line)?.parse().ok());
@@ -82,16 +82,16 @@ fn without_its_public_address_no_media_flow() {
         let caller = browser(&rig, port);
         let mut remote = offered(&caller);
         assert_eq!(candidates(&remote), [format!("{HOST} {port} host")]);
-        let told = remote.told_before_media();
+        let told = remote.message_before_media();
         assert_eq!(told["type"], "error");
         let why = told["message"].as_str().unwrap();
-        assert!(why.contains("no way for media"), "{why}");
+        assert!(why.contains("no network path for media"), "{why}");
         assert_eq!(figure(&caller, "stun_questions_total"), 0);
     });
 }
 
 #[test]
-fn by_the_address_that_a_cloud_machine_is_told_media_flow() {
+fn media_flow_by_a_configured_address() {
     let Some(network) = Network::new() else {
         return;
     };
@@ -108,7 +108,7 @@ fn by_the_address_that_a_cloud_machine_is_told_media_flow() {
 }
 
 #[test]
-fn by_the_port_that_a_home_router_passes_on_media_flow() {
+fn media_flow_by_a_forwarded_port() {
     let Some(network) = Network::new() else {
         return;
     };
@@ -127,7 +127,7 @@ fn by_the_port_that_a_home_router_passes_on_media_flow() {
 }
 
 #[test]
-fn by_the_address_that_a_stun_server_sees_media_flow() {
+fn media_flow_by_a_reflexive_address() {
     let Some(network) = Network::new() else {
         return;
     };
@@ -139,7 +139,7 @@ fn by_the_address_that_a_stun_server_sees_media_flow() {
     network.let_in(&Inward::All);
     network.on("browser", || {
         let caller = browser(&rig, port);
-        eventually("an answer of the STUN server", || {
+        eventually("a response of the STUN server", || {
             (figure(&caller, "stun_answers_total") > 0).then_some(())
         });
         let mut remote = offered(&caller);
@@ -151,7 +151,7 @@ fn by_the_address_that_a_stun_server_sees_media_flow() {
 }
 
 #[test]
-fn an_address_that_is_seen_late_is_told_late() {
+fn a_late_reflexive_address_is_announced() {
     let Some(network) = Network::new() else {
         return;
     };
@@ -163,7 +163,7 @@ fn an_address_that_is_seen_late_is_told_late() {
     let Some(_server) = network.stun_server() else {
         return;
     };
-    let told = remote.told_before_media();
+    let told = remote.message_before_media();
     assert_eq!(told["type"], "candidate", "{told}");
     let words = told["data"]["candidate"].as_str().unwrap();
     assert!(
@@ -175,7 +175,7 @@ fn an_address_that_is_seen_late_is_told_late() {
 }
 
 #[test]
-fn who_came_by_one_family_gets_media_by_the_other() {
+fn media_may_use_the_other_address_family() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         eprintln!("skipped: this machine has no IPv6");
         return;
@@ -193,7 +193,7 @@ fn who_came_by_one_family_gets_media_by_the_other() {
     assert_eq!(caller.log_in(PIN).status, 200);
     let mut remote = offered(&caller);
     let (v4, v6) = (format!("127.0.0.1 {port} host"), format!("::1 {port} host"));
-    // A browser that came by a loopback address is told of this machine's other addresses, too, if it has some.
+    // A browser that connected to a loopback address also gets this machine's other addresses, if there are any.
     let mut told = candidates(&remote);
     told.retain(|candidate| candidate.ends_with(" host"));
     assert_eq!(told, [v4, v6]);

@@ -1,13 +1,13 @@
-//! Machines behind address translators, as near as one machine can come: network namespaces, one of which passes
-//! datagrams on between the others as the kernel's translator does it.
+//! Machines behind address translators, emulated on one machine: network namespaces, one of which forwards datagrams
+//! between the others with the kernel's NAT.
 //!
 //! ```text
 //!  host 10.0.0.2 ──┐ 203.0.113.7         203.0.113.9 ┌── browser 192.168.7.2
 //!                  └──────── translators ────────────┘
-//!                                 └── 198.51.100.2, where the STUN server is
+//!                                 └── 198.51.100.2, the STUN server
 //! ```
 
-#![expect(clippy::print_stderr, reason = "a test that can't run here says why")]
+#![expect(clippy::print_stderr, reason = "a skipped test prints why")]
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -17,31 +17,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::AsFd as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where the others find the host.
+/// Public address of the host.
 pub(crate) const PUBLIC: &str = "203.0.113.7";
-/// Where the host is.
+/// Private address of the host.
 pub(crate) const HOST: &str = "10.0.0.2";
-/// Where the browser is.
+/// Private address of the browser.
 pub(crate) const BROWSER: &str = "192.168.7.2";
-/// Where a STUN server may be.
+/// Address of a STUN server.
 pub(crate) const SERVER: &str = "198.51.100.2";
 
-/// Who there is, and their addresses; `.1` of each network is the translators'.
+/// The endpoints with their addresses; `.1` of each network is the translator.
 const ENDS: [(&str, &str); 3] = [("host", HOST), ("browser", BROWSER), ("server", SERVER)];
 
-/// What lets the browser's side in to the host.
+/// Port forwarding to the host.
 pub(crate) enum Inward {
-    /// All that is sent to its public address, as on a cloud machine.
+    /// All ports, as for a cloud machine.
     All,
-    /// One port, which has another number there, as a home router is told.
+    /// One port with another number outside, as in a home router.
     Port { outside: u16, inside: u16 },
 }
 
-/// Gone when dropped.
+/// Removed on drop.
 pub(crate) struct Network(String);
 
 impl Network {
-    /// `None`, said aloud, without the privilege or the tools.
+    /// `None` with a message, without the privilege or the tools.
     pub(crate) fn new() -> Option<Network> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -68,7 +68,7 @@ impl Network {
         }
         let on = "echo 1 > /proc/sys/net/ipv4/ip_forward";
         command(&["ip", "netns", "exec", &middle, "sh", "-c", on])?;
-        // A private address means nothing on the other side.
+        // Private addresses are not routed to the other side.
         network.rule("-t raw -A PREROUTING -i browser -d 10.0.0.0/24 -j DROP")?;
         network.rule("-t raw -A PREROUTING -i host -d 192.168.7.0/24 -j DROP")?;
         network.rule(&format!(
@@ -78,7 +78,7 @@ impl Network {
         Some(network)
     }
 
-    /// From now on.
+    /// Adds forwarding from now on.
     pub(crate) fn let_in(&self, inward: &Inward) {
         match inward {
             Inward::All => {
@@ -107,7 +107,7 @@ impl Network {
         format!("{}-{end}", self.0)
     }
 
-    /// Does something on this machine: its sockets and its threads stay there.
+    /// Runs a function in this namespace: its sockets and threads stay there.
     pub(crate) fn on<T>(&self, end: &str, what: impl FnOnce() -> T) -> T {
         let enter = |path: &str| {
             let there = File::open(path).unwrap();
@@ -120,7 +120,7 @@ impl Network {
         done
     }
 
-    /// coturn as a STUN server, which takes nothing else; `None`, said aloud: it is not installed.
+    /// coturn as a STUN server only; `None` with a message: not installed.
     pub(crate) fn stun_server(&self) -> Option<StunServer> {
         let name = self.name("server");
         let mut words = vec!["ip", "netns", "exec", &name, "turnserver", "-n"];
@@ -166,7 +166,7 @@ fn run(line: &str) -> Option<()> {
     command(&line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// `None`, said aloud, if it fails.
+/// `None` with a message, if it fails.
 fn command(words: &[&str]) -> Option<()> {
     match Command::new(words[0]).args(&words[1..]).output() {
         Ok(out) if out.status.success() => Some(()),

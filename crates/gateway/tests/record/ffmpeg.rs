@@ -1,10 +1,10 @@
-//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they warn of fails the test.
+//! Checks of a file with ffmpeg and ffprobe, where every warning fails the test.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Whether both are installed.
-#[expect(clippy::print_stderr, reason = "a test that does less says so")]
+#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there() -> bool {
     let found = ["ffmpeg", "ffprobe"].into_iter().all(|program| {
         let mut command = Command::new(program);
@@ -32,20 +32,20 @@ fn output(program: &str, words: &[&str]) -> Vec<u8> {
     out.stdout
 }
 
-/// What ffmpeg makes of the file with these words.
+/// The output of ffmpeg for the file with these arguments.
 fn ffmpeg(file: &Path, words: &[&str]) -> Vec<u8> {
     let file = file.to_str().unwrap();
     output("ffmpeg", &[&["-i", file], words, &["-"]].concat())
 }
 
-/// The H.264 of the file, as it is.
+/// The H.264 stream of the file, unchanged.
 pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
-    // A stream without times: that two frames come closer than it can say is no fault of the file.
+    // A stream without timestamps: frames that are closer than its time base are not an error of the file.
     let words = ["-v", "fatal", "-map", "0:v", "-c", "copy", "-f", "h264"];
     ffmpeg(file, &words)
 }
 
-/// How many frames of a track ffmpeg decodes.
+/// Number of frames of a track that ffmpeg decodes.
 pub(crate) fn decodes(file: &Path, track: &str) -> usize {
     let map = format!("0:{track}");
     let words = ["-map", &map, "-fps_mode", "passthrough", "-f", "framemd5"];
@@ -53,7 +53,7 @@ pub(crate) fn decodes(file: &Path, track: &str) -> usize {
     text.lines().filter(|line| !line.starts_with('#')).count()
 }
 
-/// A number of each packet or frame of a track.
+/// A value of each packet or frame of a track.
 pub(crate) fn entries(file: &Path, track: &str, what: &str) -> Vec<f64> {
     let file = file.to_str().unwrap();
     let words = ["-select_streams", track, "-show_entries", what, "-of"];
@@ -64,7 +64,7 @@ pub(crate) fn entries(file: &Path, track: &str, what: &str) -> Vec<f64> {
     lines.map(|line| line.parse().unwrap()).collect()
 }
 
-/// How long the file says that it is, in seconds.
+/// Duration of the file in seconds.
 pub(crate) fn duration(file: &Path) -> f64 {
     let file = file.to_str().unwrap();
     let words = ["-show_entries", "format=duration", "-of", "csv=p=0", file];
@@ -72,7 +72,7 @@ pub(crate) fn duration(file: &Path) -> f64 {
     text.trim().parse().unwrap()
 }
 
-/// The sound, of one channel.
+/// Samples of one sound channel.
 pub(crate) fn samples(file: &Path) -> Vec<f32> {
     let words = ["-map", "0:a", "-ac", "1", "-ar", "48000", "-f", "f32le"];
     let bytes = ffmpeg(file, &words);

@@ -1,6 +1,6 @@
-//! The recorder beside a real host; its files are read by ffmpeg, which nobody wrote for this.
+//! The recorder with a real host; ffmpeg, an independent implementation, reads its files.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../rtsp/beside.rs"]
 mod beside;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use openuvr_gateway::record::{RecordError, RecordSetup, Recorder, Summary, Tell};
+use openuvr_gateway::record::{Notify, RecordError, RecordSetup, Recorder, Summary};
 use openuvr_media::capture::pattern::Pattern as Still;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::host::SubscribeRequest;
@@ -31,14 +31,18 @@ use self::support::{Rig, STALLED, TIMEOUT, eventually};
 
 const SIZE: Size = Size::new(640, 384);
 
-/// What a recorder has told the person.
-type Said = Arc<Mutex<Vec<String>>>;
+/// Messages of a recorder to the user.
+type Messages = Arc<Mutex<Vec<String>>>;
 
-/// A recorder, and what it says.
-fn recorder(rig: &Rig, file: PathBuf, overwrite: bool) -> (Result<Recorder, RecordError>, Said) {
-    let said = Said::default();
+/// A recorder and its messages.
+fn recorder(
+    rig: &Rig,
+    file: PathBuf,
+    overwrite: bool,
+) -> (Result<Recorder, RecordError>, Messages) {
+    let said = Messages::default();
     let to = said.clone();
-    let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
+    let tell: Notify = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
     let setup = RecordSetup {
         file,
         overwrite,
@@ -51,15 +55,15 @@ fn rig(name: &str) -> Rig {
     Rig::with(name, SIZE, |config| config.sound = "tone:440".to_owned())
 }
 
-/// Waits until this one has subscribed, and has got so many frames.
-fn gets(rig: &Rig, who: &str, frames: usize) {
+/// Waits until a subscriber with this name got this many frames.
+fn gets(rig: &Rig, prefix: &str, frames: usize) {
     let mut id = None;
     let mut left = 0;
     while left < frames {
-        match rig.notices.next(TIMEOUT).expect("it goes on") {
+        match rig.notices.next(TIMEOUT).expect("a notice") {
             Notice::Subscribed {
                 subscriber, name, ..
-            } if name.starts_with(who) => id = Some(subscriber),
+            } if name.starts_with(prefix) => id = Some(subscriber),
             Notice::Record(record)
                 if Some(record.subscriber) == id && record.outcome == Outcome::Left =>
             {
@@ -70,16 +74,16 @@ fn gets(rig: &Rig, who: &str, frames: usize) {
     }
 }
 
-/// What became of the frames of the one who subscribes next by this name, from its first one on, until so many have
-/// left: how many left, and how many were encoded and did not.
-fn left_and_missed(rig: &Rig, who: &str, frames: usize) -> (usize, usize) {
+/// Results of the frames of the next subscriber with this name, from its first one on, until this many were sent:
+/// number of sent frames, and of encoded frames that were not sent.
+fn left_and_missed(rig: &Rig, prefix: &str, frames: usize) -> (usize, usize) {
     let mut id = None;
     let (mut left, mut missed) = (0, 0);
     while left < frames {
-        match rig.notices.next(TIMEOUT).expect("it goes on") {
+        match rig.notices.next(TIMEOUT).expect("a notice") {
             Notice::Subscribed {
                 subscriber, name, ..
-            } if name.starts_with(who) => id = Some(subscriber),
+            } if name.starts_with(prefix) => id = Some(subscriber),
             Notice::Record(record) if Some(record.subscriber) == id => match record.outcome {
                 Outcome::Left => left += 1,
                 Outcome::Dropped {
@@ -95,11 +99,11 @@ fn left_and_missed(rig: &Rig, who: &str, frames: usize) -> (usize, usize) {
 }
 
 fn finished(recorder: Recorder) -> Summary {
-    recorder.finish().expect("the disk takes it")
+    recorder.finish().expect("a finished recording")
 }
 
 #[test]
-fn a_recording_is_what_the_encoder_made() {
+fn a_recording_is_the_encoders_output() {
     let stalls = Stalls::watch();
     let rig = rig("record");
     let made = write_down(&rig.host);
@@ -115,7 +119,7 @@ fn a_recording_is_what_the_encoder_made() {
         failed,
     } = finished(recorder);
     let stalled = stalls.longest() > STALLED;
-    // Also where this machine stood still for a while.
+    // Also after a stall of this machine.
     assert!(!failed && missed == 0, "{:?}", said.lock());
     assert!(
         written.frames >= 100 && written.packets > 300,
@@ -125,7 +129,7 @@ fn a_recording_is_what_the_encoder_made() {
     if !ffmpeg::is_there() {
         return;
     }
-    // As many frames and packets as were counted, in the order of their times, and all can be decoded.
+    // All counted frames and packets, in order of their times, are decodable.
     assert_eq!(
         decodes(&file, "v"),
         usize::try_from(written.frames).unwrap()
@@ -135,10 +139,10 @@ fn a_recording_is_what_the_encoder_made() {
         assert_eq!(times.len() as u64, count, "{track}");
         assert!(times.is_sorted_by(|one, next| one < next), "{track}");
     }
-    // Frame for frame what was made: no other encoder, no other order.
+    // Frame for frame the encoder's output, in the same order.
     let stream = annex_b(&file);
     assert_is_part_of(&nal_units(&stream), &made);
-    // Sound begins with the picture, within two payloads, and has its pitch.
+    // Sound starts with the picture, within two payloads, and has the right pitch.
     let begins = |track| entries(&file, track, "packet=pts_time")[0];
     assert_eq!(begins("v"), 0.0);
     assert!(begins("a") < 0.05 || stalled, "{}", begins("a"));
@@ -179,7 +183,7 @@ fn a_host_in_another_process_is_recorded_with_sound() {
 }
 
 #[test]
-fn a_recording_is_whole_on_a_machine_that_stops_now_and_then() {
+fn a_recording_is_complete_despite_stalls() {
     for (name, pattern) in [("often", Pattern::OFTEN), ("long", Pattern::LONG)] {
         let rig = rig(name);
         let file = rig.folder.0.join("it.mp4");
@@ -206,7 +210,7 @@ fn a_recording_is_whole_on_a_machine_that_stops_now_and_then() {
 }
 
 #[test]
-fn a_recording_of_a_still_picture_ends_when_it_was_ended() {
+fn a_still_recording_ends_at_its_end_time() {
     let still = Box::new(Still::open(SIZE, 0.1).unwrap());
     let rig = Rig::showing("still", still, Vec::new(), |_| ());
     let file = rig.folder.0.join("it.mp4");
@@ -221,7 +225,7 @@ fn a_recording_of_a_still_picture_ends_when_it_was_ended() {
     let span = Duration::from_nanos(written.span.unsigned_abs());
     assert_eq!(missed, 0);
     assert!(span >= lasted, "{span:?} of {lasted:?}");
-    // Not one frame, of which nobody knows how long it is shown.
+    // Not a single frame, which would have an unknown duration.
     assert!(written.frames >= 4, "{written:?}");
     if ffmpeg::is_there() {
         let long = ffmpeg::duration(&file);
@@ -233,7 +237,7 @@ fn a_recording_of_a_still_picture_ends_when_it_was_ended() {
 }
 
 #[test]
-fn another_size_goes_on_in_the_same_file() {
+fn another_size_continues_in_the_same_file() {
     let rig = rig("resized");
     let file = rig.folder.0.join("it.mp4");
     let (recorder, _) = recorder(&rig, file.clone(), false);
@@ -265,24 +269,24 @@ fn another_size_goes_on_in_the_same_file() {
 }
 
 #[test]
-fn a_file_that_is_there_is_kept_unless_told() {
+fn an_existing_file_needs_overwrite() {
     let rig = rig("exists");
     let file = rig.folder.0.join("it.mp4");
-    std::fs::write(&file, "somebody's").unwrap();
+    std::fs::write(&file, "existing").unwrap();
     let (refused, _) = recorder(&rig, file.clone(), false);
     let refused = refused.err().unwrap();
     assert!(matches!(refused, RecordError::Exists(_)), "{refused}");
-    assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+    assert_eq!(std::fs::read(&file).unwrap(), b"existing");
     let (told, _) = recorder(&rig, file.clone(), true);
-    // Nothing was recorded: nothing takes the place of what is there, and no new file stays.
+    // Nothing was recorded: existing files are kept, and no new file remains.
     let summary = finished(told.unwrap());
     assert_eq!(summary.bytes, 0);
-    assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+    assert_eq!(std::fs::read(&file).unwrap(), b"existing");
     let new = rig.folder.0.join("new.mp4");
     let (made, _) = recorder(&rig, new.clone(), false);
     assert_eq!(finished(made.unwrap()).bytes, 0);
     assert!(!new.exists());
-    // One longer than what is recorded over it leaves nothing behind.
+    // A longer file is replaced completely.
     std::fs::write(&file, vec![7; 1 << 24]).unwrap();
     let (over, _) = recorder(&rig, file.clone(), true);
     let over = over.unwrap();
@@ -302,10 +306,10 @@ fn a_full_disk_ends_the_recording_alone() {
     let (recorder, said) = recorder(&rig, "/dev/full".into(), true);
     let recorder = recorder.unwrap();
     recorder.follow(rig.host.clone()).unwrap();
-    eventually("its words", || {
+    eventually("a message", || {
         (said.lock().unwrap().len() == 1).then_some(())
     });
-    // It has left, and the others go on.
+    // The recorder has unsubscribed, and the others continue.
     eventually("its end", || match rig.notices.next(TIMEOUT)? {
         Notice::Ended(..) => Some(()),
         _ => None,
@@ -322,10 +326,10 @@ fn a_full_disk_ends_the_recording_alone() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_holds_up_nobody() {
+fn a_blocked_disk_delays_no_subscriber() {
     let rig = rig("stuck");
     let made = write_down(&rig.host);
-    // A pipe that nobody reads: it takes 64 KiB, then blocks whoever writes.
+    // A pipe without a reader: it takes 64 KiB, then blocks the writer.
     let (reader, pipe) = std::io::pipe().unwrap();
     let pipe = OwnedFd::from(pipe);
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());

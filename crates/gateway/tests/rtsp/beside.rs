@@ -1,4 +1,4 @@
-//! What the encoder made, written down by a subscriber beside the players: what they get must be that.
+//! The encoder's output, recorded by a subscriber as reference for the players.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use openuvr_runtime::host::HostRuntime;
 
 use crate::support::TIMEOUT;
 
-/// What was written down.
+/// The recorded output.
 #[derive(Default)]
-pub(crate) struct Made {
-    /// All NAL units, in their order.
+pub(crate) struct EncoderOutput {
+    /// All NAL units in order.
     pub(crate) units: Vec<Vec<u8>>,
     newest: Option<FrameId>,
-    /// The writer had no turn for some frames, of which it knows nothing.
+    /// The recording thread was starved and missed some frames.
     gap: bool,
 }
 
-pub(crate) type Units = Arc<Mutex<Made>>;
+pub(crate) type Units = Arc<Mutex<EncoderOutput>>;
 
 struct Writer(Units);
 
@@ -48,7 +48,7 @@ impl Subscriber for Writer {
     fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}
 }
 
-/// Writes down what `host` encodes from now on.
+/// Records the output of `host` from now on.
 pub(crate) fn write_down(host: &HostRuntime) -> Units {
     let request = SubscribeRequest {
         intake: Intake::Complete,
@@ -57,7 +57,7 @@ pub(crate) fn write_down(host: &HostRuntime) -> Units {
     write_down_as(host, request)
 }
 
-/// The same as somebody else.
+/// The same with another subscriber name.
 pub(crate) fn write_down_as(host: &HostRuntime, request: SubscribeRequest) -> Units {
     let units = Units::default();
     host.subscribe(request, Box::new(Writer(units.clone())))
@@ -83,16 +83,16 @@ pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
     units.filter(|unit| !unit.is_empty()).collect()
 }
 
-/// NAL unit type of ITU-T H.264 table 7-1: it stands in front of a key frame.
+/// NAL unit type of ITU-T H.264 table 7-1, which precedes a key frame.
 const SPS: u8 = 7;
 
-/// Asserts that `got` is what was made, as one piece from each of its key frames on: a subscriber whose thread
-/// got no turn misses frames up to the next one.
+/// Asserts that `got` equals the recorded output, in pieces that start with key frames: a starved subscriber misses
+/// frames up to the next one.
 pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
     let begins = |unit: &[u8]| unit[0] & 0x1f == SPS;
     for piece in got.chunk_by(|_, next| !begins(next)) {
         let until = Instant::now() + TIMEOUT;
-        // The writer's thread may come later than the player.
+        // The recording may lag behind the player.
         loop {
             let made = made.lock().unwrap();
             if contains(&made.units, piece) || made.gap && agrees(&made.units, piece) {
@@ -101,7 +101,7 @@ pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
             drop(made);
             assert!(
                 Instant::now() < until,
-                "{} units were not made so",
+                "{} units differ from the encoder's output",
                 piece.len()
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -113,7 +113,7 @@ fn contains(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     made.windows(piece.len()).any(|units| units == piece)
 }
 
-/// Whether what both have is in the same order, and most of the piece.
+/// Whether the common units are in the same order, and are most of the piece.
 fn agrees(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     let mut rest = made.iter();
     let both = piece.iter().filter(|unit| made.contains(unit));

@@ -1,4 +1,4 @@
-//! ffmpeg as a player that does not look at the stream before it takes it, as `docs/clients.md` has it.
+//! ffmpeg as a player without stream probing, as in `docs/clients.md`.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -17,7 +17,7 @@ use openuvr_proto::trace::{DropCause, Stage};
 use crate::beside::nal_units;
 use crate::{Players, SIZE};
 
-/// It looks at one packet alone, which has to be of the picture, and whole.
+/// Probes only one packet, which must be a complete picture.
 const AT_ONCE: [&str; 6] = [
     "-probesize",
     "32",
@@ -28,7 +28,7 @@ const AT_ONCE: [&str; 6] = [
 ];
 
 /// Whether ffmpeg and ffprobe are installed.
-#[expect(clippy::print_stderr, reason = "a test that does less says so")]
+#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there() -> bool {
     let found = ["ffmpeg", "ffprobe"].into_iter().all(|program| {
         let there = Command::new(program).arg("-version").output();
@@ -40,7 +40,7 @@ pub(crate) fn is_there() -> bool {
     found
 }
 
-/// Frames of the picture in a file.
+/// Number of video frames in a file.
 pub(crate) fn frames(file: &std::path::Path) -> usize {
     let out = Command::new("ffprobe")
         .args([
@@ -59,7 +59,7 @@ pub(crate) fn frames(file: &std::path::Path) -> usize {
     String::from_utf8_lossy(&out.stdout).lines().count()
 }
 
-/// A recording on another machine, as `docs/clients.md` has it: ffmpeg has nothing to complain of, with sound and picture.
+/// A recording on another machine, as in `docs/clients.md`: ffmpeg has no warnings, with sound and picture.
 #[test]
 fn ffmpeg_copies_both_tracks_without_a_warning() {
     if !is_there() {
@@ -77,7 +77,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
                 transport,
             ])
             .args(["-i", &players.url(), "-t", "4", "-c", "copy"])
-            // The first packet's time, which ffmpeg's parser loses of each RTSP stream.
+            // The time of the first packet, which ffmpeg's parser loses for each RTSP stream.
             .args(["-bsf:v", "setts=pts=DTS"])
             .arg(&file)
             .output()
@@ -90,7 +90,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
     }
 }
 
-/// When the host captured what has these bytes, in seconds, by their hash; `None`: there are two of them.
+/// Capture time in seconds by hash of the content; `None`: ambiguous.
 #[derive(Default)]
 struct Captured(HashMap<String, Option<f64>>);
 
@@ -103,20 +103,20 @@ impl Captured {
         twice.or_insert(Some(captured.0 as f64 / 1e9));
     }
 
-    /// By how much later than captured each of these is in a copy. Most of them have to be known.
+    /// Delay of each of these relative to capture in a copy. Most of them must be known.
     fn offsets(&self, copied: &[(f64, String)]) -> Vec<f64> {
         let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
         let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
         let counts = (offsets.len(), copied.len());
         assert!(
             counts.0 > 100 && counts.0 * 2 > counts.1,
-            "known of all: {counts:?}"
+            "known and total: {counts:?}"
         );
         offsets
     }
 }
 
-/// Notes frames as players get them: each NAL unit behind a start code of four bytes.
+/// Records frames as players get them: each NAL unit after a start code of four bytes.
 struct Frames {
     captured: Arc<Mutex<Captured>>,
     at: time::Instant,
@@ -144,7 +144,7 @@ impl Subscriber for Frames {
     fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}
 }
 
-/// The packets of a track in what ffmpeg writes as `framehash`: the time of each in seconds, and its hash.
+/// The packets of a track in ffmpeg's `framehash` output: time in seconds, and hash.
 fn copied(text: &str, media: &str) -> Vec<(f64, String)> {
     let of = |what: &str, stream: usize| {
         let name = format!("#{what} {stream}: ");
@@ -174,15 +174,15 @@ fn median(of: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Sound was 24 to 29 ms late once, and jumped with the first report.
+/// Regression test: sound was 24 to 29 ms late, and jumped with the first report.
 #[test]
-fn sound_and_picture_are_together_in_what_ffmpeg_copies() {
+fn sound_and_picture_are_synchronous_in_a_copy() {
     if !is_there() {
         return;
     }
     for transport in ["tcp", "udp"] {
         let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
-        // No two payloads of this pitch are alike for seconds.
+        // No two payloads of this pitch are equal for seconds.
         let players = Players::sounding(&format!("sync-{transport}"), pattern, "tone:441.7");
         let pictures = Arc::<Mutex<Captured>>::default();
         let frames = Frames {
@@ -203,7 +203,7 @@ fn sound_and_picture_are_together_in_what_ffmpeg_copies() {
             payloads.note(payload.captured, payload.bytes);
             true
         });
-        assert!(heard, "there is sound");
+        assert!(heard, "sound");
         let out = Command::new("ffmpeg")
             .args(["-loglevel", "error", "-nostdin"])
             .args(["-rtsp_transport", transport, "-i", &players.url()])
@@ -217,7 +217,7 @@ fn sound_and_picture_are_together_in_what_ffmpeg_copies() {
         let pictures = pictures.offsets(&copied(&text, "video"));
         let sound = sound.lock().unwrap();
         let sound = sound.offsets(&copied(&text, "audio"));
-        // Before and after reports of the host's clock.
+        // Before and after sender reports.
         let halves = |all: &[f64]| {
             let (first, second) = all.split_at(all.len() / 2);
             [median(first), median(second)]

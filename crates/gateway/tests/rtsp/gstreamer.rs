@@ -1,4 +1,4 @@
-//! GStreamer's own client, by UDP and by TCP.
+//! GStreamer's own client, over UDP and TCP.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::Players;
 use crate::beside::{assert_is_part_of, nal_units, write_down};
 use crate::support::TIMEOUT;
 
-/// Bytes that it writes until it is stopped: a second of the test pattern and more.
+/// Output length in bytes after which it is stopped: more than a second of the test pattern.
 const BYTES: u64 = 300_000;
 
-/// What `rtspsrc` and a depacketiser write for `protocols`.
+/// The output of `rtspsrc` and a depacketizer for `protocols`.
 fn take(players: &Players, protocols: &str) -> Vec<u8> {
     let file = players.rig.folder.0.join(format!("{protocols}.h264"));
     let url = format!("location={}", players.url());
@@ -25,7 +25,7 @@ fn take(players: &Players, protocols: &str) -> Vec<u8> {
             &protocols,
             "name=source",
         ][..],
-        // The sound is set up and played as well.
+        // Sound is set up and played as well.
         &[
             "source.",
             "!",
@@ -62,7 +62,7 @@ fn take(players: &Players, protocols: &str) -> Vec<u8> {
         if over {
             let _ = child.kill();
             let said = child.wait_with_output().unwrap().stderr;
-            panic!("it wrote too little: {}", String::from_utf8_lossy(&said));
+            panic!("too little output: {}", String::from_utf8_lossy(&said));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -72,13 +72,13 @@ fn take(players: &Players, protocols: &str) -> Vec<u8> {
 }
 
 #[test]
-fn gstreamer_writes_what_the_encoder_made() {
+fn gstreamer_writes_the_encoders_output() {
     for protocols in ["udp", "tcp"] {
         let players = Players::new(&format!("rtsp-gst-{protocols}"));
         let made = write_down(&players.rig.host);
         let stream = take(&players, protocols);
         let mut units = nal_units(&stream);
-        // The last one may be cut.
+        // The last one may be truncated.
         units.pop();
         assert!(units.len() > 20, "{protocols}: {} units", units.len());
         assert_is_part_of(&units, &made);

@@ -1,4 +1,4 @@
-//! Whoever comes without the token, with garbage, in masses, or does not read.
+//! Clients without the token, with garbage, in floods, or that do not read.
 
 use std::net::TcpStream;
 
@@ -8,15 +8,19 @@ use crate::Players;
 use crate::player::{Player, VIDEO};
 
 #[test]
-fn without_the_token_there_is_nothing_to_see() {
+fn without_the_token_nothing_is_found() {
     let players = Players::new("rtsp-token");
     let address = players.server.address();
     for wrong in ["", "/", "/the-secret-of-test", "/the-secret-of-testsx"] {
         let mut player = Player::connect(address, &format!("rtsp://{address}{wrong}"));
-        assert_eq!(player.ask("OPTIONS", "", "").0, 200);
-        assert_eq!(player.ask("DESCRIBE", "", "").0, 404, "{wrong}");
+        assert_eq!(player.request("OPTIONS", "", "").0, 200);
+        assert_eq!(player.request("DESCRIBE", "", "").0, 404, "{wrong}");
         let transport = "Transport: RTP/AVP/TCP;interleaved=0-1\r\n";
-        assert_eq!(player.ask("SETUP", "/video", transport).0, 404, "{wrong}");
+        assert_eq!(
+            player.request("SETUP", "/video", transport).0,
+            404,
+            "{wrong}"
+        );
     }
 }
 
@@ -36,24 +40,24 @@ fn garbage_is_answered_once_and_the_connection_closed() {
         let mut player = Player::connect(address, "");
         player.write(garbage);
         let rest = player.rest();
-        // A connection that is reset takes the answer with it.
+        // A connection reset discards the response.
         assert!(
             rest.is_empty() || rest.starts_with(b"RTSP/1.0 400 "),
             "{rest:?}"
         );
     }
-    // Packets nobody asked for, and answers to nothing.
+    // Unsolicited packets and responses.
     let mut player = Player::that_plays(address, &players.url());
     for _ in 0..100 {
         player.send(9, &[0x80; 700]);
         player.send(1, &[0x80; 7]);
         player.write(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
     }
-    assert_eq!(player.ask("GET_PARAMETER", "/", "").0, 200);
+    assert_eq!(player.request("GET_PARAMETER", "/", "").0, 200);
 }
 
 #[test]
-fn one_network_has_four_players_and_gets_their_places_back() {
+fn one_network_has_four_players() {
     let players = Players::new("rtsp-crowd");
     let address = players.server.address();
     let accept = "Accept: application/sdp\r\n";
@@ -61,24 +65,24 @@ fn one_network_has_four_players_and_gets_their_places_back() {
         .map(|_| Player::connect(address, &players.url()))
         .collect();
     for player in &mut four {
-        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
-        // Again: it has its place.
-        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
+        assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
+        // It still has its slot.
+        assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
     }
     let mut fifth = Player::connect(address, &players.url());
-    assert_eq!(fifth.ask("OPTIONS", "", "").0, 200);
-    let (status, text) = fifth.ask("DESCRIBE", "", accept);
+    assert_eq!(fifth.request("OPTIONS", "", "").0, 200);
+    let (status, text) = fifth.request("DESCRIBE", "", accept);
     assert_eq!(status, 503, "{text}");
     assert!(fifth.rest().is_empty());
     drop(four);
-    // The places are free when their threads have ended.
-    crate::support::eventually("a place is free", || {
+    // Slots are free when their threads have ended.
+    crate::support::eventually("a free slot", || {
         let mut player = Player::connect(address, &players.url());
-        (player.ask("DESCRIBE", "", accept).0 == 200).then_some(())
+        (player.request("DESCRIBE", "", accept).0 == 200).then_some(())
     });
 }
 
-/// Connections from these networks that say nothing, so many from each.
+/// Idle connections from these networks, `each` per network.
 fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize) -> Vec<TcpStream> {
     let there = players.server.address();
     let from = networks.flat_map(|network| std::iter::repeat_n(network, each));
@@ -87,13 +91,13 @@ fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize)
 }
 
 #[test]
-fn four_networks_that_hold_all_places_keep_no_player_out() {
+fn four_full_networks_admit_a_player() {
     let players = Players::new("rtsp-four");
-    // As many as there are places, and more: of each network some say nothing, and some that they are there.
+    // More connections than slots: some of each network are idle, and some send keep-alives.
     let mut held = strangers(&players, 2..=5, 16);
     let mut player = Player::that_plays(players.server.address(), &players.url());
     player.packet();
-    // One that plays is not displaced.
+    // A player is not evicted.
     held.extend(strangers(&players, 2..=5, 16));
     for _ in 0..100 {
         player.packet();
@@ -104,7 +108,7 @@ fn four_networks_that_hold_all_places_keep_no_player_out() {
 }
 
 #[test]
-fn one_that_does_not_read_costs_another_nothing() {
+fn a_slow_reader_does_not_affect_others() {
     let players = Players::new("rtsp-stalled");
     let address = players.server.address();
     let stalled = Player::that_plays(address, &players.url());

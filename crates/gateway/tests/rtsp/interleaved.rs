@@ -1,4 +1,4 @@
-//! Picture and sound in one connection of TCP: all packets, in order, and what they say of their clock.
+//! Picture and sound interleaved in one TCP connection: all packets, in order, with correct clocks.
 
 use rtcp_types::{
     Compound, Packet, PayloadFeedback, Pli, RtcpPacketWriter as _, RtcpPacketWriterExt as _,
@@ -16,7 +16,7 @@ const IDR: u8 = 5;
 const SPS: u8 = 7;
 const FU_A: u8 = 28;
 
-/// Puts NAL units together.
+/// Assembles NAL units.
 #[derive(Default)]
 struct Units {
     whole: Vec<Vec<u8>>,
@@ -48,7 +48,7 @@ impl Units {
         }
     }
 
-    /// So many frames of `player`'s.
+    /// The next `count` frames of `player`.
     fn of(player: &mut Player, frames: usize) -> Units {
         let mut units = Units::default();
         while units.frames < frames {
@@ -62,18 +62,18 @@ impl Units {
 }
 
 #[test]
-fn a_player_gets_what_the_encoder_made_from_a_key_frame_on() {
+fn a_player_gets_the_encoders_output_from_a_key_frame_on() {
     let players = Players::new("rtsp-whole");
     let made = write_down(&players.rig.host);
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let units = Units::of(&mut player, 60);
     assert_eq!(units.whole[0][0] & 0x1f, SPS);
     assert_is_part_of(&units.whole, &made);
-    let (status, _) = player.ask("TEARDOWN", "/", "");
+    let (status, _) = player.request("TEARDOWN", "/", "");
     assert_eq!(status, 200);
     assert!(
         player.rest().iter().all(|byte| *byte != b'$'),
-        "nothing comes behind the answer"
+        "nothing follows the response"
     );
 }
 
@@ -103,7 +103,7 @@ fn sound_and_picture_are_on_one_clock() {
             }
         }
     }
-    // Payloads of 5 ms, one behind the other; where this machine stood still for long, the tone goes on later.
+    // Consecutive payloads of 5 ms; after a long stall of this machine, the tone continues later.
     for pair in sound.windows(2) {
         let payloads = pair[1].0.wrapping_sub(pair[0].0);
         let samples = pair[1].1.wrapping_sub(pair[0].1);
@@ -114,7 +114,7 @@ fn sound_and_picture_are_on_one_clock() {
             "{payloads}: {samples}"
         );
     }
-    // Both tracks, and each track's clock goes at its rate by the time of day.
+    // Both tracks, and each track's clock matches the wall clock.
     for (channel, rate) in [(VIDEO_RTCP, 90_000.0), (AUDIO + 1, 48_000.0)] {
         let mine: Vec<_> = reports
             .iter()
@@ -132,10 +132,10 @@ fn sound_and_picture_are_on_one_clock() {
     }
 }
 
-/// Without it a player puts the first packets of both tracks at one time, which they never had: ffmpeg's sound was 24 to
-/// 29 ms late, and jumped with the first report.
+/// Without reports, a player aligns the first packets of both tracks, which have different times: ffmpeg's sound was 24
+/// to 29 ms late, and jumped with the first report.
 #[test]
-fn a_player_knows_the_time_of_both_tracks_before_a_packet() {
+fn sender_reports_precede_the_first_packets() {
     let players = Players::new("rtsp-start");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let answer = player.answer_to_play().to_owned();
@@ -173,7 +173,7 @@ fn a_player_knows_the_time_of_both_tracks_before_a_packet() {
             }
         }
     }
-    assert_eq!(reports[0].1, reports[1].1, "one moment for both");
+    assert_eq!(reports[0].1, reports[1].1, "the same time for both");
     for (track, channel, first) in [("/video", VIDEO, firsts[0]), ("/audio", AUDIO, firsts[1])] {
         let (sequence, time) = begins(track);
         let (number, stamp) = first.unwrap();
@@ -185,7 +185,7 @@ fn a_player_knows_the_time_of_both_tracks_before_a_packet() {
         assert_eq!(report.2, time, "{track}");
         assert!(
             stamp.wrapping_sub(time) < 1 << 31,
-            "{track} begins before it plays"
+            "{track} starts before PLAY"
         );
     }
 }
@@ -201,14 +201,17 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
     let stalls = Stalls::watch();
     let units = Units::of(&mut player, 90);
     let stalled = stalls.longest() > STALLED;
-    assert!(key_frames(&units) == 1 || stalled, "none comes by itself");
+    assert!(
+        key_frames(&units) == 1 || stalled,
+        "no unsolicited key frame"
+    );
     assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == IDR));
     let pli = Pli::builder();
     let lost = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(2);
     let mut bytes = vec![0; lost.calculate_size().unwrap()];
     lost.write_into(&mut bytes).unwrap();
     player.send(VIDEO_RTCP, &bytes);
-    // Observers share few key frames: it comes soon, not at once.
+    // Observers share a key-frame limit: it arrives soon, not at once.
     let mut found = 0;
     for _ in 0..20 {
         found += key_frames(&Units::of(&mut player, 30));
@@ -216,17 +219,17 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
             return;
         }
     }
-    panic!("no key frame came in 600 frames");
+    panic!("no key frame in 600 frames");
 }
 
 #[test]
-fn a_player_pauses_and_goes_on_with_a_key_frame() {
+fn a_player_continues_with_a_key_frame_after_a_pause() {
     let players = Players::new("rtsp-pause");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     Units::of(&mut player, 10);
-    assert_eq!(player.ask("PAUSE", "/", "").0, 200);
-    assert_eq!(player.ask("GET_PARAMETER", "/", "").0, 200);
-    assert_eq!(player.ask("PLAY", "/", "").0, 200);
+    assert_eq!(player.request("PAUSE", "/", "").0, 200);
+    assert_eq!(player.request("GET_PARAMETER", "/", "").0, 200);
+    assert_eq!(player.request("PLAY", "/", "").0, 200);
     let units = Units::of(&mut player, 10);
     assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == SPS));
 }

@@ -1,5 +1,4 @@
-//! Players that use live555, which reads no other profile than `RTP/AVP`: VLC, where it has RTSP, and live555's own
-//! program.
+//! Players with live555, which only supports the profile `RTP/AVP`: VLC, if built with RTSP, and live555's own program.
 
 use std::process::{Command, Stdio};
 
@@ -34,7 +33,7 @@ fn live555s_own_program_plays_a_stream() {
         command
             .args(["-v", "-V", "-d", "4"])
             .args(by_tcp.then_some("-t"));
-        // The picture, as it is, to standard output.
+        // The picture to standard output, unchanged.
         let out = command
             .arg(players.url())
             .stdin(Stdio::null())

@@ -1,6 +1,6 @@
-//! Video players: of which every step is the test's own, and GStreamer's; real sockets, a real host.
+//! Video players: emulated ones with full control of each step, and real ones; real sockets, a real host.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod beside;
 mod ffmpeg;
@@ -29,7 +29,7 @@ const TOKEN: &str = "the-secret-of-tests";
 
 /// A host with sound, and its server for video players.
 struct Players {
-    // Dropped in this order: the server holds the host.
+    // Drop order: the server holds the host.
     server: RtspServer,
     rig: Rig,
 }

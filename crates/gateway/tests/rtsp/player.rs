@@ -1,13 +1,13 @@
-//! A video player of which every step is the test's own: its requests, and packets in its connection.
+//! An emulated video player with full control of each step: requests, and packets in its connection.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses part of it")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::support::TIMEOUT;
 
-/// Channels that it asks for.
+/// The requested channels.
 pub(crate) const VIDEO: u8 = 0;
 pub(crate) const VIDEO_RTCP: u8 = 1;
 pub(crate) const AUDIO: u8 = 2;
@@ -18,7 +18,7 @@ pub(crate) struct Player {
     url: String,
     number: u32,
     session: Option<String>,
-    /// What it was told when it was to play.
+    /// The response to PLAY.
     plays: Option<String>,
 }
 
@@ -36,19 +36,19 @@ impl Player {
         }
     }
 
-    /// One that plays both tracks.
+    /// A player of both tracks.
     pub(crate) fn that_plays(address: SocketAddr, url: &str) -> Player {
         let mut player = Player::connect(address, url);
-        let (status, text) = player.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+        let (status, text) = player.request("DESCRIBE", "", "Accept: application/sdp\r\n");
         assert_eq!(status, 200, "{text}");
         for (track, channels) in [("/video", "0-1"), ("/audio", "2-3")] {
             let transport = format!("Transport: RTP/AVP/TCP;unicast;interleaved={channels}\r\n");
-            let (status, text) = player.ask("SETUP", track, &transport);
+            let (status, text) = player.request("SETUP", track, &transport);
             assert_eq!(status, 200, "{text}");
             let named = text.lines().find_map(|line| line.strip_prefix("Session: "));
             player.session = named.map(|id| id.split(';').next().unwrap().to_owned());
         }
-        let (status, text) = player.ask("PLAY", "/", "Range: npt=0.000-\r\n");
+        let (status, text) = player.request("PLAY", "/", "Range: npt=0.000-\r\n");
         assert_eq!(status, 200, "{text}");
         player.plays = Some(text);
         player
@@ -58,8 +58,8 @@ impl Player {
         self.plays.as_deref().unwrap()
     }
 
-    /// Asks, and waits for the answer: its number, and all of it. Packets before it are let pass.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str) -> (u16, String) {
+    /// Sends a request and waits for the response: its status, and all of it. Earlier packets are skipped.
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str) -> (u16, String) {
         self.number += 1;
         let session = self.session.as_ref().map(|id| format!("Session: {id}\r\n"));
         let session = session.unwrap_or_default();
@@ -72,7 +72,7 @@ impl Player {
             if self.bytes[0] == b'$' {
                 assert!(
                     self.plays.is_some(),
-                    "a packet in front of the first answer to PLAY"
+                    "a packet before the first response to PLAY"
                 );
                 self.packet();
                 continue;
@@ -121,13 +121,13 @@ impl Player {
         self.stream.write_all(packet).unwrap();
     }
 
-    /// Sends what is no message.
+    /// Sends arbitrary bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // The server may have closed it already.
+        // The server may have closed the connection.
         let _ = self.stream.write_all(bytes);
     }
 
-    /// What comes until the server closes the connection.
+    /// Reads until the server closes the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         while let Ok(true) = self.read() {}
         std::mem::take(&mut self.bytes)
@@ -139,7 +139,7 @@ impl Player {
         }
     }
 
-    /// Whether there was more.
+    /// Whether there was more data.
     fn read(&mut self) -> std::io::Result<bool> {
         let mut bytes = [0; 65_536];
         let length = self.stream.read(&mut bytes)?;

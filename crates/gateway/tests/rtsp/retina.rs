@@ -1,4 +1,4 @@
-//! retina, a client of RTSP that takes no packet out of order and no frame that is not whole.
+//! retina, an RTSP client that rejects reordered packets and incomplete frames.
 
 use futures_util::StreamExt as _;
 use retina::client::{PlayOptions, Session, SessionOptions, SetupOptions, Transport};
@@ -8,11 +8,10 @@ use crate::support::STALLED;
 use crate::support::stalls::Stalls;
 use crate::{Players, SIZE};
 
-/// Frames that are taken: two seconds.
+/// Number of frames: two seconds.
 const FRAMES: usize = 120;
 
-/// The frames of a stream until there are enough: whether each stands for itself, and how many packets were lost
-/// before it.
+/// The frames of a stream: whether each is a key frame, and the number of packets lost before it.
 async fn frames(url: &str, transport: Transport) -> Vec<(bool, u16)> {
     let url = url.parse().unwrap();
     let session = Session::describe(url, SessionOptions::default()).await;
@@ -30,14 +29,14 @@ async fn frames(url: &str, transport: Transport) -> Vec<(bool, u16)> {
         }
     }
     let Some(ParametersRef::Video(parameters)) = items.streams()[video].parameters() else {
-        panic!("it knows no size");
+        panic!("no picture size");
     };
     assert_eq!(parameters.pixel_dimensions(), (SIZE.width, SIZE.height));
     frames
 }
 
 #[test]
-fn retina_takes_whole_frames_from_a_key_frame_on() {
+fn retina_gets_complete_frames_from_a_key_frame_on() {
     let players = Players::new("retina");
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
@@ -49,7 +48,7 @@ fn retina_takes_whole_frames_from_a_key_frame_on() {
         let by_udp = matches!(transport, Transport::Udp(_));
         let frames = runtime.block_on(frames(&players.url(), transport));
         assert!(frames[0].0, "{frames:?}");
-        // A socket that nobody has a turn to read loses datagrams.
+        // A starved reader's socket loses datagrams.
         let stalled = by_udp && stalls.longest() > STALLED;
         let whole = frames.iter().all(|(_, lost)| *lost == 0);
         assert!(whole || stalled, "{frames:?}");

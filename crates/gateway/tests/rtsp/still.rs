@@ -1,4 +1,4 @@
-//! A picture that stands still: what players need to begin, and that they go on.
+//! A still picture: players can start, and keep receiving frames.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use openuvr_media::capture::pattern::Pattern;
 use crate::player::{Player, VIDEO};
 use crate::{Players, SIZE, ffmpeg};
 
-/// A host whose picture changes once in ten seconds.
+/// A host with a picture that changes every ten seconds.
 fn still(name: &str) -> Players {
     Players::showing(name, Box::new(Pattern::open(SIZE, 0.1).unwrap()))
 }
@@ -16,11 +16,11 @@ fn still(name: &str) -> Players {
 fn a_description_names_the_parameter_sets_of_the_stream() {
     let players = still("rtsp-sprop");
     let mut player = Player::connect(players.server.address(), &players.url());
-    let (status, text) = player.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+    let (status, text) = player.request("DESCRIBE", "", "Accept: application/sdp\r\n");
     assert_eq!(status, 200);
     let format = text.lines().find(|line| line.starts_with("a=fmtp:96 "));
     let format = format.unwrap();
-    // Profile and level stand in the sequence parameter set, too: `Z` and 8 of its bits begin every one in base64.
+    // Profile and level are also in the sequence parameter set: in base64, every one begins with `Z` and 8 of its bits.
     let level = format.split("profile-level-id=").nth(1).unwrap();
     let sets = format.split("sprop-parameter-sets=").nth(1).unwrap();
     assert!(level.len() > 6 && level.as_bytes()[6] == b';', "{format}");
@@ -28,7 +28,7 @@ fn a_description_names_the_parameter_sets_of_the_stream() {
 }
 
 #[test]
-fn a_still_picture_is_sent_again_and_again() {
+fn a_still_picture_is_repeated() {
     let players = still("rtsp-still");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let mut stamps = Vec::new();
@@ -41,7 +41,7 @@ fn a_still_picture_is_sent_again_and_again() {
             }
         }
     }
-    // By their own stamps: none is later than a second, and the first twenty come in less than two.
+    // By their timestamps: at most one second apart, and the first twenty arrive within two seconds.
     let gap = |pair: &[u32]| pair[1].wrapping_sub(pair[0]);
     let gaps: Vec<u32> = stamps.windows(2).map(gap).collect();
     assert!(
@@ -52,7 +52,7 @@ fn a_still_picture_is_sent_again_and_again() {
 }
 
 #[test]
-fn ffprobe_knows_a_still_picture() {
+fn ffprobe_probes_a_still_picture() {
     if !ffmpeg::is_there() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A machine that stops now and then, for 40 or 100 ms: players get what was encoded.
+//! A machine that stalls for 40 or 100 ms now and then: players get the encoder's output.
 
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_runtime::host::Notice;
@@ -9,11 +9,11 @@ use crate::player::{Player, VIDEO};
 use crate::support::TIMEOUT;
 use crate::support::real_time_loops::{Pattern, RealTimeLoops};
 
-/// Frames that are looked at: five seconds.
+/// Number of checked frames: five seconds.
 const FRAMES: usize = 300;
 
 #[test]
-fn a_player_gets_its_frames_where_a_machine_stops_now_and_then() {
+fn a_player_gets_its_frames_despite_stalls() {
     for (name, pattern) in [("rtsp-often", Pattern::OFTEN), ("rtsp-long", Pattern::LONG)] {
         let players = Players::new(name);
         let Some(loops) = RealTimeLoops::start(pattern) else {
@@ -29,11 +29,11 @@ fn a_player_gets_its_frames_where_a_machine_stops_now_and_then() {
         }
         assert!(loops.stops() > 10, "{name}");
         drop(loops);
-        // What the host says of them.
+        // The host's reports about them.
         let mut id = None;
         let (mut left, mut missed) = (0, 0);
         while left < FRAMES {
-            match players.rig.notices.next(TIMEOUT).expect("it goes on") {
+            match players.rig.notices.next(TIMEOUT).expect("a notice") {
                 Notice::Subscribed {
                     subscriber, name, ..
                 } if name.starts_with("a video player at") => id = Some(subscriber),
@@ -48,6 +48,6 @@ fn a_player_gets_its_frames_where_a_machine_stops_now_and_then() {
                 _ => {}
             }
         }
-        assert!(missed * 100 <= left, "{name}: {left} left, {missed} missed");
+        assert!(missed * 100 <= left, "{name}: {left} sent, {missed} missed");
     }
 }

@@ -1,7 +1,7 @@
 //! A host with a gateway: real capture, encoder and sockets, on loopback.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![allow(dead_code, reason = "each test uses part of it")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalDoor, PublicAddress, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalListener, PublicAddress, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
@@ -33,25 +33,25 @@ use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::DeviceStore;
 
-/// Longer than anything takes on a busy machine.
+/// Timeout, longer than any step on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A thread that gets no turn for so long may miss frames: two of 60 a second.
+/// A thread that is starved for longer may miss frames: two at 60 Hz.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
-/// More input than a test makes.
+/// More input than any test sends.
 const MOST: usize = 65_536;
 
-/// The PIN of the window that is open at first.
+/// The PIN of the initial pairing window.
 pub(crate) const PIN: &str = "314159";
 
-/// The address of a reverse proxy that the gateway believes.
+/// The address of the configured reverse proxy.
 pub(crate) const PROXY: &str = "127.0.0.77";
 
-/// The origin under which that serves the page.
+/// The origin under which it serves the page.
 pub(crate) const ORIGIN: &str = "https://play.example.org";
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed on drop.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -69,8 +69,7 @@ impl Drop for Folder {
     }
 }
 
-/// Where input ends: what it receives, and a [`InputEvent::ReleaseAll`] for each time that everything is
-/// released.
+/// Destination of input: records it, with an [`InputEvent::ReleaseAll`] each time that everything is released.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -88,20 +87,20 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// A host that streams the test pattern and lets browsers in.
+/// A host that streams the test pattern and admits browsers.
 pub(crate) struct Rig {
-    // Dropped in this order: the gateway holds the host.
+    // Drop order: the gateway holds the host.
     pub(crate) gateway: Gateway,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) notices: Notices,
-    /// Where clients of ours reach it.
+    /// Address for native clients.
     pub(crate) link: SocketAddr,
-    /// What its application receives.
+    /// Input of its application.
     pub(crate) received: Receiver<InputEvent>,
     pub(crate) folder: Folder,
 }
 
-/// Where pages and media are, unless a test says something else.
+/// Default address of page and media.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn pattern(size: Size) -> Box<dyn Capture> {
@@ -117,7 +116,7 @@ impl Rig {
         Rig::reached_by(name, size, Vec::new(), change)
     }
 
-    /// The same, whose browsers are told of these servers.
+    /// The same with these ICE servers for browsers.
     pub(crate) fn reached_by(
         name: &str,
         size: Size,
@@ -151,7 +150,7 @@ impl Rig {
         )
     }
 
-    /// The same, whose page and media are at another address of this machine.
+    /// The same with page and media at another address of this machine.
     pub(crate) fn at(
         web: IpAddr,
         name: &str,
@@ -169,13 +168,13 @@ impl Rig {
         )
     }
 
-    /// The same, which a portal controls.
+    /// The same, controlled by a portal.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
         let lease = (Some(Arc::new(lease)), None);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
-    /// The same, which takes tickets.
+    /// The same, accepting tickets.
     pub(crate) fn with_tickets(
         name: &str,
         size: Size,
@@ -187,11 +186,11 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same, which answers the portal alone.
+    /// The same, answering only the portal.
     pub(crate) fn for_portal(
         name: &str,
         size: Size,
-        (lease, door): (Lease, PortalDoor),
+        (lease, door): (Lease, PortalListener),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let lease = (Some(Arc::new(lease)), Some(door));
@@ -199,7 +198,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same, which is told of addresses by which others reach it.
+    /// The same with these public addresses.
     pub(crate) fn known_at(
         web: IpAddr,
         name: &str,
@@ -222,7 +221,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
-        (lease, portal): (Option<Arc<Lease>>, Option<PortalDoor>),
+        (lease, portal): (Option<Arc<Lease>>, Option<PortalListener>),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = Folder::new(name);
@@ -289,7 +288,7 @@ impl Rig {
         self.gateway.address()
     }
 
-    /// As the host's threads are scheduled.
+    /// Scheduling as for the host's threads.
     pub(crate) fn scheduler(&self) -> Scheduler {
         Config {
             realtime: false,
@@ -298,7 +297,7 @@ impl Rig {
         .scheduler()
     }
 
-    /// The next thing that reaches the application.
+    /// The next input event of the application.
     pub(crate) fn input(&self) -> InputEvent {
         self.received.recv_timeout(TIMEOUT).expect("input")
     }
@@ -313,14 +312,14 @@ pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     TcpStream::from(socket)
 }
 
-/// Looks again and again until there is something.
+/// Polls until there is a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < until, "it did not come: {what}");
+        assert!(Instant::now() < until, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,12 +1,12 @@
-//! VLC, which takes streams and files as they are and writes them into another container.
+//! VLC, which copies streams and files unchanged into another container.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The user that VLC runs as: it refuses to run as root.
-const NOBODY: &str = "65534";
+const UNPRIVILEGED: &str = "65534";
 
-/// Where VLC's plugins lie on Debian and others.
+/// Folder of VLC's plugins on Debian and other systems.
 const PLUGINS: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/vlc/plugins",
     "/usr/lib/aarch64-linux-gnu/vlc/plugins",
@@ -14,7 +14,7 @@ const PLUGINS: [&str; 3] = [
 ];
 
 /// Whether VLC is installed, with this plugin if one is named.
-#[expect(clippy::print_stderr, reason = "a test that does less says so")]
+#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there(plugin: Option<&str>) -> bool {
     let vlc = Path::new("/usr/bin/cvlc").exists();
     let has = |plugin: &str| PLUGINS.iter().any(|at| Path::new(at).join(plugin).exists());
@@ -28,7 +28,7 @@ pub(crate) fn is_there(plugin: Option<&str>) -> bool {
     false
 }
 
-/// Has VLC write what it plays into a Matroska file in `folder`, for so many seconds at most; what it said.
+/// VLC writes its input into a Matroska file in `folder`, for at most this many seconds. Returns its output.
 pub(crate) fn copies(what: &str, folder: &Path, seconds: u32) -> (PathBuf, Output) {
     let (home, file) = (folder.join("vlc"), folder.join("vlc/it.mkv"));
     std::fs::create_dir_all(&home).unwrap();
@@ -38,7 +38,13 @@ pub(crate) fn copies(what: &str, folder: &Path, seconds: u32) -> (PathBuf, Outpu
             let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
             std::fs::set_permissions(path, anyone).unwrap();
         }
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.args([
+            "--reuid",
+            UNPRIVILEGED,
+            "--regid",
+            UNPRIVILEGED,
+            "--clear-groups",
+        ]);
     }
     let to = format!("#std{{access=file,mux=mkv,dst={}}}", file.display());
     let seconds = format!("--run-time={seconds}");

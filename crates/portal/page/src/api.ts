@@ -1,4 +1,4 @@
-// The portal's REST interface, which it describes itself at /api/openapi.json.
+// The portal's REST interface; its description is at /api/openapi.json.
 
 export type State = "queued" | "starting" | "running" | "ended" | "lost";
 
@@ -9,11 +9,11 @@ export interface Me {
   csrf: string;
 }
 
-export interface Ways {
+export interface LoginMethods {
   provider: string | null;
 }
 
-export interface Elsewhere {
+export interface ProviderRedirect {
   url: string;
 }
 
@@ -43,7 +43,7 @@ export interface Session {
   shared: boolean;
 }
 
-/** Those who are connected to a session of one kind and role. Times are in seconds. */
+/** Subscribers of a session of one kind and role. Times are in seconds. */
 export interface Subscribers {
   kind: string;
   role: string;
@@ -68,7 +68,7 @@ export interface Past {
   why: string | null;
 }
 
-/** The end of what a session's programs have written. */
+/** The end of a session's log. */
 export interface Log {
   text: string;
 }
@@ -110,7 +110,7 @@ export interface MadeUser {
   password: string;
 }
 
-/** An answer that says no, or none at all: then the status is 0. */
+/** An error response, or no response: then the status is 0. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -122,13 +122,13 @@ export class Refusal extends Error {
 
 let csrf = "";
 
-/** Says what requests that change something carry from now on. */
-export function carry(me: Me): void {
+/** Sets the CSRF token of subsequent requests. */
+export function setCsrf(me: Me): void {
   csrf = me.csrf;
 }
 
-/** Asks; throws a `Refusal`. */
-export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+/** Sends a request; throws a `Refusal`. */
+export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
   let response: Response;
   try {
     response = await fetch(path, {
@@ -140,7 +140,7 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   } catch {
-    throw new Refusal(0, "The portal does not answer. What runs goes on; this page tries again.");
+    throw new Refusal(0, "The portal does not respond. Running sessions continue. Reconnecting…");
   }
   const text = await response.text();
   let value: unknown;
@@ -151,7 +151,7 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
   }
   if (!response.ok) {
     const said = (value as { error?: string } | undefined)?.error;
-    throw new Refusal(response.status, said ?? `The portal answers ${response.status}.`);
+    throw new Refusal(response.status, said ?? `Unexpected HTTP status ${response.status}.`);
   }
   return value as T;
 }

@@ -1,17 +1,17 @@
-// What can be started.
+// The applications.
 
-import { ask, Refusal, type Application } from "./api";
+import { request, Refusal, type Application } from "./api";
 import { byId, button, make } from "./dom";
 
 /** Shows the applications. */
 export async function showApplications(): Promise<void> {
-  const all = await ask<Application[]>("GET", "/api/applications");
+  const all = await request<Application[]>("GET", "/api/applications");
   byId("nothing").hidden = all.length > 0;
   byId("applications").replaceChildren(...all.map(tile));
 }
 
 function tile(of: Application): HTMLElement {
-  const start = button("Start", () => begin(of), "main");
+  const start = button("Start", () => startSession(of), "main");
   start.dataset["start"] = of.name;
   start.setAttribute("aria-label", `Start ${of.title}`);
   const text = make("div", "text", make("h3", "", of.title), make("p", "", of.description));
@@ -25,33 +25,33 @@ function picture(of: Application): HTMLElement {
   image.src = of.picture;
   image.alt = "";
   image.loading = "lazy";
-  // Icons are square, and shown whole.
+  // Icons are square, and shown without cropping.
   image.addEventListener("load", () => image.classList.toggle("icon", image.naturalWidth === image.naturalHeight));
-  // What the portal takes for a picture by its first bytes may be none.
+  // The portal detects pictures by their first bytes, so decoding may fail.
   image.addEventListener("error", () => image.replaceWith(letter));
   return image;
 }
 
-/** Asks for a session by an id of our own, so that asking again after a lost answer starts nothing twice. */
-async function begin(of: Application): Promise<void> {
+/** Starts a session with an id chosen here: a retry after a lost response starts nothing twice. */
+async function startSession(of: Application): Promise<void> {
   let id = uuid();
-  for (let tries = 1; ; tries++) {
+  for (let attempts = 1; ; attempts++) {
     try {
-      await ask("PUT", `/api/sessions/${id}`, { application: of.name });
+      await request("PUT", `/api/sessions/${id}`, { application: of.name });
       byId("own-title").scrollIntoView({ block: "nearest" });
       return;
     } catch (why) {
       const status = why instanceof Refusal ? why.status : undefined;
-      // Gone: the portal was started anew meanwhile, and of that one nothing had begun.
+      // Gone: the portal was restarted before it launched the session.
       if (status === 410) id = uuid();
       else if (status !== 0) throw why;
-      if (tries === 5) throw why;
-      await new Promise((wake) => setTimeout(wake, 500 * tries));
+      if (attempts === 5) throw why;
+      await new Promise((wake) => setTimeout(wake, 500 * attempts));
     }
   }
 }
 
-/** A UUID of version 4. `crypto.randomUUID` is there by HTTPS alone. */
+/** A UUID of version 4. `crypto.randomUUID` needs HTTPS. */
 function uuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;

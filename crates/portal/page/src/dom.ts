@@ -1,13 +1,13 @@
-// Elements of the page.
+// DOM helpers.
 
-/** The element with this id, which the page has. */
+/** The element with this id, which must exist. */
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   const found = document.getElementById(id);
   if (!found) throw new Error(`the page has no element ${id}`);
   return found as T;
 }
 
-/** A new element with a class and what is in it. Texts stay texts. */
+/** A new element with a class and content. Strings become text nodes. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   kind: K,
   name = "",
@@ -19,7 +19,7 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** A button that does something once at a time. */
+/** A button that is disabled while its action runs. */
 export function button(text: string, act: () => Promise<void>, name = ""): HTMLButtonElement {
   const made = make("button", name, text);
   made.type = "button";
@@ -30,7 +30,7 @@ export function button(text: string, act: () => Promise<void>, name = ""): HTMLB
   return made;
 }
 
-/** Does something; what goes wrong is shown. */
+/** Runs an action and shows its error. */
 export async function attempt(act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -40,19 +40,19 @@ export async function attempt(act: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Shows one line, or takes it away. */
+/** Shows an error line; an empty text hides it. */
 export function problem(text: string): void {
   const line = byId("problem");
   line.textContent = text;
   line.hidden = text === "";
 }
 
-/** A time as people here write it. */
+/** A time in the user's locale. */
 export function when(seconds: number): string {
   return new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** A span, roughly. */
+/** An approximate duration. */
 export function span(seconds: number): string {
   const minutes = Math.round(seconds / 60);
   if (minutes < 1) return `${Math.max(0, Math.round(seconds))} s`;

@@ -1,19 +1,19 @@
-// Who plays and watches a session, and how it is for them, in words.
+// Statistics of a session's subscribers, as text.
 
 import type { OperatorSession, Subscribers } from "./api";
 import { make } from "./dom";
 
-/** One line, for a session that runs. */
+/** One line, for a running session. */
 export function figures(of: OperatorSession): HTMLElement | undefined {
   if (of.state !== "running") return undefined;
   const line = make("div", "figures", words(of));
-  line.title = "Latency is from capture to display. Over five seconds, which the session tells of each ten seconds.";
+  line.title = "Measured over five seconds, updated every ten seconds. Latency is from capture to display.";
   return line;
 }
 
 function words(of: OperatorSession): string {
-  if (of.subscribers === null) return "has not said yet who is connected";
-  return of.subscribers.length === 0 ? "nobody is connected" : of.subscribers.map(group).join("; ");
+  if (of.subscribers === null) return "no data about connections yet";
+  return of.subscribers.length === 0 ? "no connections" : of.subscribers.map(group).join("; ");
 }
 
 function group(of: Subscribers): string {
@@ -25,7 +25,7 @@ function group(of: Subscribers): string {
     known.push(`${millis(of.latency_p50)}\u00a0(p50)`, `${millis(of.latency_p99)}\u00a0(p99)`);
     if (of.latency_bound !== null) known.push(`±${millis(of.latency_bound)}`);
   }
-  // Of several each figure is that of whoever has the worst.
+  // In a group, each value is that of the worst subscriber.
   if (of.count > 1 && known.length > 0) known[0] = `at worst ${known[0]}`;
   return parts.concat(known.length > 0 ? known : ["frames/s and latency unknown"]).join(", ");
 }

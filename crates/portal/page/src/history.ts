@@ -1,11 +1,11 @@
-// What the person has played.
+// The user's past sessions.
 
-import { ask, type Past } from "./api";
+import { request, type Past } from "./api";
 import { byId, make, span, when } from "./dom";
 
-/** Asks for it and shows it. */
+/** Loads and shows them. */
 export async function showHistory(): Promise<void> {
-  const past = await ask<Past[]>("GET", "/api/history");
+  const past = await request<Past[]>("GET", "/api/history");
   byId("past").replaceChildren(...past.map(line));
 }
 

@@ -1,15 +1,15 @@
-// The portal's page: logs in, shows what can be started and what runs, and opens it.
+// The portal's page: log-in, applications, sessions.
 
 import { showApplications } from "./applications";
-import { ask, carry, Refusal, type Elsewhere, type Me, type Session } from "./api";
+import { request, setCsrf, Refusal, type ProviderRedirect, type Me, type Session } from "./api";
 import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
 import { forgetOperator, prepareOperator, showOperator } from "./operator";
-import { showProvider, tellEnded } from "./provider";
+import { showProvider, showFailure } from "./provider";
 import { lines } from "./sessions";
 
-/** How often what is not told by itself is asked for. */
-const AGAIN = 2000;
+/** Poll interval in milliseconds, also for reconnecting. */
+const POLL_INTERVAL = 2000;
 
 type View = "play" | "history" | "operator" | "account";
 const VIEWS: View[] = ["play", "history", "operator", "account"];
@@ -19,14 +19,14 @@ let view: View = "play";
 let sessions: Session[] = [];
 
 async function enter(me: Me): Promise<void> {
-  carry(me);
+  setCsrf(me);
   byId("login").hidden = true;
   document.querySelector("header")!.hidden = false;
-  byId("who").textContent = me.name;
+  byId("user").textContent = me.name;
   byId("tab-operator").hidden = !me.operator;
   byId("change").hidden = !me.password;
   byId("no-password").hidden = me.password;
-  byId<HTMLInputElement>("whose").value = me.name;
+  byId<HTMLInputElement>("account-name").value = me.name;
   show("play");
   listen();
   await showApplications();
@@ -56,23 +56,23 @@ function show(next: View): void {
   if (next === "play") draw();
 }
 
-/** Hears of sessions. A browser connects again by itself, unless the log-in is over. */
+/** Subscribes to session events. The browser reconnects on its own, unless the log-in has ended. */
 function listen(): void {
   events?.close();
-  const heard = new EventSource("/api/events");
-  events = heard;
-  heard.addEventListener("sessions", (event) => {
+  const source = new EventSource("/api/events");
+  events = source;
+  source.addEventListener("sessions", (event) => {
     sessions = JSON.parse((event as MessageEvent<string>).data) as Session[];
     problem("");
     draw();
   });
-  heard.addEventListener("error", () => {
-    if (heard.readyState === EventSource.CLOSED) {
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
       setTimeout(() => {
-        if (events === heard) void begin();
-      }, AGAIN);
+        if (events === source) void start();
+      }, POLL_INTERVAL);
     } else {
-      problem("The portal does not answer. What runs goes on; this page tries again.");
+      problem("The portal does not respond. Running sessions continue. Reconnecting…");
     }
   });
 }
@@ -86,18 +86,18 @@ function draw(): void {
   byId("shared-title").hidden = shared.length === 0;
 }
 
-/** Who is logged in sees the page, others the form. */
-async function begin(): Promise<void> {
+/** Shows the page if the user is logged in, otherwise the log-in form. */
+async function start(): Promise<void> {
   try {
-    await enter(await ask<Me>("GET", "/api/me"));
+    await enter(await request<Me>("GET", "/api/me"));
   } catch (why) {
     if (why instanceof Refusal && why.status === 401) {
       leave();
-      tellEnded();
+      showFailure();
       return;
     }
     problem(why instanceof Error ? why.message : String(why));
-    setTimeout(() => void begin(), AGAIN);
+    setTimeout(() => void start(), POLL_INTERVAL);
   }
 }
 
@@ -106,7 +106,7 @@ byId<HTMLFormElement>("login").addEventListener("submit", (event) => {
   const password = byId<HTMLInputElement>("password");
   const name = byId<HTMLInputElement>("name").value.trim();
   void attempt(async () => {
-    const me = await ask<Me>("POST", "/api/login", { name, password: password.value });
+    const me = await request<Me>("POST", "/api/login", { name, password: password.value });
     password.value = "";
     await enter(me);
   });
@@ -116,7 +116,7 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
   event.preventDefault();
   const [old, fresh] = [byId<HTMLInputElement>("old"), byId<HTMLInputElement>("new")];
   void attempt(async () => {
-    await ask("PUT", "/api/password", { old: old.value, new: fresh.value });
+    await request("PUT", "/api/password", { old: old.value, new: fresh.value });
     old.value = fresh.value = "";
     leave();
   });
@@ -124,10 +124,10 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
 
 byId("logout").addEventListener("click", () => {
   void attempt(async () => {
-    const elsewhere = await ask<Elsewhere | undefined>("POST", "/api/logout");
+    const redirect = await request<ProviderRedirect | undefined>("POST", "/api/logout");
     leave();
-    // Whoever sits here next is not to be logged in by the provider at once.
-    if (elsewhere) location.href = elsewhere.url;
+    // Also log out at the provider: it would log in the next user of this browser at once.
+    if (redirect) location.href = redirect.url;
   });
 });
 
@@ -138,15 +138,15 @@ setInterval(() => {
   if (document.hidden || events === undefined) return;
   if (view === "operator") void attempt(showOperator);
   if (view === "play") void showApplicationsIfChanged();
-}, AGAIN);
+}, POLL_INTERVAL);
 
 let lastShown = 0;
 
-/** The file of applications may change while the page is open; half a minute later is soon enough. */
+/** The file of applications may change while the page is open; a delay of half a minute is acceptable. */
 async function showApplicationsIfChanged(): Promise<void> {
   if (Date.now() - lastShown < 30_000) return;
   lastShown = Date.now();
   await showApplications().catch(() => undefined);
 }
 
-void begin();
+void start();

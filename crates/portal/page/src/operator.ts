@@ -1,35 +1,35 @@
-// What operators see and change: servers, everybody's sessions, accounts.
+// The operator's view: servers, all sessions, accounts.
 
-import { ask, type Load, type MadeUser, type OperatorSession, type Server, type User } from "./api";
+import { request, type Load, type MadeUser, type OperatorSession, type Server, type User } from "./api";
 import { attempt, button, byId, make } from "./dom";
 import { figures } from "./figures";
 import { lines } from "./sessions";
 
-/** Asks for everything and shows it. */
+/** Loads and shows everything. */
 export async function showOperator(): Promise<void> {
   const [load, sessions, users] = await Promise.all([
-    ask<Load>("GET", "/api/operator/servers"),
-    ask<OperatorSession[]>("GET", "/api/operator/sessions"),
-    ask<User[]>("GET", "/api/operator/users"),
+    request<Load>("GET", "/api/operator/servers"),
+    request<OperatorSession[]>("GET", "/api/operator/sessions"),
+    request<User[]>("GET", "/api/operator/users"),
   ]);
-  const wrong = [load.trouble, ...load.problems.map((of) => `left out: ${of}`)].filter((of) => of !== null);
+  const wrong = [load.trouble, ...load.problems.map((of) => `skipped: ${of}`)].filter((of) => of !== null);
   byId("trouble").textContent = wrong.join(" · ");
   byId("trouble").hidden = wrong.length === 0;
   byId("servers").replaceChildren(...load.servers.map(server));
-  byId("everybody").replaceChildren(...lines(sessions, true, figures));
+  byId("all-sessions").replaceChildren(...lines(sessions, true, figures));
   draining = load.draining;
-  byId("drain").textContent = draining ? "Take new sessions again" : "Take no new sessions";
-  // What an operator types meanwhile stays.
+  byId("drain").textContent = draining ? "Accept new sessions" : "Refuse new sessions";
+  // Do not overwrite a field that is being edited.
   if (!byId("accounts").contains(document.activeElement)) byId("accounts").replaceChildren(...users.map(account));
 }
 
 let draining = false;
 
-/** The operator's buttons and forms that are there from the start. */
+/** Sets up the static buttons and forms. */
 export function prepareOperator(): void {
   byId("drain").addEventListener("click", () => {
     void attempt(async () => {
-      await ask("PUT", "/api/operator/draining", { draining: !draining });
+      await request("PUT", "/api/operator/draining", { draining: !draining });
       await showOperator();
     });
   });
@@ -38,8 +38,8 @@ export function prepareOperator(): void {
     const [name, most] = [byId<HTMLInputElement>("add-name"), byId<HTMLInputElement>("add-sessions")];
     void attempt(async () => {
       const new_ = { name: name.value.trim(), operator: false, sessions: number(most.value) };
-      const made = await ask<MadeUser>("POST", "/api/operator/users", new_);
-      byId("made").textContent = `${made.name} may log in with the password ${made.password}, which is shown this once.`;
+      const made = await request<MadeUser>("POST", "/api/operator/users", new_);
+      byId("made").textContent = `${made.name} can log in with the password ${made.password}. It is shown only once.`;
       byId("made").hidden = false;
       name.value = most.value = "";
       await showOperator();
@@ -47,7 +47,7 @@ export function prepareOperator(): void {
   });
 }
 
-/** Forgets what only the one who was logged in may know. */
+/** Clears data that only the logged-in operator may see. */
 export function forgetOperator(): void {
   byId("made").textContent = "";
   byId("made").hidden = true;
@@ -57,11 +57,11 @@ function number(text: string): number | null {
   return text === "" ? null : Number(text);
 }
 
-/** An account's line: its limit, which is set when it was typed, and whether it may log in. */
+/** Line of an account, with its session limit and a button that enables or disables it. */
 function account(of: User): HTMLElement {
   const set = async (change: Partial<User>) => {
     const { operator, sessions, disabled } = { ...of, ...change };
-    await ask("PUT", `/api/operator/users/${of.name}`, { operator, sessions, disabled });
+    await request("PUT", `/api/operator/users/${of.name}`, { operator, sessions, disabled });
     (document.activeElement as HTMLElement | null)?.blur();
     await showOperator();
   };
@@ -69,19 +69,19 @@ function account(of: User): HTMLElement {
   most.type = "number";
   most.min = "0";
   most.max = "1000";
-  most.placeholder = "as usual";
+  most.placeholder = "default";
   most.value = of.sessions === null ? "" : String(of.sessions);
   most.addEventListener("change", () => void attempt(() => set({ sessions: number(most.value) })));
   const words = [of.operator ? "operator" : "", of.disabled ? "disabled" : ""].filter((word) => word !== "");
   const what = make("div", "what", make("strong", "", of.name), make("span", "", words.join(" · ")));
   const toggle = button(of.disabled ? "Enable" : "Disable", () => set({ disabled: !of.disabled }));
-  const line = make("li", "", what, make("label", "inline", "Sessions ", most), toggle);
+  const line = make("li", "", what, make("label", "inline", "Session limit ", most), toggle);
   line.dataset["account"] = of.name;
   return line;
 }
 
 function server(of: Server): HTMLElement {
-  const parts = [`${of.sessions} of ${of.places ?? "?"} places`];
+  const parts = [`${of.sessions} of ${of.places ?? "?"} sessions`];
   if (of.gpus > 0) parts.push(`${of.gpus_used} of ${of.gpus} GPUs`);
   if (of.load !== null) parts.push(`load ${of.load.toFixed(2)} on ${of.processors ?? "?"} processors`);
   if (of.trouble !== null) parts.push(of.trouble);

@@ -1,40 +1,40 @@
-// Logging in by a provider of OpenID Connect.
+// Log-in through an OpenID Connect provider.
 
-import { ask, type Elsewhere, type Ways } from "./api";
+import { request, type ProviderRedirect, type LoginMethods } from "./api";
 import { attempt, byId, problem } from "./dom";
 
-/** What the portal says after `#login=` of a log-in that came to nothing. */
-const ENDED: Record<string, string> = {
-  state: "That log-in was not begun in this browser, or took too long. Try again.",
+/** Messages for the reasons after `#login=` in the URL of a failed log-in. */
+const FAILURES: Record<string, string> = {
+  state: "This log-in was not started in this browser, or it has expired. Try again.",
   denied: "The log-in was cancelled.",
-  provider: "The other place does not answer. Try again later, or log in with name and password.",
-  token: "What the other place said of you could not be trusted. Try again, or tell the operator.",
-  group: "You are known, and may not log in here. Ask the operator.",
-  account: "You are known, and have no account here. Ask the operator for one.",
-  name: "No account can be made for you: its name is another's already, or can't be one. Ask the operator.",
-  database: "The portal's database does not answer. Try again, or tell the operator.",
+  provider: "The log-in provider does not respond. Try again later, or log in with name and password.",
+  token: "The log-in provider sent an invalid response. Try again, or contact the operator.",
+  group: "You are not allowed to log in here. Contact the operator.",
+  account: "You have no account here. Ask the operator for one.",
+  name: "Your account could not be created: its name is in use or not valid. Contact the operator.",
+  database: "The portal's database does not respond. Try again, or contact the operator.",
 };
 
-/** Shows the button, if there is a provider. */
+/** Shows the button, if a provider is configured. */
 export async function showProvider(): Promise<void> {
-  const { provider } = await ask<Ways>("GET", "/api/login");
+  const { provider } = await request<LoginMethods>("GET", "/api/login");
   byId("provider").hidden = provider === null;
   byId("provider").textContent = `Log in with ${provider ?? ""}`;
 }
 
-/** Says why somebody who comes back is not logged in, once. */
-export function tellEnded(): void {
+/** Shows why a log-in failed, once. */
+export function showFailure(): void {
   const word = new URLSearchParams(location.hash.slice(1)).get("login");
   if (word === null) return;
   history.replaceState(null, "", location.pathname);
-  // Own words only: the address may be anybody's.
-  const said = Object.hasOwn(ENDED, word) ? ENDED[word] : undefined;
+  // Only predefined messages: any site can link to this URL.
+  const said = Object.hasOwn(FAILURES, word) ? FAILURES[word] : undefined;
   if (said !== undefined) problem(said);
 }
 
 byId("provider").addEventListener("click", () => {
   void attempt(async () => {
-    const { url } = await ask<Elsewhere>("POST", "/api/oidc/login");
+    const { url } = await request<ProviderRedirect>("POST", "/api/oidc/login");
     location.href = url;
   });
 });

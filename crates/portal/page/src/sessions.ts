@@ -1,12 +1,12 @@
-// Sessions as a list: how each does, and what can be done with it.
+// The list of sessions: their states and actions.
 
-import { ask, type Log, type Session, type Ticket } from "./api";
+import { request, type Log, type Session, type Ticket } from "./api";
 import { button, make, span } from "./dom";
 
-/** The logs that are shown, by the session: lists are made anew with each piece of news. */
+/** The shown logs by session id: lists are rebuilt with each update. */
 const logs = new Map<string, string>();
 
-/** How a session does, in words. */
+/** State of a session, as text. */
 export function state(of: Session): string {
   const why = of.why ?? "";
   switch (of.state) {
@@ -28,13 +28,13 @@ function since(of: Session): string {
 }
 
 /**
- * A list's lines for these sessions. `all`: for an operator, who sees whose they are and may stop each. `more`: what
- * else is said of one, if anything.
+ * Lines of a list for these sessions. `all`: for an operator, with owners and a stop button for each. `more`:
+ * additional content of a line.
  */
 export function lines<S extends Session>(sessions: S[], all: boolean, more?: (of: S) => HTMLElement | undefined): HTMLElement[] {
   return sessions.map((of) => {
-    const who = all || !of.own ? ` (${of.user})` : "";
-    const what = make("div", "what", make("strong", "", of.title + who), make("span", "", state(of)));
+    const owner = all || !of.own ? ` (${of.user})` : "";
+    const what = make("div", "what", make("strong", "", of.title + owner), make("span", "", state(of)));
     if (all && of.engine_ref) what.append(make("span", "", ` · ${of.engine_ref}`));
     const said = more?.(of);
     if (said) what.append(said);
@@ -55,27 +55,27 @@ function buttons(of: Session, all: boolean): HTMLElement {
     row.append(button("Native client", () => native(of, row)));
   }
   if (of.own && of.state !== "ended" && of.state !== "lost") {
-    const share = button(of.shared ? "Share no more" : "Share", () =>
-      ask("PUT", `/api/sessions/${of.id}/shared`, { shared: !of.shared }),
+    const share = button(of.shared ? "Stop sharing" : "Share", () =>
+      request("PUT", `/api/sessions/${of.id}/shared`, { shared: !of.shared }),
     );
-    share.title = "Everybody who may log in here may watch";
+    share.title = "All users of this portal can watch";
     row.append(share);
   }
   if (of.own || all) {
     const over = of.state === "ended" || of.state === "lost";
     if (over) row.append(button(logs.has(of.id) ? "Hide log" : "Log", () => log(of, row)));
-    row.append(button(over ? "Dismiss" : "Stop", () => ask("DELETE", `/api/sessions/${of.id}`)));
+    row.append(button(over ? "Dismiss" : "Stop", () => request("DELETE", `/api/sessions/${of.id}`)));
   }
   return row;
 }
 
-/** Opens the page that plays, at the portal's own address. */
+/** Opens the page that plays, on the portal's origin. */
 function open(of: Session): void {
   const address = `/play/${of.id}/`;
   if (!window.open(address, `openuvr-${of.id}`)) window.location.href = address;
 }
 
-/** Shows the last lines that a session's programs wrote, or hides them. */
+/** Shows the end of a session's log, or hides it. */
 async function log(of: Session, row: HTMLElement): Promise<void> {
   const [line, shown] = [row.closest("li"), row.closest("li")?.querySelector(".log")];
   const pressed = [...row.querySelectorAll("button")].find((of) => of.textContent?.endsWith("og"));
@@ -84,17 +84,17 @@ async function log(of: Session, row: HTMLElement): Promise<void> {
     if (pressed) pressed.textContent = "Log";
     return;
   }
-  const { text } = await ask<Log>("GET", `/api/sessions/${of.id}/log`);
-  const words = text.trimEnd() || "Its programs have written nothing, or where it ran no log is kept.";
+  const { text } = await request<Log>("GET", `/api/sessions/${of.id}/log`);
+  const words = text.trimEnd() || "No log output, or this server keeps no logs.";
   logs.set(of.id, words);
   line?.append(make("pre", "log", words));
   if (pressed) pressed.textContent = "Hide log";
 }
 
-/** Shows a link that the native client opens, and what a terminal is told instead. */
+/** Shows a link that opens the native client. */
 async function native(of: Session, row: HTMLElement): Promise<void> {
-  const ticket = await ask<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
-  if (ticket.native === null) throw new Error("This session answers browsers only.");
+  const ticket = await request<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
+  if (ticket.native === null) throw new Error("This session supports browsers only.");
   const link = make("a", "button main", "Open in OpenUVR");
   link.href = ticket.native;
   row.querySelector("a")?.remove();

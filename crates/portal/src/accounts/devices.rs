@@ -1,8 +1,8 @@
-//! Browsers that logged in before: a cookie of their own vouches for them, so that strangers who guess at an account
-//! keep its person out of no browser that it uses (OWASP, "Device Cookies").
+//! Device cookies (OWASP, "Device Cookies"): a browser that logged in before presents one, so that password guessing by
+//! unknown clients does not lock the user out of that browser.
 //!
-//! Such a cookie lets nobody in. It has an entry for each of the last accounts: an id, a time, and a MAC over them and
-//! the account's name. Nothing of it is kept at the portal.
+//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over them
+//! and the account's name. The portal stores nothing of it.
 
 use std::fmt::Write as _;
 
@@ -12,29 +12,29 @@ use super::Secret;
 use super::secret::hex;
 use crate::store::{Store, StoreError, now};
 
-/// The name of the key in the database.
+/// Name of the key in the database.
 const KEY: &str = "devices";
 
-/// How long a browser is known after it logged in, in seconds: half a year; a guess.
+/// How long a browser stays known after a log-in, in seconds: half a year; a guess.
 pub(crate) const LIFE: u32 = 180 * 24 * 3600;
 
-/// Accounts of one browser that it is known for: a family's; a guess.
+/// Maximum number of accounts per browser: a family's; a guess.
 const ACCOUNTS: usize = 4;
 
-/// Characters of an entry's id and of its MAC: 128 and 256 bits.
+/// Length in characters of an entry's id and of its MAC: 128 and 256 bits.
 const ID: usize = 32;
 const MAC: usize = 64;
 
-/// What an entry is made of, and nothing else is a MAC of this key over.
+/// Domain separation of the MAC.
 const DOMAIN: &str = "openuvr-device";
 
-/// Makes the cookies of browsers, and reads them.
+/// Creates and verifies device cookies.
 pub(crate) struct Devices {
     key: hmac::Key,
 }
 
 impl Devices {
-    /// With the key that the database keeps, or a new one.
+    /// With the key from the database, which is created if missing.
     pub(crate) async fn open(store: &Store) -> Result<Devices, StoreError> {
         let kept = store.key(KEY, &Secret::random().text()).await?;
         Ok(Devices::with_key(kept.as_bytes()))
@@ -54,14 +54,14 @@ impl Devices {
         known.next().map(str::to_owned)
     }
 
-    /// The cookie of a browser that logs in to this account, and has `cookie` already.
+    /// The cookie of a browser that logs in to this account; `cookie` is its current one.
     pub(crate) fn written(&self, cookie: Option<&str>, name: &str) -> String {
         let now = now();
         let mut written = self.entry(name, now + i64::from(LIFE));
         let entries = cookie.unwrap_or_default().split('~').take(ACCOUNTS);
         let others = entries.filter(|entry| is_entry(entry) && self.id(entry, name, now).is_none());
         for entry in others.take(ACCOUNTS - 1) {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(written, "~{entry}");
         }
         written
@@ -83,12 +83,12 @@ impl Devices {
     }
 }
 
-/// What the MAC is over. The id and the time have no zero byte, so a name can't stand for another.
+/// The input of the MAC. Id and time contain no zero byte, so the fields are unambiguous.
 fn signed(name: &str, id: &str, until: i64) -> Vec<u8> {
     format!("{DOMAIN}\0{id}\0{until}\0{name}").into_bytes()
 }
 
-/// Whether it may be one of ours: what a browser sends is sent back to it.
+/// Whether the entry is well-formed: entries of a browser are sent back to it.
 fn is_entry(text: &str) -> bool {
     let length = 1..=ID + MAC + 24;
     length.contains(&text.len())
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_known_for_the_accounts_that_it_logged_in_to() {
+    fn a_cookie_lists_the_browsers_accounts() {
         let devices = Devices::with_key(b"key");
         let cookie = devices.written(None, "ada");
         assert!(devices.read(Some(&cookie), "ada").is_some());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_and_old_cookies_are_none() {
+    fn forged_and_old_cookies_are_rejected() {
         let (own, other) = (Devices::with_key(b"key"), Devices::with_key(b"another"));
         assert_eq!(own.read(Some(&other.written(None, "ada")), "ada"), None);
         let old = own.entry("ada", now() - 1);

@@ -1,57 +1,55 @@
-//! How many log-ins may fail, as a value: no clock, no lock.
+//! Rate limits for log-ins as a value, without clock and lock.
 //!
-//! Only wrong passwords count. Attempts under way are counted apart: an attempt that would go beyond a limit if all
-//! those under way were wrong waits for them. So many attempts at once gain nothing, and right ones all get in.
+//! Only wrong passwords count. Pending attempts are counted separately: an attempt waits if it could exceed a limit
+//! should all pending ones be wrong. Concurrent attempts therefore gain nothing, and correct ones all succeed.
 //!
-//! A stranger is counted by account and network, by network, and by account. A browser that logged in to the account
-//! before ([`super::Devices`]) is counted alone, and a network from which the account logged in before is free of the
-//! limit by account: strangers who use that up keep only other strangers out. Names without an account are counted as
-//! others, so that nothing tells them apart.
+//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the
+//! account before ([`super::Devices`]) has its own counter, and a network from which the account logged in before is
+//! exempt from the limit by account: guessing locks out only other unknown clients. Names without an account are
+//! counted alike, so that they cannot be distinguished.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::network::Network;
 
-/// After how long wrong passwords are forgotten; a guess.
-const FORGOTTEN: Duration = Duration::from_secs(15 * 60);
+/// Time after which wrong passwords are forgotten; a guess.
+const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
-/// Wrong passwords within that time: of an account from one network, as a person who tries what it might have been;
-/// of an account from strangers' networks; from one network, behind which a household or a school may be; of an
-/// account from a browser that logged in to it before. Guesses.
-const OF_BOTH: u32 = 5;
-const OF_NAME: u32 = 50;
-const OF_NETWORK: u32 = 30;
-const OF_DEVICE: u32 = 10;
+/// Limits of wrong passwords within that time: for an account from one network (a user who tries several passwords);
+/// for an account from unknown networks; from one network (a household or a school); for an account from a known
+/// browser. Guesses.
+const PER_NAME_AND_NETWORK: u32 = 5;
+const PER_NAME: u32 = 50;
+const PER_NETWORK: u32 = 30;
+const PER_DEVICE: u32 = 10;
 
-/// Log-ins by a provider from one network that have begun and not come to a good end; a guess: a school that begins
-/// at once.
-const OF_PROVIDER: u32 = 200;
+/// Limit of unfinished log-ins by the provider from one network; a guess: a school class that starts at the same time.
+const PER_PROVIDER: u32 = 200;
 
-/// Attempts of one network, account or browser that are under way at a time; a guess. Passwords are compared two at a
-/// time, so more would only take turns from others.
-const AT_A_TIME: u32 = 8;
+/// Pending attempts per network, account or browser; a guess. Two passwords are verified at a time, so more pending
+/// attempts would only delay others.
+const MAX_PENDING: u32 = 8;
 
-/// Attempts of strangers that are under way at a time: known browsers wait for less than a second behind them, with
-/// the rate of docs/deploy.md.
-const STRANGERS: u32 = 64;
+/// Pending attempts of unknown clients: they delay known browsers by less than a second at the rate in docs/deploy.md.
+const UNKNOWN_CLIENTS: u32 = 64;
 
-/// What is remembered at most, of wrong passwords and of networks each; a guess. Some 100 bytes are one.
+/// Maximum number of counters, and of known networks; a guess. Each takes some 100 bytes.
 const MAX_KNOWN: usize = 20_000;
 
-/// Who tries.
+/// The client that attempts to log in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Who {
-    /// The account, as it was typed.
+pub(crate) struct AttemptSource {
+    /// The account name, as typed.
     pub(crate) name: String,
     pub(crate) network: Network,
-    /// A browser that logged in to this account before.
+    /// Id of a browser that logged in to this account before.
     pub(crate) device: Option<String>,
 }
 
-/// What is counted.
+/// A counter.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Of {
+pub(crate) enum CounterKey {
     Both(String, Network),
     Name(String),
     Network(Network),
@@ -59,112 +57,123 @@ pub(crate) enum Of {
     Provider(Network),
 }
 
-/// Whether an attempt may begin.
+/// Whether an attempt may start.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Begin {
-    /// It has begun, and is counted so: the caller says how it ends.
-    Begun(Vec<Of>),
-    /// Once others have ended.
+pub(crate) enum Admission {
+    /// It is started and counted. The caller must report its result.
+    Admitted(Vec<CounterKey>),
+    /// After other attempts have ended.
     Later,
     /// After this time.
     Refused(Duration),
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    Right,
+pub(crate) enum AttemptResult {
+    Correct,
     Wrong,
-    /// It is not known: the database did not answer.
+    /// Unknown: the database did not answer.
     Unknown,
 }
 
 #[derive(Clone, Copy)]
 struct Count {
     wrong: u32,
-    /// When the first of the wrong ones was.
+    /// Time of the first wrong password.
     since: Instant,
     under_way: u32,
 }
 
-/// The counts. The caller says what time it is.
+/// The counters. The caller passes the time.
 #[derive(Default)]
 pub(crate) struct Limiter {
-    counts: HashMap<Of, Count>,
-    /// Strangers' attempts that are under way.
-    strangers: u32,
-    /// From which networks an account logged in, and when last.
+    counts: HashMap<CounterKey, Count>,
+    /// Pending attempts of unknown clients.
+    unknown_pending: u32,
+    /// The networks from which an account logged in, with the time of the last log-in.
     earlier: HashMap<(String, Network), Instant>,
 }
 
 impl Limiter {
-    pub(crate) fn begin(&mut self, who: &Who, now: Instant) -> Begin {
-        let counted = self.counted(who, now);
-        let of = |of: &Of| self.counts.get(of).copied();
+    pub(crate) fn start(&mut self, source: &AttemptSource, now: Instant) -> Admission {
+        let counted = self.counted(source, now);
+        let of = |of: &CounterKey| self.counts.get(of).copied();
         for (key, most) in &counted {
             if let Some(count) = of(key)
                 && count.wrong(now) >= *most
             {
-                return Begin::Refused(count.wait(now));
+                return Admission::Refused(count.wait(now));
             }
         }
         let full = counted.iter().any(|(key, most)| {
             of(key).is_some_and(|count| {
                 let under_way = count.under_way;
-                under_way >= AT_A_TIME || count.wrong(now) + under_way >= *most
+                under_way >= MAX_PENDING || count.wrong(now) + under_way >= *most
             })
         });
-        let stranger = is_stranger(counted.iter().map(|(of, _)| of));
-        if full || stranger && self.strangers >= STRANGERS {
-            return Begin::Later;
+        let unknown = is_unknown(counted.iter().map(|(of, _)| of));
+        if full || unknown && self.unknown_pending >= UNKNOWN_CLIENTS {
+            return Admission::Later;
         }
-        self.strangers += u32::from(stranger);
-        let counted: Vec<Of> = counted.into_iter().map(|(of, _)| of).collect();
+        self.unknown_pending += u32::from(unknown);
+        let counted: Vec<CounterKey> = counted.into_iter().map(|(of, _)| of).collect();
         for of in &counted {
             self.count(of, now).under_way += 1;
         }
-        Begin::Begun(counted)
+        Admission::Admitted(counted)
     }
 
-    /// What [`Begin::Begun`] named has ended.
-    pub(crate) fn end(&mut self, who: &Who, counted: &[Of], ended: Ended, now: Instant) {
-        if is_stranger(counted.iter()) {
-            self.strangers = self.strangers.saturating_sub(1);
+    /// Ends an attempt with the counters of [`Admission::Admitted`].
+    pub(crate) fn end(
+        &mut self,
+        source: &AttemptSource,
+        counted: &[CounterKey],
+        ended: AttemptResult,
+        now: Instant,
+    ) {
+        if is_unknown(counted.iter()) {
+            self.unknown_pending = self.unknown_pending.saturating_sub(1);
         }
         for of in counted {
             let count = self.count(of, now);
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
-                Ended::Wrong => count.add_wrong(now),
-                // A right password takes back what was wrong of its own account alone: the knowledge of one password
-                // buys no tries at others.
-                Ended::Right if matches!(of, Of::Both(..) | Of::Device(_)) => count.wrong = 0,
-                Ended::Right | Ended::Unknown => {}
+                AttemptResult::Wrong => count.add_wrong(now),
+                // A correct password resets only its own account's counters: knowing one password must not allow more
+                // guesses for others.
+                AttemptResult::Correct
+                    if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
+                {
+                    count.wrong = 0
+                }
+                AttemptResult::Correct | AttemptResult::Unknown => {}
             }
             if count.under_way == 0 && count.wrong == 0 {
                 self.counts.remove(of);
             }
         }
-        if ended == Ended::Right {
+        if ended == AttemptResult::Correct {
             if self.earlier.len() >= MAX_KNOWN
                 && let Some(oldest) = self.earlier.iter().min_by_key(|(_, at)| **at)
             {
                 let oldest = oldest.0.clone();
                 self.earlier.remove(&oldest);
             }
-            self.earlier.insert((who.name.clone(), who.network), now);
+            self.earlier
+                .insert((source.name.clone(), source.network), now);
         }
     }
 
-    /// A log-in by a provider begins; it has no name yet, and counts until it comes to a good end.
-    pub(crate) fn begin_by_provider(
+    /// Starts a log-in by the provider. It has no name yet, and counts until it succeeds.
+    pub(crate) fn start_by_provider(
         &mut self,
         from: Network,
         now: Instant,
     ) -> Result<(), Duration> {
-        let of = Of::Provider(from);
+        let of = CounterKey::Provider(from);
         match self.counts.get(&of) {
-            Some(count) if count.wrong(now) >= OF_PROVIDER => Err(count.wait(now)),
+            Some(count) if count.wrong(now) >= PER_PROVIDER => Err(count.wait(now)),
             _ => {
                 self.count(&of, now).add_wrong(now);
                 Ok(())
@@ -172,34 +181,40 @@ impl Limiter {
         }
     }
 
-    /// It came to a good end.
+    /// Ends it successfully.
     pub(crate) fn succeeded_by_provider(&mut self, from: Network) {
-        if let Some(count) = self.counts.get_mut(&Of::Provider(from)) {
+        if let Some(count) = self.counts.get_mut(&CounterKey::Provider(from)) {
             count.wrong = count.wrong.saturating_sub(1);
         }
     }
 
-    /// What counts such an attempt, with the most that may be wrong of it.
-    fn counted(&self, who: &Who, now: Instant) -> Vec<(Of, u32)> {
-        let device = who.device.clone().map(Of::Device);
+    /// The counters of such an attempt, with their limits.
+    fn counted(&self, source: &AttemptSource, now: Instant) -> Vec<(CounterKey, u32)> {
+        let device = source.device.clone().map(CounterKey::Device);
         let device = device.filter(|of| {
             let count = self.counts.get(of);
-            count.is_none_or(|count| count.wrong(now) < OF_DEVICE)
+            count.is_none_or(|count| count.wrong(now) < PER_DEVICE)
         });
         if let Some(device) = device {
-            return vec![(device, OF_DEVICE)];
+            return vec![(device, PER_DEVICE)];
         }
         let mut counted = vec![
-            (Of::Both(who.name.clone(), who.network), OF_BOTH),
-            (Of::Network(who.network), OF_NETWORK),
+            (
+                CounterKey::Both(source.name.clone(), source.network),
+                PER_NAME_AND_NETWORK,
+            ),
+            (CounterKey::Network(source.network), PER_NETWORK),
         ];
-        if !self.earlier.contains_key(&(who.name.clone(), who.network)) {
-            counted.push((Of::Name(who.name.clone()), OF_NAME));
+        if !self
+            .earlier
+            .contains_key(&(source.name.clone(), source.network))
+        {
+            counted.push((CounterKey::Name(source.name.clone()), PER_NAME));
         }
         counted
     }
 
-    fn count(&mut self, of: &Of, now: Instant) -> &mut Count {
+    fn count(&mut self, of: &CounterKey, now: Instant) -> &mut Count {
         if self.counts.len() >= MAX_KNOWN && !self.counts.contains_key(of) {
             self.make_room(now);
         }
@@ -210,8 +225,8 @@ impl Limiter {
         })
     }
 
-    /// Forgets what is old; and if that is not enough, those of which the fewest were wrong: one password from each of
-    /// many networks does not drive out what is close to its limit.
+    /// Removes old counters; if that is not enough, those with the fewest wrong passwords: one guess from each of many
+    /// networks does not remove counters that are close to their limits.
     fn make_room(&mut self, now: Instant) {
         self.counts
             .retain(|_, count| count.under_way > 0 || count.wrong(now) > 0);
@@ -227,9 +242,9 @@ impl Limiter {
 }
 
 impl Count {
-    /// Those that are not forgotten yet.
+    /// The counters that have not expired.
     fn wrong(&self, now: Instant) -> u32 {
-        match now.duration_since(self.since) < FORGOTTEN {
+        match now.duration_since(self.since) < EXPIRY {
             true => self.wrong,
             false => 0,
         }
@@ -243,14 +258,14 @@ impl Count {
         self.wrong = before + 1;
     }
 
-    /// Until they are forgotten.
+    /// Time until it expires.
     fn wait(&self, now: Instant) -> Duration {
-        FORGOTTEN.saturating_sub(now.duration_since(self.since))
+        EXPIRY.saturating_sub(now.duration_since(self.since))
     }
 }
 
-fn is_stranger<'a>(mut counted: impl Iterator<Item = &'a Of>) -> bool {
-    !counted.any(|of| matches!(of, Of::Device(_)))
+fn is_unknown<'a>(mut counted: impl Iterator<Item = &'a CounterKey>) -> bool {
+    !counted.any(|of| matches!(of, CounterKey::Device(_)))
 }
 
 #[cfg(test)]
@@ -262,174 +277,189 @@ mod tests {
         Network::V6([0x2001, 0xdb8, 0, number])
     }
 
-    fn who(name: &str, number: u32) -> Who {
-        Who {
+    fn source(name: &str, number: u32) -> AttemptSource {
+        AttemptSource {
             name: name.to_owned(),
             network: network(number),
             device: None,
         }
     }
 
-    /// An attempt from its beginning to its end; false: it may not begin.
-    fn tries(limiter: &mut Limiter, who: &Who, ended: Ended, now: Instant) -> bool {
-        match limiter.begin(who, now) {
-            Begin::Begun(counted) => {
-                limiter.end(who, &counted, ended, now);
+    /// A complete attempt; false: it was refused.
+    fn attempt(
+        limiter: &mut Limiter,
+        source: &AttemptSource,
+        ended: AttemptResult,
+        now: Instant,
+    ) -> bool {
+        match limiter.start(source, now) {
+            Admission::Admitted(counted) => {
+                limiter.end(source, &counted, ended, now);
                 true
             }
-            Begin::Later => panic!("nothing is under way"),
-            Begin::Refused(_) => false,
+            Admission::Later => panic!("no attempt is pending"),
+            Admission::Refused(_) => false,
         }
     }
 
-    fn wrong(limiter: &mut Limiter, who: &Who, now: Instant) -> bool {
-        tries(limiter, who, Ended::Wrong, now)
+    fn wrong(limiter: &mut Limiter, source: &AttemptSource, now: Instant) -> bool {
+        attempt(limiter, source, AttemptResult::Wrong, now)
     }
 
     #[test]
     fn wrong_passwords_are_limited_by_account_and_network() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        let (here, there) = (who("ada", 1), who("ada", 2));
-        for _ in 0..OF_BOTH {
+        let (here, there) = (source("ada", 1), source("ada", 2));
+        for _ in 0..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &here, now));
         }
-        assert_eq!(limiter.begin(&here, now), Begin::Refused(FORGOTTEN));
-        // The person elsewhere is not locked out by it.
+        assert_eq!(limiter.start(&here, now), Admission::Refused(EXPIRY));
+        // The user on another network is not locked out by it.
         assert!(wrong(&mut limiter, &there, now));
-        assert!(wrong(&mut limiter, &here, now + FORGOTTEN));
+        assert!(wrong(&mut limiter, &here, now + EXPIRY));
     }
 
     #[test]
     fn one_network_does_not_try_all_names() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..OF_NETWORK {
-            assert!(wrong(&mut limiter, &who(&format!("user{n}"), 1), now));
+        for n in 0..PER_NETWORK {
+            assert!(wrong(&mut limiter, &source(&format!("user{n}"), 1), now));
         }
-        assert!(!wrong(&mut limiter, &who("another", 1), now));
-        assert!(wrong(&mut limiter, &who("another", 2), now));
+        assert!(!wrong(&mut limiter, &source("another", 1), now));
+        assert!(wrong(&mut limiter, &source("another", 2), now));
     }
 
     #[test]
-    fn a_right_password_takes_back_only_its_own() {
+    fn a_correct_password_resets_only_its_own() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        let (ada, bob) = (who("ada", 1), who("bob", 1));
-        for _ in 1..OF_BOTH {
+        let (ada, bob) = (source("ada", 1), source("bob", 1));
+        for _ in 1..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &ada, now));
             assert!(wrong(&mut limiter, &bob, now));
         }
-        assert!(tries(&mut limiter, &bob, Ended::Right, now));
+        assert!(attempt(&mut limiter, &bob, AttemptResult::Correct, now));
         assert!(wrong(&mut limiter, &ada, now));
         assert!(!wrong(&mut limiter, &ada, now));
-        for _ in 0..OF_BOTH {
+        for _ in 0..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &bob, now));
         }
         assert!(!wrong(&mut limiter, &bob, now));
     }
 
     #[test]
-    fn right_passwords_at_once_all_get_in() {
+    fn concurrent_correct_passwords_all_succeed() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         // A class behind one address, and one account eight times.
-        let class = (0..45).map(|n| who(&format!("user{n}"), 1));
-        let mut waiting: Vec<Who> = class.chain((0..8).map(|_| who("ada", 1))).collect();
+        let class = (0..45).map(|n| source(&format!("user{n}"), 1));
+        let mut waiting: Vec<AttemptSource> =
+            class.chain((0..8).map(|_| source("ada", 1))).collect();
         let (mut right, mut most) = (0, 0);
         while !waiting.is_empty() {
-            let mut begun = Vec::new();
-            waiting.retain(|who| match limiter.begin(who, now) {
-                Begin::Begun(counted) => {
-                    begun.push((who.clone(), counted));
+            let mut admitted = Vec::new();
+            waiting.retain(|source| match limiter.start(source, now) {
+                Admission::Admitted(counted) => {
+                    admitted.push((source.clone(), counted));
                     false
                 }
-                Begin::Later => true,
-                Begin::Refused(wait) => panic!("{who:?} is refused for {wait:?}"),
+                Admission::Later => true,
+                Admission::Refused(wait) => panic!("{source:?} is refused for {wait:?}"),
             });
-            most = most.max(begun.len());
-            right += begun.len();
-            for (who, counted) in begun {
-                limiter.end(&who, &counted, Ended::Right, now);
+            most = most.max(admitted.len());
+            right += admitted.len();
+            for (source, counted) in admitted {
+                limiter.end(&source, &counted, AttemptResult::Correct, now);
             }
         }
-        assert_eq!((right, most), (53, AT_A_TIME as usize));
-        assert!(limiter.counts.is_empty(), "nothing is left of them");
+        assert_eq!((right, most), (53, MAX_PENDING as usize));
+        assert!(limiter.counts.is_empty(), "all counters are removed");
     }
 
     #[test]
-    fn wrong_passwords_at_once_are_no_more_than_one_after_the_other() {
+    fn concurrent_guesses_gain_nothing() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        let ada = who("ada", 1);
-        let mut begun = Vec::new();
-        while let Begin::Begun(counted) = limiter.begin(&ada, now) {
-            begun.push(counted);
+        let ada = source("ada", 1);
+        let mut admitted = Vec::new();
+        while let Admission::Admitted(counted) = limiter.start(&ada, now) {
+            admitted.push(counted);
         }
-        assert_eq!(begun.len(), OF_BOTH as usize);
-        for counted in begun {
-            limiter.end(&ada, &counted, Ended::Wrong, now);
+        assert_eq!(admitted.len(), PER_NAME_AND_NETWORK as usize);
+        for counted in admitted {
+            limiter.end(&ada, &counted, AttemptResult::Wrong, now);
         }
-        assert_eq!(limiter.begin(&ada, now), Begin::Refused(FORGOTTEN));
+        assert_eq!(limiter.start(&ada, now), Admission::Refused(EXPIRY));
     }
 
     #[test]
-    fn strangers_lock_out_no_known_browser_and_no_known_network() {
+    fn guessing_locks_out_no_known_browser_or_network() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        let at_home = who("ada", 0);
-        assert!(tries(&mut limiter, &at_home, Ended::Right, now));
+        let at_home = source("ada", 0);
+        assert!(attempt(&mut limiter, &at_home, AttemptResult::Correct, now));
         let mut guesses = 0;
         for n in 1..100 {
-            for _ in 0..OF_BOTH {
-                guesses += u32::from(wrong(&mut limiter, &who("ada", n), now));
+            for _ in 0..PER_NAME_AND_NETWORK {
+                guesses += u32::from(wrong(&mut limiter, &source("ada", n), now));
             }
         }
-        assert_eq!(guesses, OF_NAME);
-        let elsewhere = who("ada", 1000);
-        assert!(!tries(&mut limiter, &elsewhere, Ended::Right, now));
-        assert!(tries(&mut limiter, &at_home, Ended::Right, now));
+        assert_eq!(guesses, PER_NAME);
+        let elsewhere = source("ada", 1000);
+        assert!(!attempt(
+            &mut limiter,
+            &elsewhere,
+            AttemptResult::Correct,
+            now
+        ));
+        assert!(attempt(&mut limiter, &at_home, AttemptResult::Correct, now));
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
-        assert!(tries(&mut limiter, &known, Ended::Right, now));
-        // A browser that guesses has its own number of guesses, and then those of its network.
-        for _ in 0..OF_DEVICE + OF_BOTH {
+        assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
+        // A browser that guesses has its own limit, and then those of its network.
+        for _ in 0..PER_DEVICE + PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &known, now));
         }
         assert!(!wrong(&mut limiter, &known, now));
     }
 
     #[test]
-    fn a_known_browser_passes_strangers_that_are_under_way() {
+    fn a_known_browser_passes_pending_attempts() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..STRANGERS {
-            let begun = limiter.begin(&who(&format!("user{n}"), n), now);
-            assert!(matches!(begun, Begin::Begun(_)));
+        for n in 0..UNKNOWN_CLIENTS {
+            let admitted = limiter.start(&source(&format!("user{n}"), n), now);
+            assert!(matches!(admitted, Admission::Admitted(_)));
         }
-        let mut ada = who("ada", 1000);
-        assert_eq!(limiter.begin(&ada, now), Begin::Later);
+        let mut ada = source("ada", 1000);
+        assert_eq!(limiter.start(&ada, now), Admission::Later);
         ada.device = Some("a browser".to_owned());
-        assert!(matches!(limiter.begin(&ada, now), Begin::Begun(_)));
+        assert!(matches!(limiter.start(&ada, now), Admission::Admitted(_)));
     }
 
     #[test]
     fn the_provider_and_passwords_have_limits_of_their_own() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let (here, there) = (network(1), network(2));
-        for _ in 0..OF_PROVIDER {
-            limiter.begin_by_provider(here, now).unwrap();
+        for _ in 0..PER_PROVIDER {
+            limiter.start_by_provider(here, now).unwrap();
         }
-        assert!(limiter.begin_by_provider(here, now).is_err());
-        assert!(wrong(&mut limiter, &who("ada", 1), now));
-        limiter.begin_by_provider(there, now).unwrap();
+        assert!(limiter.start_by_provider(here, now).is_err());
+        assert!(wrong(&mut limiter, &source("ada", 1), now));
+        limiter.start_by_provider(there, now).unwrap();
         limiter.succeeded_by_provider(here);
-        limiter.begin_by_provider(here, now).unwrap();
+        limiter.start_by_provider(here, now).unwrap();
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_high_counts_stay() {
+    fn memory_is_bounded_and_high_counts_are_kept() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..OF_NAME {
-            assert!(wrong(&mut limiter, &who("ada", n / OF_BOTH), now));
+        for n in 0..PER_NAME {
+            assert!(wrong(
+                &mut limiter,
+                &source("ada", n / PER_NAME_AND_NETWORK),
+                now
+            ));
         }
         for n in 100..u32::try_from(MAX_KNOWN).unwrap() {
-            assert!(wrong(&mut limiter, &who(&format!("user{n}"), n), now));
+            assert!(wrong(&mut limiter, &source(&format!("user{n}"), n), now));
         }
         assert!(limiter.counts.len() <= MAX_KNOWN);
-        assert!(!wrong(&mut limiter, &who("ada", 99), now));
+        assert!(!wrong(&mut limiter, &source("ada", 99), now));
     }
 }

@@ -1,4 +1,4 @@
-//! Passwords: Argon2id with the parameters of RFC 9106's second choice, as the library has them.
+//! Passwords: Argon2id with the second recommended parameters of RFC 9106, which are the library's defaults.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,29 +9,31 @@ use tokio::sync::Semaphore;
 
 use super::Secret;
 
-/// The shortest password, in characters (NIST SP 800-63B, section 5.1.1.2: eight).
+/// Minimum length in characters (NIST SP 800-63B, section 5.1.1.2: eight).
 const MIN_PASSWORD: usize = 8;
 
-/// The longest that is looked at, in bytes; a guess.
+/// Maximum length in bytes; a guess.
 const MAX_PASSWORD: usize = 1024;
 
-/// Hashes that are computed at a time: each takes 19 MiB, and a processor for some ten milliseconds.
-const AT_A_TIME: usize = 2;
+/// Concurrent hash computations: each takes 19 MiB, and a processor for some ten milliseconds.
+const CONCURRENCY: usize = 2;
 
-/// Bytes of a salt (RFC 9106, section 3.1).
+/// Length of a salt in bytes (RFC 9106, section 3.1).
 const SALT: usize = 16;
 
-/// Why there is no hash.
+/// Why a password is not hashed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasswordError {
     /// It is too short or too long.
-    #[error("a password has at least {MIN_PASSWORD} characters, and at most {MAX_PASSWORD} bytes")]
+    #[error(
+        "a password must have at least {MIN_PASSWORD} characters and at most {MAX_PASSWORD} bytes"
+    )]
     Length,
     /// The library or the system failed.
-    #[error("the password can't be hashed: {0}")]
+    #[error("cannot hash the password: {0}")]
     Hash(argon2::password_hash::Error),
-    /// The portal ends.
-    #[error("the password can't be hashed: the portal ends")]
+    /// The portal shuts down.
+    #[error("cannot hash the password: the portal is shutting down")]
     Ends,
 }
 
@@ -41,7 +43,7 @@ impl From<argon2::password_hash::Error> for PasswordError {
     }
 }
 
-/// What is kept of a password.
+/// The hash of a password.
 pub(crate) fn hash(password: &str) -> Result<String, PasswordError> {
     hash_in(password, &mut Vec::new())
 }
@@ -69,7 +71,7 @@ fn hash_in(password: &str, memory: &mut Vec<Block>) -> Result<String, PasswordEr
     Ok(hash.to_string())
 }
 
-/// Whether it is the password of this hash, in the PHC string format; none: that is no hash.
+/// Whether it is the password of this hash in PHC string format; `None`: invalid hash.
 fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> {
     let hash = PasswordHash::new(hash).ok()?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -78,12 +80,11 @@ fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> 
     let (salt, expected) = (hash.salt?, hash.hash?);
     let mut output = vec![0; expected.len()];
     compute(&argon2, password.as_bytes(), &salt, &mut output, memory).ok()?;
-    // In constant time, as the library says.
+    // In constant time, according to the library.
     Some(Output::new(&output).ok()? == expected)
 }
 
-/// In memory that is kept for the next one: a new block of 19 MiB for each hash stays with the allocator, for every
-/// thread that ever had one.
+/// Reuses the memory block: otherwise the allocator keeps a block of 19 MiB for every thread that ever computed a hash.
 fn compute(
     argon2: &Argon2<'_>,
     password: &[u8],
@@ -98,7 +99,7 @@ fn compute(
     argon2.hash_password_into_with_memory(password, salt, output, &mut memory[..blocks])
 }
 
-/// One that nobody guesses, for people who get their first one: 80 bits, without letters that look alike.
+/// A random initial password: 80 bits, without letters that look alike.
 pub(crate) fn random_password() -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let random = Secret::random();
@@ -108,29 +109,29 @@ pub(crate) fn random_password() -> String {
         .collect()
 }
 
-/// Hashes passwords, a few at a time, in memory that it keeps.
+/// Hashes passwords with limited concurrency and reused memory.
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
-    /// As many as there are turns, once they were needed.
+    /// One block per concurrent computation, allocated on first use.
     memory: Arc<Mutex<Vec<Vec<Block>>>>,
-    /// What is compared with where there is no such account, so that it takes as long.
-    nobody: String,
+    /// Compared with if there is no such account, so that the time is the same.
+    dummy_hash: String,
 }
 
 impl Passwords {
     pub(crate) fn new() -> Result<Passwords, PasswordError> {
         Ok(Passwords {
-            turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            turns: Arc::new(Semaphore::new(CONCURRENCY)),
             memory: Arc::default(),
-            nobody: hash(&random_password())?,
+            dummy_hash: hash(&random_password())?,
         })
     }
 
-    /// Whether the password is that of this hash. Without a hash it takes as long, and is wrong.
+    /// Whether the password matches the hash. Without a hash it takes the same time and returns false.
     pub(crate) async fn verify(&self, password: String, hash: Option<String>) -> bool {
         let hash = hash.filter(|hash| !hash.is_empty());
         let known = hash.is_some();
-        let hash = hash.unwrap_or_else(|| self.nobody.clone());
+        let hash = hash.unwrap_or_else(|| self.dummy_hash.clone());
         let verified = self.in_turn(move |memory| {
             let fits = password.len() <= MAX_PASSWORD;
             let right = matches(if fits { &password } else { "" }, &hash, memory);
@@ -139,14 +140,14 @@ impl Passwords {
         verified.await.unwrap_or(false) && known
     }
 
-    /// What is kept of a password, as [`hash`] makes it.
+    /// The hash of a password, as by [`hash`].
     pub(crate) async fn hash(&self, password: String) -> Result<String, PasswordError> {
         let hashed = self.in_turn(move |memory| hash_in(&password, memory));
         hashed.await.unwrap_or(Err(PasswordError::Ends))
     }
 
-    /// Computes beside the runtime's threads. The turn is the computation's: it lasts also if nobody waits for its
-    /// end any more.
+    /// Computes on a blocking thread. The permit belongs to the computation: it is held even if no caller waits for the
+    /// result.
     async fn in_turn<T: Send + 'static>(
         &self,
         compute: impl FnOnce(&mut Vec<Block>) -> T + Send + 'static,
@@ -192,8 +193,8 @@ mod tests {
             .map(|_| {
                 let (passwords, hash) = (Arc::clone(&passwords), hash.clone());
                 let right = async move {
-                    let given = "correct horse".to_owned();
-                    passwords.verify(given, Some(hash)).await
+                    let password_text = "correct horse".to_owned();
+                    passwords.verify(password_text, Some(hash)).await
                 };
                 tokio::spawn(right)
             })
@@ -202,7 +203,7 @@ mod tests {
             assert!(right.await.unwrap());
         }
         let memory = passwords.memory.lock().unwrap();
-        assert!(memory.len() <= AT_A_TIME, "{}", memory.len());
+        assert!(memory.len() <= CONCURRENCY, "{}", memory.len());
         let blocks = Params::default().block_count();
         assert!(memory.iter().all(|of| of.len() == blocks));
     }

@@ -1,4 +1,4 @@
-//! A secret that a browser is given, and what is kept of it.
+//! A browser's secret, and its hash in the database.
 
 use aws_lc_rs::{digest, rand};
 
@@ -6,14 +6,14 @@ use aws_lc_rs::{digest, rand};
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    /// A new one.
+    /// A new secret.
     ///
     /// # Panics
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     pub(crate) fn random() -> Secret {
         let mut bytes = [0; 32];
         #[expect(clippy::expect_used, reason = "without random numbers nothing is safe")]
-        rand::fill(&mut bytes).expect("the system gives random numbers");
+        rand::fill(&mut bytes).expect("the system provides random numbers");
         Secret(bytes)
     }
 
@@ -21,12 +21,12 @@ impl Secret {
         &self.0
     }
 
-    /// As the browser has it.
+    /// The text for the browser.
     pub(crate) fn text(&self) -> String {
         hex(&self.0)
     }
 
-    /// What is kept of a text that may be one: who reads the database can't log in with it.
+    /// The hash of a secret's text: read access to the database does not allow a log-in.
     pub(crate) fn kept(text: &str) -> String {
         hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
     }

@@ -1,5 +1,5 @@
-//! Which certificate a connection is shown: the newest, or to an authority that validates a name the answer to its
-//! challenge.
+//! Selects the certificate of a connection: the newest one, or the response to a challenge for an authority that
+//! validates a name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,22 +11,22 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::AcmeError;
-use crate::tls::{Shown, TlsError};
+use crate::tls::{CurrentCertificate, TlsError};
 
-/// The protocol by whose name an authority asks (RFC 8737, section 6.2).
+/// The ALPN protocol of a validation (RFC 8737, section 6.2).
 pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// What is shown.
+/// The certificates.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    newest: Shown,
+    newest: CurrentCertificate,
     answers: Mutex<BTreeMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Certificates {
     pub(super) fn new(first: CertifiedKey) -> Certificates {
         Certificates {
-            newest: Shown::new(first),
+            newest: CurrentCertificate::new(first),
             answers: Mutex::default(),
         }
     }
@@ -35,12 +35,12 @@ impl Certificates {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on this one.
+    /// Sets the newest certificate.
     pub(super) fn show(&self, newest: CertifiedKey) {
         self.newest.take(newest);
     }
 
-    /// The answer to a challenge about this name.
+    /// Sets the response to a challenge for this name.
     pub(super) fn answer(&self, name: String, answer: CertifiedKey) {
         self.answers().insert(name, Arc::new(answer));
     }
@@ -60,24 +60,24 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// What is shown until there is a certificate of the authority.
+/// The self-signed certificate until the authority has issued one.
 pub(super) fn own(names: &[String]) -> Result<CertifiedKey, AcmeError> {
     signed(CertificateParams::new(names.to_vec())?)
 }
 
-/// The answer to a challenge about `name`, of which `digest` is asked (RFC 8737, section 3).
+/// The response to a challenge for `name` with this `digest` (RFC 8737, section 3).
 pub(super) fn answer_to(name: &str, digest: &[u8]) -> Result<CertifiedKey, AcmeError> {
-    let mut wanted = CertificateParams::new([name.to_owned()])?;
-    wanted.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-    signed(wanted)
+    let mut params = CertificateParams::new([name.to_owned()])?;
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    signed(params)
 }
 
-fn signed(wanted: CertificateParams) -> Result<CertifiedKey, AcmeError> {
+fn signed(params: CertificateParams) -> Result<CertifiedKey, AcmeError> {
     let pair = KeyPair::generate()?;
-    let made = wanted.self_signed(&pair)?;
+    let made = params.self_signed(&pair)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
     let chain = vec![made.der().clone()];
-    // `CertifiedKey::from_der` would also read the certificate, and knows no acmeIdentifier, which is critical.
+    // `CertifiedKey::from_der` would parse the certificate and reject the critical extension acmeIdentifier.
     let key = default_provider().key_provider.load_private_key(key);
     Ok(CertifiedKey::new(chain, key.map_err(TlsError::Unfit)?))
 }

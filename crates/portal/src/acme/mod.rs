@@ -1,8 +1,8 @@
-//! A certificate of an authority that speaks ACME (RFC 8555), as Let's Encrypt: the portal orders it, shows that it is at
-//! the name by TLS-ALPN-01 (RFC 8737) on its own port, and orders the next one in time.
+//! Certificates by ACME (RFC 8555), as from Let's Encrypt: the portal orders one, proves control of the name by
+//! TLS-ALPN-01 (RFC 8737) on its own port, and renews it in time.
 //!
-//! What it keeps lies in one folder: the account, and the certificate with its key. Until there is a certificate the
-//! portal shows one that it has made itself.
+//! It stores the account and the certificate with its key in one folder. Until a certificate is issued, it uses a
+//! self-signed one.
 
 mod certificates;
 
@@ -27,16 +27,16 @@ use tracing::{info, warn};
 use self::certificates::{Certificates, PROTOCOL, answer_to, own};
 use crate::tls::{TlsError, certified, shown_by};
 
-/// How long is waited after an order that failed: Let's Encrypt takes five failed validations of a name in an hour.
-const AGAIN: Duration = Duration::from_secs(15 * 60);
+/// Delay after a failed order: Let's Encrypt allows five failed validations of a name per hour.
+const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// The longest wait: the clock of the machine may be set meanwhile.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Maximum wait: the machine's clock may be set meanwhile.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// How long the authority may take to validate and to sign; a guess: mostly it takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for validation and issuance; a guess: usually it takes seconds.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Names in one order at most: that many Let's Encrypt takes.
+/// Maximum number of names per order: the limit of Let's Encrypt.
 const MOST_NAMES: usize = 100;
 
 const ACCOUNT: &str = "account.json";
@@ -46,18 +46,18 @@ const CERTIFICATE: &str = "certificate.pem";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcmeSection {
-    /// The names of the portal, as browsers have them.
+    /// The host names of the portal.
     pub(crate) names: Vec<String>,
-    /// Whom the authority tells of trouble: `mailto:…`.
+    /// Contacts for notifications of the authority: `mailto:…`.
     #[serde(default)]
     pub(crate) contact: Option<String>,
-    /// The operator has agreed to the terms of the authority.
+    /// The operator agrees to the authority's terms of service.
     #[serde(default)]
     pub(crate) agree: bool,
-    /// Where the authority's interface begins.
+    /// URL of the authority's directory.
     #[serde(default = "lets_encrypt")]
     pub(crate) directory: String,
-    /// The certificate that its interface is known by, where the system does not trust it; in PEM form.
+    /// Root certificate of the directory in PEM form, if the system does not trust it.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -69,65 +69,68 @@ fn lets_encrypt() -> String {
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AcmeError {
-    /// The table is wrong.
+    /// The table is invalid.
     #[error("[acme]: {0}")]
     Section(&'static str),
-    /// What is kept can't be read or written.
+    /// The stored files cannot be read or written.
     #[error("{}: {why}", path.display())]
     Kept { path: PathBuf, why: String },
-    /// The authority says no, or can't be reached.
-    #[error("the authority: {0}")]
+    /// The authority refused a request or is unreachable.
+    #[error("certificate authority: {0}")]
     Authority(#[from] instant_acme::Error),
-    /// It does not validate the name.
-    #[error("the authority does not validate {0}: does its port 443 lead to this portal?")]
+    /// Validation of the name failed.
+    #[error(
+        "the certificate authority could not validate {0}: check that its port 443 leads to this portal"
+    )]
     Invalid(String),
-    /// It does not offer what we can.
-    #[error("the authority offers no TLS-ALPN-01 for {0}")]
+    /// It does not support TLS-ALPN-01.
+    #[error("the certificate authority does not offer TLS-ALPN-01 for {0}")]
     NoChallenge(String),
-    /// A key or a certificate can't be made.
-    #[error("no key or certificate can be made: {0}")]
+    /// Creating a key or a certificate failed.
+    #[error("cannot create a key or certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// What it gave is no certificate of this key.
+    /// The issued certificate does not match the key.
     #[error("{0}")]
     Tls(#[from] TlsError),
 }
 
 impl AcmeSection {
-    /// What is wrong with it.
+    /// Validates the table.
     ///
     /// # Errors
-    /// One line that says what to do.
+    /// One line that says how to fix it.
     pub(crate) fn check(&self) -> Result<(), AcmeError> {
         let plain = |name: &String| {
             let known = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
             !name.is_empty() && name.len() <= 253 && name.chars().all(known)
         };
         if self.names.is_empty() || self.names.len() > MOST_NAMES || !self.names.iter().all(plain) {
-            let why = "names must be 1 to 100 names of this portal, as in [\"play.example.org\"]";
+            let why =
+                "names must list 1 to 100 host names of this portal, as in [\"play.example.org\"]";
             return Err(AcmeError::Section(why));
         }
         if !self.agree {
-            let why = "read the authority's terms of service, and say agree = true";
+            let why = "read the authority's terms of service and set agree = true";
             return Err(AcmeError::Section(why));
         }
         Ok(())
     }
 }
 
-/// The certificate, and how the next one is had.
+/// The current certificate and the renewal state.
 pub(crate) struct Acme {
     section: AcmeSection,
     folder: PathBuf,
     certificates: Arc<Certificates>,
-    /// When the next one is ordered.
+    /// Time of the next order.
     due: SystemTime,
 }
 
 impl Acme {
-    /// What the folder keeps, or a certificate of our own until there is another.
+    /// Loads the stored certificate, or creates a self-signed one.
     ///
     /// # Errors
-    /// The table is wrong, or the folder can't be used.
+    /// The table is invalid, or the folder is not usable.
     pub(crate) fn open(section: AcmeSection, folder: PathBuf) -> Result<Acme, AcmeError> {
         section.check()?;
         let kept = |why: io::Error| AcmeError::Kept {
@@ -154,10 +157,10 @@ impl Acme {
         })
     }
 
-    /// What connections are taken with.
+    /// The TLS configuration for connections.
     ///
     /// # Errors
-    /// TLS can't be set up.
+    /// TLS cannot be set up.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, AcmeError> {
         let resolver = Arc::clone(&self.certificates);
         Ok(shown_by(resolver, &[PROTOCOL])?)
@@ -168,27 +171,27 @@ impl Acme {
         loop {
             let wait = self.due.duration_since(SystemTime::now());
             if let Ok(wait) = wait {
-                sleep(wait.min(LONGEST)).await;
+                sleep(wait.min(MAX_WAIT)).await;
                 continue;
             }
             match self.obtain().await {
                 Ok(due) => {
-                    info!(names = ?self.section.names, "a new certificate is shown");
+                    info!(names = ?self.section.names, "new certificate");
                     self.due = due;
                 }
                 Err(why) => {
-                    let minutes = AGAIN.as_secs() / 60;
-                    warn!("no new certificate, next attempt in {minutes} min: {why}");
-                    self.due = SystemTime::now() + AGAIN;
+                    let minutes = RETRY_INTERVAL.as_secs() / 60;
+                    warn!("cannot renew the certificate, next attempt in {minutes} min: {why}");
+                    self.due = SystemTime::now() + RETRY_INTERVAL;
                 }
             }
             self.certificates.forget_answers();
         }
     }
 
-    /// Orders one, shows it, and says when the next is due.
+    /// Orders and installs a certificate, and schedules the next order.
     async fn obtain(&self) -> Result<SystemTime, AcmeError> {
-        let policy = RetryPolicy::default().timeout(PATIENCE);
+        let policy = RetryPolicy::default().timeout(TIMEOUT);
         let names = self.section.names.iter();
         let names: Vec<Identifier> = names.cloned().map(Identifier::Dns).collect();
         let account = self.account().await?;
@@ -214,20 +217,20 @@ impl Acme {
             return Err(AcmeError::Invalid(self.section.names.join(", ")));
         }
         let pair = KeyPair::generate()?;
-        let mut wanted = CertificateParams::new(self.section.names.clone())?;
-        wanted.distinguished_name = DistinguishedName::new();
-        let request = wanted.serialize_request(&pair)?;
+        let mut params = CertificateParams::new(self.section.names.clone())?;
+        params.distinguished_name = DistinguishedName::new();
+        let request = params.serialize_request(&pair)?;
         order.finalize_csr(request.der()).await?;
         let chain = order.poll_certificate(&policy).await?;
         let file = self.folder.join(CERTIFICATE);
         write(&file, &format!("{chain}{}", pair.serialize_pem()))?;
         let key = certified(&file, &file)?;
-        let due = due(&key).unwrap_or(SystemTime::now() + LONGEST);
+        let due = due(&key).unwrap_or(SystemTime::now() + MAX_WAIT);
         self.certificates.show(key);
         Ok(due)
     }
 
-    /// The account that the folder keeps, or a new one.
+    /// The stored account, or a new one.
     async fn account(&self) -> Result<Account, AcmeError> {
         let builder = || match &self.section.ca {
             Some(ca) => Account::builder_with_root(ca),
@@ -240,32 +243,28 @@ impl Acme {
         };
         match fs::read_to_string(&file) {
             Ok(text) => {
-                let credentials: AccountCredentials =
-                    serde_json::from_str(&text).map_err(|why| {
-                        kept(format!(
-                            "it is no account of an authority: {why}; remove it"
-                        ))
-                    })?;
+                let credentials: AccountCredentials = serde_json::from_str(&text)
+                    .map_err(|why| kept(format!("not an ACME account: {why}; remove the file")))?;
                 return Ok(builder()?.from_credentials(credentials).await?);
             }
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
             Err(why) => return Err(kept(why.to_string())),
         }
         let contact: Vec<&str> = self.section.contact.iter().map(String::as_str).collect();
-        let wanted = NewAccount {
+        let params = NewAccount {
             contact: &contact,
             terms_of_service_agreed: self.section.agree,
             only_return_existing: false,
         };
         let directory = self.section.directory.clone();
-        let (account, credentials) = builder()?.create(&wanted, directory, None).await?;
+        let (account, credentials) = builder()?.create(&params, directory, None).await?;
         let text = serde_json::to_string(&credentials).map_err(|why| kept(why.to_string()))?;
         write(&file, &text)?;
         Ok(account)
     }
 }
 
-/// When the next certificate is ordered: after two thirds of this one's time, as Let's Encrypt recommends.
+/// Time of the next order: after two thirds of the certificate's validity, as Let's Encrypt recommends.
 fn due(of: &CertifiedKey) -> Option<SystemTime> {
     let (_, certificate) = x509_parser::parse_x509_certificate(of.cert.first()?).ok()?;
     let validity = certificate.validity();
@@ -275,16 +274,16 @@ fn due(of: &CertifiedKey) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(from.checked_add(seconds)?))
 }
 
-/// Writes a file that only this user may read, whole or not at all.
+/// Writes a file atomically with permissions for this user only.
 fn write(file: &Path, text: &str) -> Result<(), AcmeError> {
-    let begun = file.with_extension("new");
+    let temporary = file.with_extension("new");
     let written = || -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut to = options.open(&begun)?;
+        let mut to = options.open(&temporary)?;
         to.write_all(text.as_bytes())?;
         to.sync_all()?;
-        fs::rename(&begun, file)
+        fs::rename(&temporary, file)
     };
     written().map_err(|why| AcmeError::Kept {
         path: file.to_owned(),
@@ -319,10 +318,10 @@ mod tests {
     #[test]
     fn the_next_one_is_due_after_two_thirds() {
         let pair = KeyPair::generate().unwrap();
-        let mut wanted = CertificateParams::new(["a".to_owned()]).unwrap();
-        wanted.not_before = rcgen::date_time_ymd(2026, 1, 1);
-        wanted.not_after = rcgen::date_time_ymd(2026, 4, 1);
-        let made = wanted.self_signed(&pair).unwrap();
+        let mut params = CertificateParams::new(["a".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2026, 4, 1);
+        let made = params.self_signed(&pair).unwrap();
         let folder = std::env::temp_dir().join(format!("openuvr-acme-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join(CERTIFICATE);
@@ -335,7 +334,7 @@ mod tests {
             fs::metadata(&file).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        // A portal that starts anew shows it.
+        // A restarted portal uses it.
         let section = AcmeSection {
             names: vec!["a".to_owned()],
             contact: None,

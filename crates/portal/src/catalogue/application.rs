@@ -1,4 +1,4 @@
-//! One application, as the file says.
+//! An application of the catalogue.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The longest name, in characters: it stands in labels of Kubernetes, which have 63.
+/// Maximum length of a name in characters: the limit of a Kubernetes label.
 const MAX_NAME: usize = 63;
 
-/// How an application's pictures are taken, as a command of `openuvr` each does it.
+/// How an application's frames are captured, each as a subcommand of `openuvr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Door {
-    /// From a virtual display, whatever draws there.
+pub(crate) enum CaptureMethod {
+    /// From a virtual display.
     #[default]
     Screen,
     /// From inside the game's process, by the hook.
@@ -25,14 +25,14 @@ pub(crate) enum Door {
     Api,
 }
 
-impl Door {
-    /// Its word in the file and on a session's command line.
+impl CaptureMethod {
+    /// Its value in the file and in a session's command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Door::Screen => "screen",
-            Door::Run => "run",
-            Door::Xr => "xr",
-            Door::Api => "api",
+            CaptureMethod::Screen => "screen",
+            CaptureMethod::Run => "run",
+            CaptureMethod::Xr => "xr",
+            CaptureMethod::Api => "api",
         }
     }
 }
@@ -40,42 +40,42 @@ impl Door {
 /// An application that can be started.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Application {
-    /// Short, for addresses.
+    /// Identifier in URLs.
     pub(crate) name: String,
-    /// For people.
+    /// Display name.
     pub(crate) title: String,
     pub(crate) description: String,
     pub(crate) picture: Option<PathBuf>,
-    /// The program and its words.
+    /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    pub(crate) door: Door,
-    /// Pixels, as `1280x720`.
+    pub(crate) door: CaptureMethod,
+    /// Size in pixels, as `1280x720`.
     pub(crate) size: Option<String>,
-    /// Whether an only window fills the display, and dialogs lie centred over it.
+    /// Whether a single window fills the display, and dialogs are centred on it.
     pub(crate) place: bool,
     pub(crate) gpus: u32,
     pub(crate) millicores: u32,
-    /// Bytes; 0: the engine's own limit.
+    /// Bytes; 0: the engine's default.
     pub(crate) memory: u64,
     pub(crate) max_duration: Option<Duration>,
     pub(crate) environment: BTreeMap<String, String>,
-    /// Whether each person has a folder of saves for it.
+    /// Whether each user has a folder of saves for it.
     pub(crate) saves: bool,
-    /// Who may start it; none: everybody.
+    /// The users who may start it; `None`: all.
     pub(crate) users: Option<Vec<String>>,
     pub(crate) zone: Option<String>,
     /// Whether it runs in a sandbox.
     pub(crate) sandbox: bool,
-    /// What it can read there besides the system's files.
+    /// Paths that it can read in the sandbox besides the system's files.
     pub(crate) readable: Vec<PathBuf>,
-    /// The account of the machine that it runs as.
+    /// The system account that it runs as.
     pub(crate) application_user: Option<String>,
 }
 
-/// As it stands in the file.
+/// An entry of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawApplication {
     name: String,
     title: Option<String>,
     #[serde(default)]
@@ -83,7 +83,7 @@ struct Written {
     picture: Option<PathBuf>,
     command: Vec<String>,
     #[serde(default)]
-    door: Door,
+    door: CaptureMethod,
     size: Option<String>,
     place: Option<bool>,
     #[serde(default)]
@@ -107,12 +107,12 @@ struct Written {
 }
 
 impl Application {
-    /// Reads one entry of the file; pictures are in `folder`.
+    /// Parses an entry of the file; relative paths of pictures start at `folder`.
     ///
     /// # Errors
-    /// What is wrong with it, in one line.
+    /// The problem, in one line.
     pub(super) fn read(table: toml::Table, folder: &Path) -> Result<Application, String> {
-        let written: Written = table
+        let written: RawApplication = table
             .try_into()
             .map_err(|why: toml::de::Error| super::one_line(why.message()))?;
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -120,11 +120,11 @@ impl Application {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !begins || name.ends_with('-') || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
-                "its name {name:?} must be lower-case letters, digits and hyphens, {MAX_NAME} at most"
+                "its name {name:?} must consist of at most {MAX_NAME} lower-case letters, digits and hyphens"
             ));
         }
         if written.command.first().is_none_or(String::is_empty) {
-            return Err("its command names no program".to_owned());
+            return Err("its command is empty".to_owned());
         }
         if let Some(size) = &written.size
             && !is_size(size)
@@ -139,16 +139,16 @@ impl Application {
         }
         let memory = written.memory_mib.checked_mul(1 << 20);
         let Some(memory) = memory.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
-            return Err("its memory_mib is more than there can be".to_owned());
+            return Err("its memory_mib is too large".to_owned());
         };
         if !written.readable.is_empty() && !written.sandbox {
-            return Err("its readable is for a sandbox: set sandbox = true, too".to_owned());
+            return Err("its readable needs sandbox = true".to_owned());
         }
         if written.readable.iter().any(|path| !path.is_absolute()) {
-            return Err("its readable must be absolute paths".to_owned());
+            return Err("its readable must list absolute paths".to_owned());
         }
-        if written.application_user.is_some() && written.door != Door::Screen {
-            return Err("its application_user is for door = \"screen\" alone: by other doors the host is in the application".to_owned());
+        if written.application_user.is_some() && written.door != CaptureMethod::Screen {
+            return Err("its application_user needs door = \"screen\": with other capture methods the host runs in the application".to_owned());
         }
         Ok(Application {
             title: written.title.unwrap_or_else(|| written.name.clone()),
@@ -173,7 +173,7 @@ impl Application {
         })
     }
 
-    /// Whether this person may start it.
+    /// Whether this user may start it.
     pub(crate) fn is_for(&self, user: &str) -> bool {
         let users = self.users.as_ref();
         users.is_none_or(|users| users.iter().any(|of| of == user))

@@ -1,7 +1,7 @@
-//! The icon of an application that names no picture: that of the desktop entry of its program, on this machine.
+//! Icon of an application without a picture: that of its program's desktop entry on this machine.
 //!
-//! Spec: Desktop Entry Specification 1.5; of the Icon Theme Specification 0.13 the theme hicolor alone, into which
-//! applications install their own icons. Only PNG: SVG can hold scripts.
+//! Supports Desktop Entry Specification 1.5, and of Icon Theme Specification 0.13 only the theme hicolor, into which
+//! applications install their icons. PNG only: SVG can contain scripts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,19 +9,19 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The longest desktop entry that is read, in bytes, and the most of them; guesses: those with all languages have 60 kB,
-/// and a desktop has some hundreds.
+/// Maximum length of a desktop entry in bytes, and maximum number of entries; guesses: entries with all languages have
+/// 60 kB, and a desktop has some hundreds.
 const MAX_ENTRY: u64 = 256 * 1024;
 const MAX_ENTRIES: usize = 4096;
 
-/// Sizes of icons in pixels, the best first: a tile of the page is some 240 wide.
+/// Icon sizes in pixels, best first: a tile of the page is some 240 wide.
 const SIZES: [u32; 8] = [256, 512, 192, 128, 96, 72, 64, 48];
 
-/// The programs of this machine that have icons.
+/// The programs of this machine with icons.
 pub(super) struct Icons {
-    /// Folders of `XDG_DATA_DIRS`, the most important first.
+    /// Folders of `XDG_DATA_DIRS`, highest priority first.
     folders: Vec<PathBuf>,
-    /// By the program's name, what its desktop entry says of its icon.
+    /// Icon name by program name.
     named: BTreeMap<String, String>,
 }
 
@@ -46,7 +46,7 @@ impl Icons {
                 .filter(|path| path.extension() == Some(OsStr::new("desktop")))
                 .take(MAX_ENTRIES)
                 .collect();
-            // Of several entries of a program, which start it with other words, the shortest name is the plain one.
+            // If several entries start a program with different arguments, the shortest name is the plain one.
             paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
             for path in paths {
                 if let Some((program, icon)) = read(&path) {
@@ -63,7 +63,7 @@ impl Icons {
         if Path::new(icon).is_absolute() {
             return Some(PathBuf::from(icon)).filter(|path| is_png(path));
         }
-        // A name is no path: it leads out of no folder.
+        // The name must not contain a path, which could leave the folder.
         if icon.contains('/') {
             return None;
         }
@@ -81,7 +81,7 @@ impl Icons {
     }
 }
 
-/// The program and the icon of a desktop entry that shows an application.
+/// The program and the icon of a desktop entry for a visible application.
 fn read(path: &Path) -> Option<(String, String)> {
     let mut text = String::new();
     File::open(path)
@@ -121,7 +121,7 @@ fn is_png(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder of data with these files.
+    /// A data folder with these files.
     fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
         let name = format!("openuvr-icons-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);

@@ -1,5 +1,5 @@
-//! The applications that can be started: a file in TOML, read anew when it has changed. One that is wrong is named
-//! and left out; the others stay.
+//! The catalogue of applications: a TOML file, reloaded when it changes. An invalid entry is reported and skipped; the
+//! others are kept.
 
 mod application;
 mod icon;
@@ -14,20 +14,20 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use tracing::{info, warn};
 
-pub(crate) use self::application::{Application, Door};
+pub(crate) use self::application::{Application, CaptureMethod};
 use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
-/// The longest file, in bytes, and the most applications; guesses, far beyond what a page can show.
+/// Maximum length of the file in bytes, and maximum number of applications; guesses, far beyond what a page can show.
 const MAX_FILE: u64 = 1024 * 1024;
 const MAX_APPLICATIONS: usize = 1000;
 
-/// The applications of one reading.
+/// The applications of one version of the file.
 #[derive(Default)]
 pub(crate) struct Applications {
     /// By name, in the order of the file.
     pub(crate) all: Vec<Arc<Application>>,
-    /// What was left out, one line each.
+    /// The skipped entries, one line each.
     pub(crate) problems: Vec<String>,
 }
 
@@ -37,13 +37,13 @@ impl Applications {
     }
 }
 
-/// The file, and what it said.
+/// The file and its parsed content.
 pub(crate) struct Catalogue {
     file: PathBuf,
     read: Mutex<(Option<Stamp>, Arc<Applications>)>,
 }
 
-/// By what a changed file is told from the same.
+/// Identifies a version of the file.
 type Stamp = (SystemTime, u64);
 
 impl Catalogue {
@@ -54,7 +54,7 @@ impl Catalogue {
         }
     }
 
-    /// What there is now. Looks at the file, and reads it if it has changed.
+    /// The current content. Checks the file, and reloads it if it has changed.
     pub(crate) fn current(&self) -> Arc<Applications> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = fs::metadata(&self.file)
@@ -63,7 +63,7 @@ impl Catalogue {
         if read.0 != stamp || (stamp.is_none() && read.1.problems.is_empty()) {
             let applications = open(&self.file);
             for problem in &applications.problems {
-                warn!("left out: {problem}");
+                warn!("skipped: {problem}");
             }
             info!(
                 applications = applications.all.len(),
@@ -110,10 +110,10 @@ fn open(file: &Path) -> Applications {
     found
 }
 
-/// Reads the file's text; pictures are in `folder`.
+/// Parses the file's text; relative paths of pictures start at `folder`.
 ///
 /// # Errors
-/// It is no such file at all: why, in one line.
+/// The file is invalid as a whole; the reason in one line.
 pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     let file: File = toml::from_str(text).map_err(|why| {
         let before = why.span().and_then(|of| text.as_bytes().get(..of.start));
@@ -129,9 +129,9 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
             format!("application {name:?}")
         });
         if number > MAX_APPLICATIONS {
-            found
-                .problems
-                .push(format!("{called}: there are {MAX_APPLICATIONS} before it"));
+            found.problems.push(format!(
+                "{called}: more than {MAX_APPLICATIONS} applications"
+            ));
             break;
         }
         match Application::read(table, folder) {
@@ -150,7 +150,7 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     Ok(found)
 }
 
-/// What is wrong, as one line of a log or a page: a name in it may have ends of lines.
+/// A problem as one line of a log or a page: names in it may contain line breaks.
 fn one_line(why: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     why.chars().map(printable).collect()
@@ -208,7 +208,7 @@ mod tests {
         let read = read(text, Path::new("/nowhere")).unwrap();
         let names: Vec<&str> = read.all.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["gears", "last"]);
-        assert_eq!(read.named("last").unwrap().door, Door::Run);
+        assert_eq!(read.named("last").unwrap().door, CaptureMethod::Run);
         let placed = ["gears", "last"].map(|name| read.named(name).unwrap().place);
         assert_eq!(placed, [true, false]);
         let problems = read.problems.join("\n");
@@ -221,12 +221,12 @@ mod tests {
             "\"huge\": its memory_mib",
             "\"lines\": unknown field `two lines`",
         ] {
-            assert!(problems.contains(part), "{part} is not in {problems}");
+            assert!(problems.contains(part), "{part} is missing in {problems}");
         }
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_says_where_in_one_line() {
+    fn a_parse_error_is_one_line_with_its_position() {
         let why = |text: &str| read(text, Path::new("/nowhere")).err().unwrap();
         let said = why("[[application]]\nname = \"a\"\ncommand = [\n");
         assert!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_says_so_once() {
+    fn a_missing_file_is_reported_once() {
         let catalogue = Catalogue::new("/nowhere/applications.toml".into());
         let read = catalogue.current();
         assert_eq!(read.problems.len(), 1);

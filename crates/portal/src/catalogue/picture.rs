@@ -1,10 +1,10 @@
-//! The picture of an application, as a file of the operator's.
+//! The picture of an application, a file provided by the operator.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// The longest picture, in bytes; a guess: a phone on a slow link loads a page of them.
+/// Maximum length in bytes; a guess: a phone on a slow link loads a page of them.
 const MAX_PICTURE: u64 = 1024 * 1024;
 
 /// A picture with its media type.
@@ -14,7 +14,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Reads it, as what it is, whatever its name says. No SVG: that can hold scripts.
+    /// Reads it and detects its type by content. No SVG, which can contain scripts.
     pub(crate) fn open(path: &Path) -> io::Result<Picture> {
         let mut bytes = Vec::new();
         File::open(path)?
@@ -22,7 +22,7 @@ impl Picture {
             .read_to_end(&mut bytes)?;
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
         if bytes.len() as u64 > MAX_PICTURE {
-            return Err(wrong("it is longer than 1 MiB"));
+            return Err(wrong("longer than 1 MiB"));
         }
         let kind = match bytes.as_slice() {
             [0x89, b'P', b'N', b'G', ..] => "image/png",
@@ -42,7 +42,7 @@ impl Picture {
                 b'P',
                 ..,
             ] => "image/webp",
-            _ => return Err(wrong("it is neither PNG nor JPEG nor WebP")),
+            _ => return Err(wrong("not PNG, JPEG or WebP")),
         };
         Ok(Picture { kind, bytes })
     }

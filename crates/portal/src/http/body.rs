@@ -1,5 +1,5 @@
-//! Bodies of requests: read as a whole before anything is done with them, in a time that has an end. Without one a
-//! byte now and then holds a connection for as long as its sender likes.
+//! Request bodies: read completely before the handler runs, with a timeout. Without one, a slow sender could hold a
+//! connection indefinitely.
 
 use std::time::Duration;
 
@@ -12,25 +12,22 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 
-/// The longest body, in bytes: a log-in is the longest.
-const LONGEST: usize = 16 * 1024;
+/// Maximum length of a body in bytes: a log-in is the longest.
+const MAX_LENGTH: usize = 16 * 1024;
 
-/// How long a body may take to arrive: the longest one by a modem of 14 kbit/s.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for a body: the longest one over a modem of 14 kbit/s.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the body, and hands the request on.
+/// Reads the body and passes the request on.
 pub(super) async fn whole(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let refused = match timeout(PATIENCE, to_bytes(body, LONGEST)).await {
+    let refused = match timeout(TIMEOUT, to_bytes(body, MAX_LENGTH)).await {
         Ok(Ok(body)) => return next.run(Request::from_parts(parts, Body::from(body))).await,
-        // Or the connection broke; then nobody reads this.
-        Ok(Err(_)) => Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the request's body is too long",
-        ),
+        // If the connection broke, the response is discarded.
+        Ok(Err(_)) => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request body too long"),
         Err(_) => Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
-            "the request's body did not arrive in time",
+            "timeout: incomplete request body",
         ),
     };
     let mut response = refused.into_response();

@@ -1,4 +1,4 @@
-//! Who asks: the cookie of a log-in, and that the request comes from our own page.
+//! Authentication of a request: the log-in cookie, and the origin of the request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use super::server::Peer;
 use crate::accounts::Secret;
 use crate::store::{Login, User};
 
-/// What requests that change something carry beside the cookie.
+/// Header that changing requests carry besides the cookie.
 pub(super) const CSRF: &str = "x-openuvr-csrf";
 
-/// A person who has logged in.
+/// A logged-in user.
 pub(crate) struct Caller {
     pub(crate) user: User,
     pub(crate) csrf: String,
-    /// What is kept of the cookie.
+    /// Hash of the cookie.
     pub(crate) token: String,
-    /// The log-in is by a provider.
+    /// The log-in is through a provider.
     pub(crate) provider: bool,
 }
 
-/// A person who is an operator.
+/// A user who is an operator.
 pub(crate) struct Operator;
 
-/// Where a request comes from.
-pub(crate) struct From(pub(crate) IpAddr);
+/// Address of the client.
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Refusal;
@@ -49,7 +49,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             same_origin(&parts.headers)?;
             let given = parts.headers.get(CSRF).map(|value| value.as_bytes());
             if given != Some(csrf.as_bytes()) {
-                let why = format!("the header {CSRF} is missing or old: load the page again");
+                let why = format!("the header {CSRF} is missing or outdated: reload the page");
                 return Err(Refusal::new(StatusCode::FORBIDDEN, why));
             }
         }
@@ -74,31 +74,34 @@ impl FromRequestParts<Arc<App>> for Operator {
             true => Ok(Operator),
             false => Err(Refusal::new(
                 StatusCode::FORBIDDEN,
-                "only operators may do that",
+                "only operators may do this",
             )),
         }
     }
 }
 
-impl FromRequestParts<Arc<App>> for From {
+impl FromRequestParts<Arc<App>> for ClientAddress {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<From, Refusal> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<App>,
+    ) -> Result<ClientAddress, Refusal> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.at.ip());
         let peer = peer.unwrap_or(IpAddr::from([0; 4]));
-        // The last one is what the proxy itself has seen; those before it anybody can write.
-        let said = parts.headers.get_all("x-forwarded-for").iter().next_back();
-        let said =
-            said.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
-        Ok(From(match app.behind_proxy {
-            true => said.unwrap_or(peer),
+        // The proxy itself appends the last entry; clients can forge the ones before it.
+        let entry = parts.headers.get_all("x-forwarded-for").iter().next_back();
+        let entry =
+            entry.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+        Ok(ClientAddress(match app.behind_proxy {
+            true => entry.unwrap_or(peer),
             false => peer,
         }))
     }
 }
 
-/// The name of the cookie. With the prefix a browser takes it by HTTPS alone, and from this very host (RFC 6265bis,
-/// section 4.1.3). The pages of sessions on this machine have cookies of other names: cookies know no ports.
+/// Name of the cookie. The prefix requires HTTPS and this host (RFC 6265bis, section 4.1.3). Since cookies do not
+/// distinguish ports, the pages of sessions on this machine use other names.
 pub(super) fn cookie_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-portal",
@@ -106,7 +109,7 @@ pub(super) fn cookie_name(secure: bool) -> &'static str {
     }
 }
 
-/// The first cookie of this name.
+/// The first cookie with this name.
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter();
     let pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));
@@ -117,9 +120,9 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str
     values.next()
 }
 
-/// A request that a browser sends from another site is none of ours, whatever it carries.
+/// Rejects requests from pages of other sites.
 pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Refusal> {
-    let foreign = || Refusal::new(StatusCode::FORBIDDEN, "that was asked from another site");
+    let foreign = || Refusal::new(StatusCode::FORBIDDEN, "the request comes from another site");
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
         return Err(foreign());
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn a_request_of_another_site_is_refused() {
         let from = |pairs: &[_]| same_origin(&headers(pairs)).is_ok();
-        assert!(from(&[]), "a program that is no browser");
+        assert!(from(&[]), "a non-browser client");
         assert!(from(&[("host", "a:1"), ("origin", "https://a:1")]));
         assert!(!from(&[("host", "a:1"), ("origin", "https://b:1")]));
         assert!(!from(&[("host", "a:1"), ("origin", "null")]));
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_found_among_others() {
+    fn a_cookie_is_found_by_its_name() {
         let found = headers(&[("cookie", "a=b; openuvr-portal=12; __Host-openuvr-portal=34")]);
         assert_eq!(cookie(&found, cookie_name(false)), Some("12"));
         assert_eq!(cookie(&found, cookie_name(true)), Some("34"));

@@ -1,10 +1,10 @@
-//! What the portal counts of its answers.
+//! Counters of responses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
-/// Answers by the hundreds of their status, and log-ins that failed.
+/// Responses by class of status, and failed log-ins.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(super) answers: [AtomicU64; 5],
@@ -22,7 +22,7 @@ impl Counts {
         self.logins_limited.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A log-in by the provider that came to nothing.
+    /// A failed log-in with the provider.
     pub(super) fn login_by_provider_refused(&self) {
         self.logins_by_provider.fetch_add(1, Ordering::Relaxed);
     }

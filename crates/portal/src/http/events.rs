@@ -1,4 +1,4 @@
-//! What becomes of a person's sessions, as server-sent events (HTML Living Standard, section 9.2).
+//! Changes of a user's sessions as server-sent events (HTML Living Standard, section 9.2).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,31 +19,31 @@ use super::streams::Stream;
 use super::view::SessionView;
 use crate::store::User;
 
-/// How often it is looked whether the log-in still lives.
-const LOGGED_IN: Duration = Duration::from_secs(30);
+/// Interval at which the log-in is verified.
+const LOG_IN_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Changes within this time are told together: with thousands of sessions there is always one.
-const TOGETHER: Duration = Duration::from_millis(50);
+/// Changes within this time are sent together: with thousands of sessions, changes are continuous.
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
 struct Watcher {
     app: Arc<App>,
     user: User,
     token: String,
     changes: watch::Receiver<u64>,
-    told: Option<String>,
+    last_sent: Option<String>,
     check: Instant,
-    /// Counted for as long as it is open.
+    /// Counted while it is open.
     _stream: Stream,
 }
 
-/// The person's sessions and those that others share, as an event `sessions` whose data is the list of
-/// `GET /api/sessions`: at once, and whenever it has changed.
+/// The user's sessions and those that others share, as an event `sessions` with the list of `GET /api/sessions`: at
+/// once, and after each change.
 #[utoipa::path(
     get, path = "/api/events", security(("cookie" = [])),
     responses(
         (status = 200, description = "events named `sessions`", body = String, content_type = "text/event-stream"),
         (status = 401, body = Problem),
-        (status = 429, description = "the log-in has as many streams as it may have", body = Problem),
+        (status = 429, description = "too many streams of this log-in", body = Problem),
     ),
 )]
 pub(super) async fn events(
@@ -52,7 +52,7 @@ pub(super) async fn events(
 ) -> Result<Sse<impl futures_util::Stream<Item = Result<Event, Infallible>>>, Refusal> {
     let stream = app.streams.open(&caller.token);
     let stream = stream.ok_or_else(|| {
-        let why = "this log-in is open too often: close another page of it";
+        let why = "too many open pages: close another page of the portal";
         Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(10)
     })?;
     let watcher = Watcher {
@@ -60,28 +60,28 @@ pub(super) async fn events(
         app,
         user: caller.user,
         token: caller.token,
-        told: None,
-        check: Instant::now() + LOGGED_IN,
+        last_sent: None,
+        check: Instant::now() + LOG_IN_CHECK_INTERVAL,
         _stream: stream,
     };
     Ok(Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default()))
 }
 
-/// The next event; none if the log-in is over.
+/// The next event; `None` if the log-in has ended.
 async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watcher)> {
     loop {
         let list = watcher.list();
-        if watcher.told.as_ref() != Some(&list) {
+        if watcher.last_sent.as_ref() != Some(&list) {
             let event = Event::default().event("sessions").data(&list);
-            watcher.told = Some(list);
+            watcher.last_sent = Some(list);
             return Some((Ok(event), watcher));
         }
         match timeout_at(watcher.check, watcher.changes.changed()).await {
-            Ok(Ok(())) => tokio::time::sleep(TOGETHER).await,
+            Ok(Ok(())) => tokio::time::sleep(DEBOUNCE).await,
             Ok(Err(_)) => return None,
             Err(_) => {
-                watcher.check = Instant::now() + LOGGED_IN;
-                // A database that does not answer is no reason to end what is there.
+                watcher.check = Instant::now() + LOG_IN_CHECK_INTERVAL;
+                // A database failure does not end the stream.
                 if let Ok(None) = watcher.app.store.login(&watcher.token).await {
                     return None;
                 }
@@ -94,8 +94,8 @@ async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watche
 impl Watcher {
     fn list(&self) -> String {
         let applications = self.app.catalogue.current();
-        let seen = self.app.sessions.of(&self.user);
-        let views = seen.iter();
+        let states = self.app.sessions.of(&self.user);
+        let views = states.iter();
         let views: Vec<SessionView> = views
             .map(|of| SessionView::of(of, &applications, &self.user))
             .collect();

@@ -1,10 +1,10 @@
-//! What every answer carries.
+//! Headers of all responses.
 
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 
-/// Everything from here, nothing inline, no frames around it; nothing is kept that may be a person's.
+/// Same-origin resources only, nothing inline, no framing; no caching of personal data.
 const HEADERS: [(&str, &str); 6] = [
     (
         "content-security-policy",
@@ -32,7 +32,7 @@ pub(super) async fn add(mut response: Response) -> Response {
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
-    // Browsers heed it by HTTPS alone (RFC 6797, section 8.1).
+    // Browsers honour it over HTTPS only (RFC 6797, section 8.1).
     headers.insert(
         STRICT_TRANSPORT_SECURITY,
         HeaderValue::from_static("max-age=31536000"),

@@ -1,4 +1,4 @@
-//! Whether the database takes what is written, looked at no more often than it has to be.
+//! Cached check that the database accepts writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,50 +9,49 @@ use tracing::warn;
 
 use crate::store::Store;
 
-/// How long what the database has said holds: anybody may ask, and each look is a write.
-const HOLDS: Duration = Duration::from_secs(1);
+/// Validity of a check: any client may request it, and each check is a write.
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// How long a look may take before the database counts as one that does not answer. A guess; who asks has often a
-/// limit of its own.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a check. A guess; monitoring systems often have a timeout of their own.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the last look at the database has said.
+/// The result of the last check.
 #[derive(Default)]
 pub(crate) struct Health {
-    last: Arc<Mutex<Option<Seen>>>,
+    last: Arc<Mutex<Option<LastCheck>>>,
 }
 
-struct Seen {
+struct LastCheck {
     at: Instant,
-    /// Why not.
+    /// The problem, if any.
     trouble: Option<String>,
 }
 
 impl Health {
-    /// Why the database takes nothing; none: it does. One look is under way at a time.
+    /// Why the database does not accept writes; `None`: it does. One check runs at a time.
     pub(super) async fn database_trouble(&self, store: &Store) -> Option<String> {
-        let late = || "the database does not answer".to_owned();
+        let late = || "the database does not respond".to_owned();
         let last = Arc::clone(&self.last).lock_owned();
-        let Ok(mut last) = timeout(PATIENCE, last).await else {
+        let Ok(mut last) = timeout(TIMEOUT, last).await else {
             return Some(late());
         };
-        if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < HOLDS) {
+        if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < CACHE_TIME) {
             return seen.trouble.clone();
         }
         let store = store.clone();
-        // Goes on if it is late, and holds the lock until then.
+        // A late check continues and holds the lock until it ends.
         let look = tokio::spawn(async move {
             let trouble = store.check().await.err().map(|why| {
                 warn!("{why}");
                 why.for_all().to_owned()
             });
-            *last = Some(Seen {
+            *last = Some(LastCheck {
                 at: Instant::now(),
                 trouble: trouble.clone(),
             });
             trouble
         });
-        match timeout(PATIENCE, look).await {
+        match timeout(TIMEOUT, look).await {
             Ok(Ok(trouble)) => trouble,
             Ok(Err(_)) | Err(_) => Some(late()),
         }

@@ -1,4 +1,4 @@
-//! Whether the portal works, and what it counts, in the text format of Prometheus 0.0.4.
+//! Health and metrics, in the Prometheus text format 0.0.4.
 
 mod sessions;
 
@@ -18,19 +18,19 @@ use super::refusal::Refusal;
 use crate::accounts::Secret;
 use crate::launch::Phase;
 
-/// Counts an answer.
+/// Counts a response.
 pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     app.counts.answered(response.status());
     response
 }
 
-/// 200 while people can log in and start sessions; 503 with what is wrong otherwise.
+/// 200 while users can log in and start sessions; otherwise 503 with the problem.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     wrong.extend(app.health.database_trouble(&app.store).await);
     if app.sessions.engine_trouble().is_some() {
-        wrong.push("the engine does not answer".to_owned());
+        wrong.push("the engine does not respond".to_owned());
     }
     match wrong.as_slice() {
         [] => (StatusCode::OK, "ok\n").into_response(),
@@ -38,17 +38,17 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// For operators, and for whoever has the configured word.
+/// For operators, and for clients with the configured token.
 pub(super) async fn metrics(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (mut parts, _) = request.into_parts();
-    let given = parts.headers.get(header::AUTHORIZATION);
-    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    // Hashes are compared, so the time tells nothing of the word.
-    let knows = (app.metrics_token.as_deref().zip(given))
-        .is_some_and(|(word, given)| Secret::kept(word) == Secret::kept(given));
+    let presented = parts.headers.get(header::AUTHORIZATION);
+    let presented = presented.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    // Compares hashes, so that the timing reveals nothing about the token.
+    let knows = (app.metrics_token.as_deref().zip(presented))
+        .is_some_and(|(word, presented)| Secret::kept(word) == Secret::kept(presented));
     if !knows {
         Operator::from_request_parts(&mut parts, &app).await?;
     }
@@ -75,7 +75,7 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_sessions",
         "gauge",
-        "Sessions that the portal shows, by state.",
+        "Sessions shown by the portal, by state.",
         &states.map(of),
     );
     let answers = app.counts.answers.iter().zip(1..);
@@ -85,7 +85,7 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_http_answers_total",
         "counter",
-        "Answers by HTTP.",
+        "HTTP responses.",
         &answers,
     );
     let wrong = of_count(&app.counts.logins_wrong);
@@ -94,7 +94,7 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_logins_refused_total",
         "counter",
-        "Log-ins that were refused.",
+        "Refused log-ins.",
         &[
             ("{reason=\"wrong\"}".to_owned(), wrong),
             ("{reason=\"limited\"}".to_owned(), limited),
@@ -105,13 +105,13 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_engine_up",
         "gauge",
-        "Whether the engine of sessions answers.",
+        "Whether the engine responds.",
         &up(app.sessions.engine_trouble().is_none()),
     );
     family(
         "openuvr_portal_database_up",
         "gauge",
-        "Whether the database answers.",
+        "Whether the database responds.",
         &up(app.health.database_trouble(&app.store).await.is_none()),
     );
     if let Ok(servers) = app.sessions.servers().await {
@@ -125,14 +125,14 @@ async fn text(app: &App) -> String {
         family(
             "openuvr_portal_places",
             "gauge",
-            "Sessions that a server has places for.",
+            "Maximum number of sessions of a server.",
             &places,
         );
         let used = each(|of| Some(f64::from(of.sessions)));
         family(
             "openuvr_portal_places_used",
             "gauge",
-            "Sessions that have a place on a server.",
+            "Sessions on a server.",
             &used,
         );
     }
@@ -140,13 +140,13 @@ async fn text(app: &App) -> String {
     out
 }
 
-/// A family by its name, kind and description; each sample by its labels, in braces, and its value.
+/// A metric family with name, type and help; each sample has its labels, in braces, and its value.
 fn write_family(
     out: &mut String,
     (name, kind, help): (&str, &str, &str),
     samples: &[(String, f64)],
 ) {
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
     for (labels, value) in samples {
         let _ = writeln!(out, "{name}{labels} {value}");

@@ -1,10 +1,11 @@
-//! What the portal answers by HTTP: the page, the REST interface that it uses and nothing else, metrics.
+//! The HTTP server: the page, its REST interface, and metrics.
 
 mod api;
 mod app;
 mod body;
 mod caller;
-mod carried;
+mod carried_connections;
+mod connection_pool;
 mod counts;
 mod events;
 mod headers;
@@ -13,7 +14,6 @@ mod metrics;
 mod pages;
 mod play;
 mod refusal;
-mod room;
 mod router;
 mod server;
 mod streams;

@@ -1,12 +1,12 @@
-//! The page, which is part of the program: `page/dist`, built from `page/src` by Vite and checked in, so that
-//! nobody needs Node to build a portal.
+//! The page, embedded in the program: `page/dist`, built from `page/src` by Vite and checked in, so that building a
+//! portal does not need Node.
 
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use super::refusal::Refusal;
 
-/// Path, type, content.
+/// Path, content type, content.
 const FILES: [(&str, &str, &str); 4] = [
     (
         "/",
@@ -30,7 +30,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// The file at a path that is no route.
+/// The file at a path without a route.
 pub(super) async fn page(method: Method, uri: Uri) -> Response {
     let found = FILES.iter().find(|(path, ..)| *path == uri.path());
     match found {
@@ -42,7 +42,7 @@ pub(super) async fn page(method: Method, uri: Uri) -> Response {
             (StatusCode::OK, headers, *content).into_response()
         }
         Some(_) => {
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here").into_response()
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed").into_response()
         }
         None => Refusal::nothing("page").into_response(),
     }

@@ -1,9 +1,9 @@
-//! Playing in the browser, at the portal's own address: `/play/SESSION/` is the page, `/play/SESSION/signalling` its
-//! WebSocket, which the portal carries to the session byte for byte. Media goes between browser and session.
+//! Playing in the browser, on the portal's origin: `/play/SESSION/` is the page, `/play/SESSION/signalling` its
+//! WebSocket, which the portal forwards to the session byte for byte. Media flows directly between browser and session.
 //!
-//! A session is not trusted: the owner of its application may have changed what it says. Hence the page is the portal's
-//! own copy, and what a session sends reaches the browser as messages of this WebSocket and nowhere else. A portal that
-//! ends does not end what plays. What it is not: it reads no message.
+//! A session is not trusted: the owner of its application may control its output. Therefore the page is the portal's
+//! own copy, and data from the session reaches the browser only as messages of this WebSocket. Playing sessions survive
+//! the end of the portal. The portal does not parse the messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,26 +27,26 @@ use tokio::time::{self, MissedTickBehavior};
 use tracing::{debug, info, warn};
 
 use super::app::App;
-use super::caller::{Caller, From, same_origin};
+use super::caller::{Caller, ClientAddress, same_origin};
 use super::refusal::Refusal;
 use super::server::Peer;
 use crate::launch::{Endpoint, Phase, SessionId};
-use crate::sessions::{Seen, Visitor, wishes};
+use crate::sessions::{SessionState, Visitor, page_options};
 use crate::store::User;
 
-/// Bytes each way that one connection may carry: a hundred session descriptions (of a browser they have 10 kB).
-const MOST: u64 = 1 << 20;
+/// Maximum bytes per direction of one connection: a hundred session descriptions (a browser's has 10 kB).
+const MAX_BYTES: u64 = 1 << 20;
 
-/// How often it is looked whether a browser may still be there: its log-in, and who the session is shared with. A guess.
-const LOOK: Duration = Duration::from_secs(10);
+/// Interval at which the browser's access is verified: its log-in, and sharing of the session. A guess.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the key of a WebSocket is hashed with (RFC 6455, section 1.3).
+/// GUID that is hashed with the key of a WebSocket (RFC 6455, section 1.3).
 const WEBSOCKET: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The page, which is the one that hosts serve themselves (`crates/gateway/src/pages.rs`).
 const PAGE: &str = include_str!("../../../gateway/page/dist/index.html");
 
-/// What it is made of besides: name, type, content.
+/// Its further files: name, type, content.
 const FILES: [(&str, &str, &[u8]); 5] = [
     (
         "page.js",
@@ -75,17 +75,17 @@ const FILES: [(&str, &str, &[u8]); 5] = [
     ),
 ];
 
-/// What the page knows by that a portal serves it.
+/// Attribute that tells the page that a portal serves it.
 const PLAIN: &str = "<html lang=\"en\">";
 const MARKED: &str = "<html lang=\"en\" data-portal>";
 
-/// As the page has it of a host (`crates/gateway/src/pages.rs`), and no text may become markup or a program: what a
-/// session says is shown on the portal's origin.
+/// As the policy of a host (`crates/gateway/src/pages.rs`), but no text may become markup or script: messages of a
+/// session are shown on the portal's origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
      media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
      form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// `/play/SESSION`: the page's addresses count from a folder.
+/// `/play/SESSION`: redirects, since relative URLs of the page need a folder.
 pub(super) async fn folder(Path(id): Path<String>) -> Response {
     match id.parse::<SessionId>() {
         Ok(id) => (
@@ -112,7 +112,7 @@ pub(super) async fn part(Path((id, name)): Path<(String, String)>) -> Response {
     )
 }
 
-/// It says nothing of the session, and who asks need not have logged in.
+/// It contains nothing about the session and requires no log-in.
 fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
     let (Some((kind, content)), Ok(_)) = (found, id.parse::<SessionId>()) else {
         return Refusal::nothing("page").into_response();
@@ -122,7 +122,7 @@ fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
     ];
-    // With the isolation that gives the page a clock of 5 µs instead of 100.
+    // Cross-origin isolation gives the page a clock resolution of 5 µs instead of 100.
     let isolated = [("cross-origin-embedder-policy", "require-corp")];
     (headers, isolated, content).into_response()
 }
@@ -131,50 +131,50 @@ fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
 pub(super) async fn signalling(
     State(app): State<Arc<App>>,
     caller: Caller,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     mut request: Request,
 ) -> Result<Response, Refusal> {
     let accept = accept(request.headers())?;
-    let seen = visible(&app, &caller.user, &id)?;
-    let session = seen.observed.session;
-    let endpoint = running(&seen)?.clone();
-    let carried = app.carried.take(&caller.token).ok_or_else(|| {
-        let why = "this browser plays in as many windows as it may: close one";
+    let state = visible(&app, &caller.user, &id)?;
+    let session = state.observed.session;
+    let endpoint = running(&state)?.clone();
+    let carried_connections = app.carried_connections.take(&caller.token).ok_or_else(|| {
+        let why = "too many open windows: close one";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
     })?;
     let visitor = Visitor {
         login: &caller.token,
         name: &caller.user.name,
         from,
-        role: role(&seen, &caller.user),
-        wishes: wishes(query.as_deref().unwrap_or_default()),
+        role: role(&state, &caller.user),
+        options: page_options(query.as_deref().unwrap_or_default()),
     };
     let to = app.tickets.signalling(session, &endpoint, &visitor).await;
     let to = to.map_err(|why| {
-        warn!(%session, user = caller.user.name, "a browser is not let in: {why}");
-        let why = "the session does not let this browser in: try again";
+        warn!(%session, user = caller.user.name, "the session refused a browser: {why}");
+        let why = "the session refused this browser: try again";
         Refusal::new(StatusCode::BAD_GATEWAY, why)
     })?;
-    info!(%session, user = caller.user.name, "a browser comes");
-    // The connection's place among all others; hyper gives up the connection when it is a WebSocket.
+    info!(%session, user = caller.user.name, "browser connected");
+    // Holds the connection's slots: hyper releases the connection when it becomes a WebSocket.
     let peer = request.extensions().get::<Peer>().cloned();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        let _places = (carried, peer);
+        let _places = (carried_connections, peer);
         let Ok(browser) = upgrade.await else { return };
         let why = tokio::select! {
             ended = carry(browser, to) => {
-                debug!(%session, "a browser's connection is over: {ended}");
+                debug!(%session, "browser connection ended: {ended}");
                 return;
             }
             why = until_unwelcome(&app, &caller.token, session) => why,
         };
-        info!(%session, user = caller.user.name, "a browser is sent away: {why}");
+        info!(%session, user = caller.user.name, "browser disconnected: {why}");
         let dismissed = app.tickets.dismiss(session, &endpoint, &caller.token);
         if let Err(failed) = dismissed.await {
-            warn!(%session, "a browser may still play: {failed}");
+            warn!(%session, "cannot disconnect a browser, which may still play: {failed}");
         }
     });
     let headers = [
@@ -185,18 +185,18 @@ pub(super) async fn signalling(
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response())
 }
 
-/// What answers the key of a WebSocket that our own page opens: a browser says of each which page does, and asks
-/// nobody whether it may.
+/// The `Sec-WebSocket-Accept` value for a WebSocket of the portal's own page: browsers send the origin of a page with
+/// each WebSocket, and do not enforce a same-origin policy.
 fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
     let is_websocket = headers
         .get(UPGRADE)
         .is_some_and(|kind| kind.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let (Some(key), true) = (headers.get(SEC_WEBSOCKET_KEY), is_websocket) else {
-        let why = "only a WebSocket is spoken here";
+        let why = "this address accepts WebSockets only";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, why));
     };
     if !headers.contains_key(ORIGIN) {
-        let why = "a WebSocket has to say which page opens it";
+        let why = "the WebSocket request has no origin";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
     same_origin(headers)?;
@@ -205,16 +205,16 @@ fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
     Ok(BASE64_STANDARD.encode(hash.as_ref()))
 }
 
-/// A session that this person may know of.
-pub(super) fn visible(app: &App, user: &User, id: &str) -> Result<Seen, Refusal> {
+/// A session that is visible to this user.
+pub(super) fn visible(app: &App, user: &User, id: &str) -> Result<SessionState, Refusal> {
     let session = id.parse().ok();
-    let seen = session.and_then(|session| app.sessions.visible(session, user));
-    seen.ok_or_else(|| Refusal::nothing("session"))
+    let state = session.and_then(|session| app.sessions.visible(session, user));
+    state.ok_or_else(|| Refusal::nothing("session"))
 }
 
-/// As what a person comes to a session at most.
-pub(super) fn role(seen: &Seen, user: &User) -> Role {
-    match seen.observed.user == user.name {
+/// The highest role of a user in a session.
+pub(super) fn role(state: &SessionState, user: &User) -> Role {
+    match state.observed.user == user.name {
         true => Role::Player,
         false => Role::Observer,
     }
@@ -223,50 +223,50 @@ pub(super) fn role(seen: &Seen, user: &User) -> Role {
 /// Where it runs.
 ///
 /// # Errors
-/// 409: it does not yet; 410: it does not any more.
-pub(super) fn running(seen: &Seen) -> Result<&Endpoint, Refusal> {
-    let (status, why) = match &seen.observed.phase {
+/// 409: not running yet; 410: ended.
+pub(super) fn running(state: &SessionState) -> Result<&Endpoint, Refusal> {
+    let (status, why) = match &state.observed.phase {
         Phase::Running { endpoint } => return Ok(endpoint),
         Phase::Queued { why } => (
             StatusCode::CONFLICT,
-            format!("the session waits for a place: {why}"),
+            format!("the session is queued: {why}"),
         ),
-        Phase::Starting => (StatusCode::CONFLICT, "the session starts".to_owned()),
+        Phase::Starting => (StatusCode::CONFLICT, "the session is starting".to_owned()),
         Phase::Ended { why, .. } => (StatusCode::GONE, format!("the session has ended: {why}")),
         Phase::Lost { .. } => (
             StatusCode::GONE,
-            "the session is lost: its server does not answer".to_owned(),
+            "the session is lost: its server does not respond".to_owned(),
         ),
     };
     Err(Refusal::new(status, why))
 }
 
-/// Copies both ways until one of both has no more, or has said too much.
+/// Copies in both directions until one side closes or exceeds its limit.
 async fn carry(browser: Upgraded, session: Upgraded) -> &'static str {
     let (from_browser, to_browser) = split(TokioIo::new(browser));
     let (from_session, to_session) = split(TokioIo::new(session));
     tokio::select! {
-        () = some(from_browser, to_session) => "the browser went",
-        () = some(from_session, to_browser) => "the session ended it",
+        () = some(from_browser, to_session) => "closed by the browser",
+        () = some(from_session, to_browser) => "closed by the session",
     }
 }
 
 async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    // What broke off is over, too.
-    let _ = copy(&mut from.take(MOST), &mut to).await;
+    // An aborted direction has ended, too.
+    let _ = copy(&mut from.take(MAX_BYTES), &mut to).await;
 }
 
-/// Waits until the person has logged out, or may not know of the session any more.
+/// Waits until the user has logged out or lost access to the session.
 async fn until_unwelcome(app: &App, login: &str, session: SessionId) -> &'static str {
-    let mut look = time::interval(LOOK);
+    let mut look = time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;
-        // Nothing follows from a database that does not answer.
+        // A database failure changes nothing.
         match app.store.login(login).await {
-            Ok(None) => return "the log-in is over",
+            Ok(None) => return "the log-in ended",
             Ok(Some(of)) if app.sessions.visible(session, &of.user).is_none() => {
-                return "the session is not shared any more";
+                return "the session is no longer shared";
             }
             Ok(Some(_)) | Err(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Answers that say no: a status and one line.
+//! Error responses: a status and one line.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -9,22 +9,22 @@ use tracing::warn;
 use utoipa::ToSchema;
 
 use crate::launch::LaunchError;
-use crate::sessions::Refused;
+use crate::sessions::StartError;
 use crate::store::StoreError;
 
-/// Why not.
+/// The reason.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
     why: String,
-    /// Seconds after which it may be tried again.
+    /// Seconds after which a retry makes sense.
     wait: Option<u64>,
 }
 
-/// The body of such an answer.
+/// Body of an error response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// One line for the person.
+    /// One line for the user.
     error: String,
 }
 
@@ -37,12 +37,12 @@ impl Refusal {
         }
     }
 
-    /// There is no such thing, or the caller may not know of it.
+    /// The object does not exist, or is not visible to the caller.
     pub(crate) fn nothing(what: &str) -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, format!("there is no such {what}"))
+        Refusal::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
 
-    /// The line for the person.
+    /// The line for the user.
     pub(crate) fn why(&self) -> &str {
         &self.why
     }
@@ -67,11 +67,11 @@ impl IntoResponse for Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(why: StoreError) -> Refusal {
-        // The operator gets the details, the person what to do.
+        // Details go to the operator's log, instructions to the user.
         warn!("{why}");
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the portal's database does not answer; try again, or tell the operator",
+            "the portal's database does not respond: try again, or contact the operator",
         )
         .wait(5)
     }
@@ -88,10 +88,10 @@ impl From<LaunchError> for Refusal {
                 Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string())
             }
             LaunchError::Unavailable(why) => {
-                warn!("the engine does not answer: {why}");
+                warn!("the engine does not respond: {why}");
                 Refusal::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "no sessions can be started at present: the servers' engine does not answer. What runs goes on",
+                    "cannot start sessions at present: the engine does not respond. Running sessions continue",
                 )
                 .wait(10)
             }
@@ -99,17 +99,17 @@ impl From<LaunchError> for Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(why: Refused) -> Refusal {
+impl From<StartError> for Refusal {
+    fn from(why: StartError) -> Refusal {
         let status = match why {
-            Refused::NoApplication | Refused::NotYours => StatusCode::NOT_FOUND,
-            Refused::Over => StatusCode::GONE,
-            Refused::Draining => {
+            StartError::NoApplication | StartError::NotYours => StatusCode::NOT_FOUND,
+            StartError::Over => StatusCode::GONE,
+            StartError::Draining => {
                 return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string()).wait(300);
             }
-            Refused::TooMany(_) | Refused::Twice(_) => StatusCode::CONFLICT,
-            Refused::Launch(why) => return why.into(),
-            Refused::Store(why) => return why.into(),
+            StartError::TooMany(_) | StartError::Twice(_) => StatusCode::CONFLICT,
+            StartError::Launch(why) => return why.into(),
+            StartError::Store(why) => return why.into(),
         };
         Refusal::new(status, why.to_string())
     }

@@ -1,4 +1,4 @@
-//! All routes. The description of the REST interface is made of the same lines, and served at
+//! All routes. The description of the REST interface is generated from the same lines and served at
 //! `/api/openapi.json`.
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 fn routes() -> (Router<Arc<App>>, OpenApi) {
     OpenApiRouter::new()
         .routes(routes!(login::ways, login::log_in))
-        .routes(routes!(oidc::begin))
+        .routes(routes!(oidc::start))
         .routes(routes!(oidc::callback))
         .routes(routes!(login::log_out))
         .routes(routes!(login::me))
@@ -71,8 +71,8 @@ fn describe(api: OpenApi, secure: bool) -> OpenApi {
         .title("OpenUVR portal")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "What the portal's page uses. A log-in sets a cookie; every request but GET carries what the log-in \
-             gave as `csrf` in the header `x-openuvr-csrf`.",
+            "The interface of the portal's page. A log-in sets a cookie; every request except GET carries the log-in's `csrf` \
+            value in the header `x-openuvr-csrf`.",
         ))
         .build();
     let cookie = ApiKey::Cookie(ApiKeyValue::new(cookie_name(secure)));

@@ -1,4 +1,4 @@
-//! Takes connections, with TLS or without, and gives each to the routes.
+//! Accepts connections, with or without TLS, and passes them to the routes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,60 +20,59 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tracing::{debug, warn};
 
-use super::room::{Place, Room};
+use super::connection_pool::{ConnectionPool, ConnectionSlot};
 
-/// Connections at a time; a page that is open holds two.
+/// Maximum number of connections; an open page holds two.
 const CONNECTIONS: usize = 4096;
 
-/// Connections of one network at a time; a guess: a class of 60 behind one address, whose browsers open six each, and
-/// some more.
-const OF_NETWORK: usize = 512;
+/// Maximum number of connections per network; a guess: a class of 60 behind one address, with six connections per
+/// browser, and some reserve.
+const PER_NETWORK: usize = 512;
 
-/// Connections that wait to be taken: what Linux allows (`net.core.somaxconn`). Who comes when there is no room tries once more
-/// after a second.
-const WAITING: u32 = 4096;
+/// Listen backlog: the Linux maximum (`net.core.somaxconn`). A client that finds it full retries after a second.
+const BACKLOG: u32 = 4096;
 
-/// Descriptors that are left for all else: the database, sessions, the engine; a guess.
-const OTHERS: usize = 256;
+/// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
+const RESERVED_DESCRIPTORS: usize = 256;
 
-/// How long what was sent may stay without an answer of the other end's system, in milliseconds (RFC 5482); a guess.
-/// That also ends connections whose other end reads nothing, and those of machines that are gone.
-const UNREAD: u32 = 30_000;
+/// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections of
+/// peers that read nothing, and of machines that are gone.
+const SEND_TIMEOUT: u32 = 30_000;
 
-/// How often it is said that places are short.
-const SAID: Duration = Duration::from_secs(60);
+/// Interval of log messages about the connection limit.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a connection may take for its handshake, or for the head of a request; a guess.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for a handshake, and for the head of a request; a guess.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nobody is answered when the system has no room for a connection.
+/// Pause when the system cannot accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The other end of a connection, and its place.
+/// The peer of a connection, and its slot.
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) at: SocketAddr,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
 }
 
-/// Why it can't answer.
+/// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    /// The address can't be had.
-    #[error("{0} can't be listened at: {1}")]
+    /// The address is not available.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, io::Error),
 }
 
-/// Where it listens.
+/// The listener.
 pub(crate) struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    room: Arc<Room>,
+    pool: Arc<ConnectionPool>,
 }
 
 impl Server {
-    /// Listens. `descriptors` are those that the process may have. `behind_proxy`: all connections are those of a
-    /// proxy, which looks after networks itself.
+    /// Binds the address. `descriptors` is the process's limit. `behind_proxy`: all connections come from a proxy,
+    /// which has its own limits per network.
     pub(crate) async fn bind(
         at: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
@@ -82,68 +81,72 @@ impl Server {
     ) -> Result<Server, ServerError> {
         let tls = tls.map(TlsAcceptor::from);
         let listener = listen(at).map_err(|why| ServerError::Bind(at, why))?;
-        let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
+        let all = CONNECTIONS.min(
+            descriptors
+                .saturating_sub(RESERVED_DESCRIPTORS)
+                .max(RESERVED_DESCRIPTORS),
+        );
         let each = match behind_proxy {
             true => all,
-            false => OF_NETWORK.min(all / 2),
+            false => PER_NETWORK.min(all / 2),
         };
-        let room = Room::new(all, each);
+        let pool = ConnectionPool::new(all, each);
         Ok(Server {
             listener,
             tls,
-            room,
+            pool,
         })
     }
 
-    /// Where it listens, with the port that the system has chosen.
+    /// The bound address, with the port that the system has chosen.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for as long as it is polled.
+    /// Serves for as long as it is polled.
     pub(crate) async fn serve(self, router: Router) {
-        let mut said: Option<Instant> = None;
+        let mut last_logged: Option<Instant> = None;
         let mut say = |what: &str| {
-            if said.is_none_or(|at| at.elapsed() >= SAID) {
+            if last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
                 warn!("{what}");
-                said = Some(Instant::now());
+                last_logged = Some(Instant::now());
             }
         };
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(why) => {
-                    say(&format!("no connection can be taken: {why}"));
+                    say(&format!("cannot accept a connection: {why}"));
                     sleep(PAUSE).await;
                     continue;
                 }
             };
-            let Some(place) = self.room.enter(peer.ip().into(), Instant::now()) else {
+            let Some(place) = self.pool.enter(peer.ip().into(), Instant::now()) else {
                 say(&format!(
-                    "{peer} gets no place: all are taken, or too many come at once"
+                    "connection of {peer} refused: connection limit or rate limit reached"
                 ));
                 continue;
             };
-            if let Err(why) = set_tcp_user_timeout(&stream, UNREAD) {
-                debug!(%peer, "it may read as slowly as it likes: {why}");
+            if let Err(why) = set_tcp_user_timeout(&stream, SEND_TIMEOUT) {
+                debug!(%peer, "cannot set the send timeout: {why}");
             }
             let place = Arc::new(place);
-            let whose = Peer {
+            let peer_state = Peer {
                 at: peer,
                 place: Arc::clone(&place),
             };
             let (tls, router) = (self.tls.clone(), router.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = place.taken() => debug!(%peer, "its place is another's"),
-                    () = connection(stream, tls, router, whose) => {}
+                    () = place.taken() => debug!(%peer, "connection evicted"),
+                    () = connection(stream, tls, router, peer_state) => {}
                 }
             });
         }
     }
 }
 
-/// A listener with so much room that a flood of connections keeps out nobody whose network has a place.
+/// A listener with a backlog so large that a flood of connections does not lock out networks with free slots.
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = match at {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -151,39 +154,39 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     }?;
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
-    socket.listen(WAITING)
+    socket.listen(BACKLOG)
 }
 
-/// Answers one connection to its end.
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, whose: Peer) {
+/// Serves one connection to its end.
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, peer_state: Peer) {
     let Some(tls) = tls else {
-        return answer(stream, router, whose).await;
+        return answer(stream, router, peer_state).await;
     };
-    match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => answer(stream, router, whose).await,
+    match timeout(TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => answer(stream, router, peer_state).await,
         Ok(Err(why)) => debug!("no TLS: {why}"),
-        Err(_) => debug!("no TLS in time"),
+        Err(_) => debug!("TLS handshake timeout"),
     }
 }
 
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
-    whose: Peer,
+    peer_state: Peer,
 ) {
-    // A layer of the router would be a copy of all its routes for each connection.
+    // A router layer would copy all its routes for each connection.
     let router = TowerToHyperService::new(router);
     let answers = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(whose.clone());
+        request.extensions_mut().insert(peer_state.clone());
         router.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .max_buf_size(32 * 1024)
         .serve_connection(TokioIo::new(stream), answers)
         .with_upgrades();
     if let Err(why) = connection.await {
-        debug!("a connection broke: {why}");
+        debug!("connection failed: {why}");
     }
 }

@@ -1,13 +1,13 @@
-//! How many event streams a log-in has open: each holds a connection for as long as it likes.
+//! Limit of open event streams per log-in: each holds a connection indefinitely.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams of one log-in at a time. A browser opens six connections to a portal (RFC 9112, section 9.4, leaves the
-/// number to it); a guess, with room for those that a reload leaves behind.
-const EACH: u32 = 8;
+/// Streams per log-in. A browser opens six connections to a portal (RFC 9112, section 9.4, sets no limit); a guess,
+/// with room for those that a reload leaves behind.
+const PER_LOG_IN: u32 = 8;
 
-/// The streams that are open, by the log-in's token.
+/// The open streams by log-in token.
 #[derive(Default)]
 pub(crate) struct Streams {
     open: Mutex<HashMap<String, u32>>,
@@ -20,11 +20,11 @@ pub(super) struct Stream {
 }
 
 impl Streams {
-    /// One more; none: the log-in has as many as it may have.
+    /// One more stream; `None`: the limit is reached.
     pub(super) fn open(self: &Arc<Streams>, token: &str) -> Option<Stream> {
         let mut open = self.lock();
         let count = open.entry(token.to_owned()).or_default();
-        if *count >= EACH {
+        if *count >= PER_LOG_IN {
             return None;
         }
         *count += 1;
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn each_log_in_has_its_own_streams() {
         let streams = Arc::new(Streams::default());
-        let mut open: Vec<Stream> = (0..EACH).filter_map(|_| streams.open("a")).collect();
+        let mut open: Vec<Stream> = (0..PER_LOG_IN).filter_map(|_| streams.open("a")).collect();
         assert!(streams.open("a").is_none());
         assert!(streams.open("b").is_some());
         open.pop();

@@ -1,4 +1,4 @@
-//! Sessions as the interface shows them.
+//! Sessions in the REST interface.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,22 +8,22 @@ use utoipa::ToSchema;
 
 use crate::catalogue::Applications;
 use crate::launch::Phase;
-use crate::sessions::Seen;
-use crate::store::{Past, User, seconds};
+use crate::sessions::SessionState;
+use crate::store::{PastSession, User, seconds};
 
-/// How a session does.
+/// State of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// It waits for a place.
+    /// Waits for capacity.
     Queued,
-    /// It has one, and does not run yet.
+    /// Placed, but not running yet.
     Starting,
-    /// It can be played.
+    /// Can be played.
     Running,
-    /// It is over.
+    /// Ended.
     Ended,
-    /// Nobody knows: its server does not answer. A new one can be started.
+    /// Unknown: its server does not respond. A new session can be started.
     Lost,
 }
 
@@ -33,29 +33,29 @@ pub(crate) struct SessionView {
     /// A UUID.
     id: String,
     application: String,
-    /// For people.
+    /// Display name of the application.
     title: String,
-    /// Whose it is.
+    /// The owner.
     user: String,
-    /// Whether it is the caller's own.
+    /// Whether the caller owns it.
     own: bool,
     state: State,
-    /// What it waits for, or why it ended.
+    /// Why it is queued, or why it ended.
     why: Option<String>,
-    /// The exit code of its program, once it has ended and where it is known.
+    /// Exit code of its program, once it has ended, if known.
     code: Option<i32>,
-    /// Where it runs.
+    /// The server that runs it.
     server: Option<String>,
-    /// What the engine calls it; for operators.
+    /// Its identifier in the engine; for operators.
     engine_ref: Option<String>,
-    /// When it was launched, in seconds since 1970.
+    /// Launch time in seconds since 1970.
     launched: Option<i64>,
-    /// Whether everybody who may log in may watch it.
+    /// Whether all users may watch it.
     shared: bool,
 }
 
 impl SessionView {
-    pub(crate) fn of(seen: &Seen, applications: &Applications, to: &User) -> SessionView {
+    pub(crate) fn of(seen: &SessionState, applications: &Applications, to: &User) -> SessionView {
         let observed = &seen.observed;
         let application = applications.named(&observed.application);
         let title = application.map_or(&observed.application, |of| &of.title);
@@ -88,34 +88,33 @@ impl SessionView {
 pub(crate) struct OperatorSessionView {
     #[serde(flatten)]
     session: SessionView,
-    /// Who is connected, players first; none: it does not run, or has not said it lately. A session is asked each
+    /// Its subscribers, players first; null: it does not run, or has not reported recently. A session is polled every
     /// ten seconds.
     subscribers: Option<Vec<SubscribersView>>,
 }
 
-/// Those who are connected to a session of one kind and role, and how it is for them over five seconds.
+/// Subscribers of a session of one kind and role, with statistics over five seconds.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct SubscribersView {
     /// `client`, `browser`, `video player`, `recorder` or `other`.
     kind: &'static str,
     /// `player` or `observer`.
     role: &'static str,
-    /// How many they are.
+    /// Their number.
     count: usize,
-    /// Frames displayed whole, a second, where they are fewest; none: nobody reports that.
+    /// Complete frames displayed per second, minimum of the group; null: not reported.
     frames_per_second: Option<f64>,
-    /// From capture to the last stage that a client reports, in seconds, where it is longest: half of the frames took
-    /// no longer …
+    /// Seconds from capture to the last stage that a client reports, maximum of the group: median …
     latency_p50: Option<f64>,
-    /// … and 99 of 100 took no longer.
+    /// … and 99th percentile.
     latency_p99: Option<f64>,
-    /// By how much these may be off, in seconds: two clocks are compared.
+    /// Maximum error of the latency in seconds: two clocks are compared.
     latency_bound: Option<f64>,
 }
 
 impl OperatorSessionView {
     pub(crate) fn of(
-        seen: &Seen,
+        seen: &SessionState,
         applications: &Applications,
         to: &User,
         now: Instant,
@@ -150,22 +149,24 @@ fn lost(since: SystemTime) -> String {
     let ago = SystemTime::now().duration_since(since).unwrap_or_default();
     let minutes = ago.as_secs() / 60;
     match minutes {
-        0 => "its server does not answer, or its program was gone".to_owned(),
-        _ => format!("since {minutes} min its server does not answer, or its program was gone"),
+        0 => "its server does not respond, or its program has disappeared".to_owned(),
+        _ => format!(
+            "its server has not responded for {minutes} min, or its program has disappeared"
+        ),
     }
 }
 
-/// A session that there was.
+/// A past session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PastView {
     /// A UUID.
     id: String,
     application: String,
-    /// For people.
+    /// Display name of the application.
     title: String,
-    /// When it was asked for, in seconds since 1970.
+    /// Time of the request in seconds since 1970.
     launched: i64,
-    /// When it ended; none: it has not.
+    /// When it ended; null: it has not.
     ended: Option<i64>,
     server: Option<String>,
     code: Option<i64>,
@@ -173,7 +174,7 @@ pub(crate) struct PastView {
 }
 
 impl PastView {
-    pub(crate) fn of(past: Past, applications: &Applications) -> PastView {
+    pub(crate) fn of(past: PastSession, applications: &Applications) -> PastView {
         let application = applications.named(&past.application);
         PastView {
             title: application.map_or_else(|| past.application.clone(), |of| of.title.clone()),

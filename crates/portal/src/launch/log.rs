@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// A log that grows beyond this is emptied, in bytes (a guess): an application that writes without end does not fill
-/// the disk.
+/// Length in bytes at which a log is truncated (a guess): an application that writes indefinitely must not fill the
+/// disk.
 pub(super) const MAX_LOG: u64 = 4 * 1024 * 1024;
 
-/// The most of a log that is shown, in bytes: a few screens of text (a guess).
+/// Maximum length of the shown end in bytes: a few screens of text (a guess).
 pub const MAX_TAIL: usize = 16 * 1024;
 
-/// The last [`MAX_TAIL`] bytes of a log, without a first line that is cut off and without control characters.
+/// The last [`MAX_TAIL`] bytes of a log, without a partial first line and without control characters.
 pub(super) fn tail(log: &[u8]) -> String {
     let whole = log.len() <= MAX_TAIL;
     let end = &log[log.len().saturating_sub(MAX_TAIL)..];
@@ -25,17 +25,17 @@ pub(super) fn tail(log: &[u8]) -> String {
         .collect()
 }
 
-/// [`tail`] of a file; `None` where there is none.
+/// [`tail`] of a file; `None` if it does not exist.
 ///
 /// # Errors
-/// The file can't be read.
+/// The file cannot be read.
 pub(super) fn tail_of_file(path: &Path) -> io::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why),
     };
-    // One byte more shows whether the first line is whole.
+    // One more byte reveals whether the first line is complete.
     let most = MAX_TAIL as u64 + 1;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
@@ -50,7 +50,7 @@ mod tests {
     use crate::launch::SessionId;
 
     #[test]
-    fn the_end_of_a_long_log_begins_with_a_whole_line() {
+    fn the_end_of_a_log_starts_with_a_complete_line() {
         let log: Vec<u8> = (0..4000)
             .flat_map(|n| format!("line {n}\n").into_bytes())
             .collect();

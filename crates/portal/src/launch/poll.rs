@@ -1,4 +1,4 @@
-//! Changes of sessions, for engines that can only be asked how all of them are.
+//! Detects changes of sessions for engines that can only list them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,8 +9,8 @@ use tokio::time::sleep;
 
 use super::{LaunchError, Observed, Phase, SessionId};
 
-/// Asks every `interval`, and tells what differs from the answer before. A session that is in no answer any more and
-/// had not ended is told as lost: engines forget what they should not.
+/// Lists the sessions every `interval` and reports differences. A session that has disappeared without an end is
+/// reported as lost: engines may forget sessions.
 pub(super) fn changes<Ask, Answer>(
     interval: Duration,
     ask: Ask,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_unseen_is_lost_once() {
+    fn a_missing_session_is_lost_once() {
         let of = |session, phase| Observed {
             session,
             user: String::new(),

@@ -1,4 +1,4 @@
-//! What is launched.
+//! The specification of a launch.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,29 +8,29 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 
-/// One run of an application for a user. Made by the portal at random, before any engine hears of it, so that
-/// asking twice can be told from asking for two.
+/// One run of an application for a user. The portal generates it at random before it contacts an engine, so that a
+/// repeated request can be distinguished from a second one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 
-/// These characters are no session: a UUID in lower case with its four hyphens is.
+/// The text is not a session: a lower-case UUID with its four hyphens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a session is named by a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
+#[error("not a session UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct SessionIdError;
 
-/// Where a UUID's text has hyphens (RFC 9562, section 4).
+/// Positions of the hyphens (RFC 9562, section 4).
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl SessionId {
-    /// A new one: 122 random bits (RFC 9562, section 5.4).
+    /// A new identifier: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Panics
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     #[must_use]
     pub fn random() -> SessionId {
         let mut bytes = [0; 16];
         #[expect(clippy::expect_used, reason = "without random numbers nothing is safe")]
-        rand::fill(&mut bytes).expect("the system gives random numbers");
+        rand::fill(&mut bytes).expect("the system provides random numbers");
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         SessionId(bytes)
@@ -99,28 +99,28 @@ impl<'de> Deserialize<'de> for SessionId {
     }
 }
 
-/// What an engine is asked to start.
+/// A launch request to an engine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LaunchSpec {
-    /// Which session it is to be.
+    /// The session's identifier.
     pub session: SessionId,
-    /// Whose, by the name of the account.
+    /// The owner's account name.
     pub user: String,
     /// The application's name in the catalogue.
     pub application: String,
-    /// What the program of a session is told after its own name, which the launcher knows.
+    /// Arguments of the session program after its own name.
     pub words: Vec<String>,
-    /// Variables of its environment, beside those that the engine gives.
+    /// Environment variables in addition to the engine's.
     pub environment: BTreeMap<String, String>,
-    /// Whole GPUs, or shares of one as the engine counts them.
+    /// Whole GPUs, or shares of one in the engine's units.
     pub gpus: u32,
-    /// Thousandths of a processor that it is given at least; 0: the engine's own.
+    /// Guaranteed thousandths of a processor; 0: the engine's default.
     pub millicores: u32,
-    /// Bytes of memory that it may use; 0: the engine's own limit.
+    /// Memory limit in bytes; 0: the engine's default.
     pub memory: u64,
-    /// Where it should run, in the engine's words (a label of nodes, a partition).
+    /// Placement in the engine's terms (a node label, a partition).
     pub zone: Option<String>,
-    /// After this time the engine ends it.
+    /// Time limit, enforced by the engine.
     pub max_duration: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What a provider says of a person, and what follows from it.
+//! A user's claims from a provider, and the resulting rights.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::OidcSection;
 
-/// Groups of one person that are looked at; a guess.
+/// Maximum number of groups that are read; a guess.
 const MAX_GROUPS: usize = 1000;
 
-/// Claims that the standard has no names for.
+/// Claims beyond the standard ones.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extra {
     #[serde(flatten)]
@@ -20,26 +20,26 @@ pub(crate) struct Extra {
 
 impl AdditionalClaims for Extra {}
 
-/// A person, as the provider has named it.
+/// A user, as identified by the provider.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
-    /// Issuer and subject, which together name one person for ever (OpenID Connect Core 1.0, section 5.7). What
-    /// accounts are found by, and nothing else.
+    /// Issuer and subject, which permanently identify a user (OpenID Connect Core 1.0, section 5.7). The only key of
+    /// accounts.
     pub(crate) subject: String,
-    /// What a new account would be called.
+    /// Name for a new account.
     pub(crate) name: Option<String>,
-    /// Whether the person may log in.
+    /// Whether the user may log in.
     pub(crate) allowed: bool,
-    /// Whether the person is an operator; none: the provider is not asked that.
+    /// Whether the user is an operator; `None`: the provider does not decide that.
     pub(crate) operator: Option<bool>,
 }
 
-/// An issuer has no blank, being an address; so no two pairs are the same text.
+/// Unambiguous: an issuer is a URL without blanks.
 pub(crate) fn key(issuer: &str, subject: &str) -> String {
     format!("{issuer} {subject}")
 }
 
-/// What follows from claims. `claims` are those of a verified token, as JSON.
+/// Evaluates claims. `claims` are those of a verified token, as JSON.
 pub(crate) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -> Identity {
     let claim = |name: &str| claims.iter().find_map(|of| of.get(name));
     let name = claim(&section.name_claim).and_then(Value::as_str);
@@ -55,14 +55,14 @@ pub(crate) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -
     }
 }
 
-/// Whether these claims say what is asked for.
+/// Whether the claims contain everything required.
 pub(crate) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
     let asks_groups = section.operators.is_some() || section.users.is_some();
     claims.get(&section.name_claim).is_some()
         && (!asks_groups || claims.get(&section.group_claim).is_some())
 }
 
-/// Groups: a text, or a list of texts. Anything else is none.
+/// Groups: a string, or a list of strings. Other values yield none.
 fn groups(value: &Value) -> Vec<&str> {
     match value {
         Value::String(one) => vec![one],
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_say_who_gets_in_and_who_is_an_operator() {
+    fn groups_grant_access_and_the_operator_role() {
         let section = section("operators = \"ops\"\nusers = \"players\"\n");
         let of = |claims: Value| {
             let identity = identity(&section, "7", &[claims]);
@@ -98,14 +98,14 @@ mod tests {
             of(json!({"groups": ["Ops", 3, null]})),
             (false, Some(false))
         );
-        // A text that holds the word is another group.
+        // A string that contains the group's name is another group.
         assert_eq!(of(json!({"groups": "ops players"})), (false, Some(false)));
         assert_eq!(of(json!({"groups": {"ops": true}})), (false, Some(false)));
         assert_eq!(of(json!({})), (false, Some(false)));
     }
 
     #[test]
-    fn without_groups_the_provider_decides_no_role() {
+    fn without_groups_the_provider_sets_no_role() {
         let section = section("name_claim = \"nick\"\n");
         let claims = json!({"nick": "ada", "groups": ["ops"]});
         let identity = identity(&section, "7", &[claims]);

@@ -1,5 +1,5 @@
-//! How the portal asks a provider: HTTP/1.1 with TLS, one connection for a request, a bounded answer. Redirects are
-//! not followed, so that a provider can't send the portal elsewhere.
+//! HTTP client for providers: HTTP/1.1 with TLS, one connection per request, bounded responses. It does not follow
+//! redirects, so that a provider cannot direct the portal elsewhere.
 
 use std::future::Future;
 use std::io;
@@ -23,50 +23,50 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-/// How long a provider may take for an answer; a guess. A person waits meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for a response; a guess. A user waits meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest answer, in bytes; a guess: descriptions and keys of large providers have some 20 kB.
-const MAX_ANSWER: usize = 512 * 1024;
+/// Maximum length of a response in bytes; a guess: metadata and keys of large providers have some 20 kB.
+const MAX_RESPONSE: usize = 512 * 1024;
 
-/// Why a provider is not reached.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// It is not `https://`, nor a server of this machine.
-    #[error("{0} is not asked: only https:// is, and http:// of this machine")]
+    /// Neither `https://` nor a server of this machine.
+    #[error("{0} refused: only https://, or http:// on this machine, is allowed")]
     Scheme(String),
-    /// No connection, or it broke.
+    /// Connecting or the connection failed.
     #[error("{0}")]
     Connection(String),
-    /// It takes too long.
-    #[error("no answer within {} s", PATIENCE.as_secs())]
+    /// Timeout.
+    #[error("no response within {} s", TIMEOUT.as_secs())]
     Late,
-    /// The answer is longer than [`MAX_ANSWER`], or broke off.
-    #[error("the answer broke off, or is longer than {MAX_ANSWER} bytes")]
+    /// The response is longer than [`MAX_RESPONSE`], or incomplete.
+    #[error("the response is incomplete, or longer than {MAX_RESPONSE} bytes")]
     Answer,
 }
 
-/// Why no provider can be asked at all.
+/// Why the client cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrustError {
-    /// The file of certificates can't be used.
+    /// The file of certificates is not usable.
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
-    /// TLS can't be set up.
-    #[error("TLS can't be used: {0}")]
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// Asks providers.
+/// The client.
 pub(super) struct Http {
     tls: TlsConnector,
 }
 
 impl Http {
-    /// Servers are trusted whose certificate the system's authorities have signed, or one in the file `ca` (PEM).
+    /// Trusts the system's authorities, and those in the file `ca` (PEM).
     pub(super) fn new(ca: Option<&Path>) -> Result<Http, TrustError> {
         let mut roots = RootCertStore::empty();
-        // Those that can't be read are left out, as browsers do it.
+        // Unreadable ones are skipped, as browsers do.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(path) = ca {
             let wrong = |why: String| TrustError::File {
@@ -83,7 +83,7 @@ impl Http {
                 count += 1;
             }
             if count == 0 {
-                return Err(wrong("it holds no certificate in PEM form".to_owned()));
+                return Err(wrong("no certificate in PEM form".to_owned()));
             }
         }
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -95,8 +95,8 @@ impl Http {
         })
     }
 
-    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = timeout(PATIENCE, self.exchange(request)).await;
+    async fn request(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = timeout(TIMEOUT, self.exchange(request)).await;
         answer.map_err(|_| HttpError::Late)?
     }
 
@@ -125,11 +125,11 @@ impl<'c> AsyncHttpClient<'c> for Http {
     type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'c>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.ask(request))
+        Box::pin(self.request(request))
     }
 }
 
-/// Whether it is asked with TLS; none: not at all.
+/// Whether TLS is required; `None`: the URI is not allowed.
 pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     match uri.scheme_str() {
         Some("https") => Some(true),
@@ -138,7 +138,7 @@ pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     }
 }
 
-/// The host, an address of IPv6 without its brackets.
+/// The host; an IPv6 address without its brackets.
 fn host(uri: &Uri) -> &str {
     let host = uri.host().unwrap_or_default();
     let inner = host.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
@@ -154,7 +154,7 @@ async fn send(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| failed(&e))?;
-    // It ends with the sender.
+    // Ends when the sender is dropped.
     tokio::spawn(connection);
     let (mut head, body) = request.into_parts();
     let authority = uri.authority().map_or("", |of| of.as_str());
@@ -165,7 +165,7 @@ async fn send(
     let request = Request::from_parts(head, Full::new(Bytes::from(body)));
     let answer = sender.send_request(request).await.map_err(|e| failed(&e))?;
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let body = Limited::new(body, MAX_RESPONSE).collect().await;
     let body = body.map_err(|_| HttpError::Answer)?.to_bytes();
     Ok(HttpResponse::from_parts(head, body.to_vec()))
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_asked_of_this_machine_alone() {
+    fn plain_http_is_limited_to_this_machine() {
         let of = |uri: &str| is_secure(&uri.parse().unwrap());
         assert_eq!(of("https://id.example.org/x"), Some(true));
         assert_eq!(of("http://127.0.0.1:3000/"), Some(false));

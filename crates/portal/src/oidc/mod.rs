@@ -1,7 +1,7 @@
-//! Log-ins by a provider of OpenID Connect: the authorisation code flow with PKCE, state and nonce (OpenID Connect
-//! Core 1.0, section 3.1; RFC 7636).
+//! Log-ins with an OpenID Connect provider: the authorization code flow with PKCE, state and nonce (OpenID Connect Core
+//! 1.0, section 3.1; RFC 7636).
 //!
-//! What it is not: it knows no accounts. It says who somebody is ([`Identity`]); the caller decides what follows.
+//! It identifies the user ([`Identity`]) and knows no accounts; the caller decides about access.
 
 mod claims;
 mod http;
@@ -32,15 +32,14 @@ pub(crate) use self::claims::{Extra, Identity, identity, is_enough, key};
 use self::http::{Http, TrustError};
 pub(crate) use self::settings::OidcSection;
 
-/// How long a provider's description and keys are taken for current; a guess. Keys that are new are asked for as
-/// soon as a token names one.
-const CURRENT: Duration = Duration::from_secs(3600);
+/// Validity of cached metadata and keys; a guess. New keys are fetched when a token names one.
+const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// For how long nobody is kept waiting for a provider that did not answer just now; a guess.
-const DOWN: Duration = Duration::from_secs(5);
+/// How long requests fail at once after a timeout of the provider; a guess.
+const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
-/// How often the keys are asked for at most because a token does not fit them.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Minimum interval between fetches of keys because of a token that does not match them.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 type Fields = IdTokenFields<
     Extra,
@@ -73,7 +72,7 @@ type Flow = Client<
     EndpointMaybeSet,
 >;
 
-/// Signatures that only the provider can make. Those with the client's secret are not among them.
+/// Asymmetric signature algorithms: only the provider can sign. Those with the client secret are excluded.
 const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -86,74 +85,74 @@ const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// Why a log-in by the provider does not go on.
+/// Why a log-in fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OidcError {
-    /// The provider is not reached, or says nothing that can be used.
-    #[error("the provider does not answer: {0}")]
+    /// The provider is unreachable, or its response is not usable.
+    #[error("the provider does not respond: {0}")]
     Provider(String),
-    /// It does not take the code: it is used up, old, or forged.
-    #[error("the provider does not take the code: {0}")]
+    /// It rejects the code: used, expired, or forged.
+    #[error("the provider rejected the code: {0}")]
     Code(String),
-    /// What it says of the person can't be trusted.
-    #[error("the provider's token is not valid: {0}")]
+    /// Its token is invalid.
+    #[error("invalid token of the provider: {0}")]
     Token(String),
 }
 
-/// Why there is no provider.
+/// Why the provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Settings(String),
-    /// The secret can't be read.
+    /// The secret cannot be read.
     #[error("oidc.client_secret_file: {0}")]
     Secret(String),
-    /// Nothing can be trusted.
+    /// The HTTP client cannot be set up.
     #[error("oidc.ca: {0}")]
     Trust(#[from] TrustError),
 }
 
-/// A log-in that has begun: where the browser goes, and what its end must match.
-pub(crate) struct Begun {
+/// A started log-in: the URL to open, and the values to verify at its end.
+pub(crate) struct StartedLogin {
     pub(crate) url: String,
     pub(crate) attempt: Secrets,
 }
 
-/// What the end of a log-in must match.
+/// The values to verify at the end of a log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Secrets {
-    /// Comes back with the browser.
+    /// Returned in the redirect.
     pub(crate) state: String,
-    /// Comes back inside the token.
+    /// Returned in the token.
     pub(crate) nonce: String,
-    /// Goes to the provider with the code.
+    /// Sent to the provider with the code.
     pub(crate) verifier: String,
 }
 
-/// The provider that the configuration names.
+/// The configured provider.
 pub(crate) struct Provider {
     section: OidcSection,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
     secret: Option<ClientSecret>,
     http: Http,
-    /// Whoever asks for it waits for the one request that is under way.
-    known: Mutex<Known>,
+    /// Concurrent callers wait for one pending request.
+    known: Mutex<ProviderCache>,
 }
 
-/// What was heard of the provider last.
+/// Cached metadata, and the last failure.
 #[derive(Default)]
-struct Known {
+struct ProviderCache {
     metadata: Option<(Instant, Arc<ProviderMetadataWithLogout>)>,
     failed: Option<(Instant, String)>,
 }
 
 impl Provider {
-    /// Reads the secret. The provider itself is asked when somebody logs in: the portal starts without it.
+    /// Reads the secret. Does not contact the provider before the first log-in, so that the portal starts without it.
     ///
     /// # Errors
-    /// The table can't be used.
+    /// The table is invalid.
     pub(crate) fn open(section: OidcSection) -> Result<Provider, OpenError> {
         section.check().map_err(OpenError::Settings)?;
         let wrong = |why: openidconnect::url::ParseError| OpenError::Settings(why.to_string());
@@ -166,7 +165,7 @@ impl Provider {
                 let text = std::fs::read_to_string(path).map_err(|why| of(&why.to_string()))?;
                 let text = text.trim();
                 if text.is_empty() {
-                    return Err(of("it is empty"));
+                    return Err(of("the file is empty"));
                 }
                 Some(ClientSecret::new(text.to_owned()))
             }
@@ -182,16 +181,16 @@ impl Provider {
         })
     }
 
-    /// What the configuration says of it.
+    /// Its configuration.
     pub(crate) fn section(&self) -> &OidcSection {
         &self.section
     }
 
-    /// Begins a log-in.
+    /// Starts a log-in.
     ///
     /// # Errors
-    /// The provider is not reached.
-    pub(crate) async fn begin(&self) -> Result<Begun, OidcError> {
+    /// The provider is unreachable.
+    pub(crate) async fn start(&self) -> Result<StartedLogin, OidcError> {
         let flow = self.flow(&*self.metadata().await?);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let mut request = flow
@@ -205,7 +204,7 @@ impl Provider {
             request = request.add_scope(Scope::new(scope.clone()));
         }
         let (url, state, nonce) = request.url();
-        Ok(Begun {
+        Ok(StartedLogin {
             url: url.to_string(),
             attempt: Secrets {
                 state: state.secret().clone(),
@@ -215,7 +214,7 @@ impl Provider {
         })
     }
 
-    /// Says who it is that came back with this code.
+    /// Exchanges the code for the user's identity.
     ///
     /// # Errors
     /// [`OidcError`]
@@ -239,12 +238,12 @@ impl Provider {
             _ => OidcError::Provider(why.to_string()),
         })?;
         let token = response.id_token();
-        let token = token.ok_or_else(|| OidcError::Token("there is none".to_owned()))?;
+        let token = token.ok_or_else(|| OidcError::Token("missing".to_owned()))?;
         let nonce = Nonce::new(attempt.nonce);
         let access = response.access_token();
         let claims = match self.verify(&metadata, token, &nonce, Some(access)) {
             Ok(claims) => claims,
-            // Its keys may be new.
+            // The provider may have new keys.
             Err(why) => match self.metadata_again(&metadata).await? {
                 None => return Err(why),
                 Some(metadata) => self.verify(&metadata, token, &nonce, Some(access))?,
@@ -263,7 +262,7 @@ impl Provider {
         Ok(identity(&self.section, &claims.subject, &all))
     }
 
-    /// Where a person logs out of the provider, too; none: it has no such place, or is not known.
+    /// The provider's log-out URL; `None`: it has none, or is unreachable.
     pub(crate) async fn log_out(&self) -> Option<String> {
         let metadata = self.metadata().await.ok()?;
         let end = metadata
@@ -278,7 +277,7 @@ impl Provider {
         Some(request.http_get_url().to_string())
     }
 
-    /// Takes a token apart, once signature, issuer, audience, time, nonce and the hash of the access token are right.
+    /// Returns a token's claims after verifying signature, issuer, audience, time, nonce and the access token's hash.
     fn verify(
         &self,
         metadata: &ProviderMetadataWithLogout,
@@ -308,7 +307,7 @@ impl Provider {
         let id = ClientId::new(self.section.client_id.clone());
         let flow = Flow::from_provider_metadata(metadata.clone(), id, self.secret.clone())
             .set_redirect_uri(self.redirect.clone());
-        // `client_secret_basic`, which is also meant where nothing is said, unless it is not among the ways.
+        // `client_secret_basic`, also the default, unless the provider excludes it.
         let basic = metadata.token_endpoint_auth_methods_supported();
         match basic.is_none_or(|ways| ways.contains(&CoreClientAuthMethod::ClientSecretBasic)) {
             true => flow,
@@ -319,17 +318,17 @@ impl Provider {
     async fn metadata(&self) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
         let mut known = self.known.lock().await;
         match &known.metadata {
-            Some((since, metadata)) if since.elapsed() < CURRENT => Ok(Arc::clone(metadata)),
+            Some((since, metadata)) if since.elapsed() < CACHE_TIME => Ok(Arc::clone(metadata)),
             Some((_, metadata)) => {
                 let old = Arc::clone(metadata);
-                // What was right an hour ago is better than nothing.
+                // Stale metadata is better than none.
                 Ok(self.discover(&mut known).await.unwrap_or(old))
             }
             None => self.discover(&mut known).await,
         }
     }
 
-    /// Asks for keys anew, unless that was done just now.
+    /// Fetches keys again, unless that happened recently.
     async fn metadata_again(
         &self,
         old: &Arc<ProviderMetadataWithLogout>,
@@ -337,17 +336,17 @@ impl Provider {
         let mut known = self.known.lock().await;
         match &known.metadata {
             Some((_, newer)) if !Arc::ptr_eq(newer, old) => Ok(Some(Arc::clone(newer))),
-            Some((since, _)) if since.elapsed() < AGAIN => Ok(None),
+            Some((since, _)) if since.elapsed() < RETRY_INTERVAL => Ok(None),
             _ => self.discover(&mut known).await.map(Some),
         }
     }
 
     async fn discover(
         &self,
-        known: &mut Known,
+        known: &mut ProviderCache,
     ) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
         if let Some((since, why)) = &known.failed
-            && since.elapsed() < DOWN
+            && since.elapsed() < FAILURE_CACHE_TIME
         {
             return Err(OidcError::Provider(why.clone()));
         }
@@ -364,14 +363,17 @@ impl Provider {
                     openidconnect::DiscoveryError::Request(why) => why.to_string(),
                     other => other.to_string(),
                 };
-                warn!("{} does not describe itself: {why}", self.section.issuer);
+                warn!(
+                    "cannot fetch the metadata of {}: {why}",
+                    self.section.issuer
+                );
                 known.failed = Some((Instant::now(), why.clone()));
                 Err(OidcError::Provider(why))
             }
         }
     }
 
-    /// The same of a token that is text.
+    /// The same for a token as text.
     #[cfg(test)]
     fn verify_text(
         &self,
@@ -387,7 +389,7 @@ impl Provider {
     }
 }
 
-/// What a valid token says.
+/// The claims of a verified token.
 struct Verified {
     subject: String,
     all: serde_json::Value,

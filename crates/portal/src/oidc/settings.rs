@@ -6,49 +6,47 @@ use serde::Deserialize;
 
 use super::http::is_secure;
 
-/// The longest name of a provider that the page shows, in characters; a guess.
+/// Maximum length of a provider's title in characters; a guess.
 const MAX_TITLE: usize = 40;
 
-/// A provider of OpenID Connect, and whom of it the portal lets in.
+/// An OpenID Connect provider, and which of its users have access.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OidcSection {
-    /// Its address, as its own description says it (`issuer`).
+    /// Its issuer URL, as in its metadata.
     pub(crate) issuer: String,
-    /// What the portal is called there.
+    /// The portal's client id.
     pub(crate) client_id: String,
-    /// The file with the portal's secret there; none: the portal is a public client.
+    /// File with the client secret; `None`: the portal is a public client.
     #[serde(default)]
     pub(crate) client_secret_file: Option<PathBuf>,
-    /// The portal's own address, as browsers have it. The provider sends people back to
-    /// `ADDRESS/api/oidc/callback`.
+    /// The portal's URL, as browsers use it. The redirect URL is `ADDRESS/api/oidc/callback`.
     pub(crate) address: String,
-    /// What the button on the page says.
+    /// Label of the button on the page.
     #[serde(default = "title")]
     pub(crate) title: String,
-    /// The claim that becomes the name of a new account.
+    /// Claim with the name of a new account.
     #[serde(default = "name_claim")]
     pub(crate) name_claim: String,
-    /// The claim that says what groups the person is in: a text, or a list of texts.
+    /// Claim with the user's groups: a string, or a list of strings.
     #[serde(default = "group_claim")]
     pub(crate) group_claim: String,
-    /// Who is in this group is an operator, and nobody else is who comes by the provider. None: roles are those
-    /// of `openuvr portal user`.
+    /// Group of operators among the provider's users. `None`: roles are set by `openuvr portal user`.
     #[serde(default)]
     pub(crate) operators: Option<String>,
-    /// Only who is in this group, or is an operator, gets in. None: whom the provider lets in.
+    /// Only members of this group and operators have access. `None`: all users of the provider.
     #[serde(default)]
     pub(crate) users: Option<String>,
-    /// Who has no account gets one.
+    /// Creates accounts for users without one.
     #[serde(default)]
     pub(crate) create: bool,
-    /// What the provider is asked to tell, beside `openid`.
+    /// Requested scopes besides `openid`.
     #[serde(default = "scopes")]
     pub(crate) scopes: Vec<String>,
-    /// Hours that a log-in lives before the provider is asked again.
+    /// Lifetime of a log-in in hours, after which the provider is asked again.
     #[serde(default = "hours")]
     pub(crate) hours: u32,
-    /// Certificates of authorities that are trusted beside the system's, in PEM form.
+    /// Certificates of trusted authorities besides the system's, in PEM form.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -74,38 +72,40 @@ fn hours() -> u32 {
 }
 
 impl OidcSection {
-    /// What does not go together, in one line.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// Something does not.
+    /// The problem, in one line.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (key, url) in [("issuer", &self.issuer), ("address", &self.address)] {
             let secure = url.parse().ok().and_then(|uri| is_secure(&uri));
             if secure.is_none() {
                 return Err(format!(
-                    "oidc.{key} is {url:?}: it begins with https://, or with http:// and a name of this machine"
+                    "oidc.{key} is {url:?}: it must begin with https://, or with http:// and a name of this machine"
                 ));
             }
         }
         if self.address.trim_end_matches('/').matches('/').count() != 2 {
             return Err(format!(
-                "oidc.address is {:?}: it is the portal's address without a path, as https://play.example.org",
+                "oidc.address is {:?}: it must be the portal's URL without a path, as https://play.example.org",
                 self.address
             ));
         }
         if self.title.is_empty() || self.title.chars().count() > MAX_TITLE {
-            return Err(format!("oidc.title has 1 to {MAX_TITLE} characters"));
+            return Err(format!("oidc.title must have 1 to {MAX_TITLE} characters"));
         }
         if self.client_id.is_empty() {
-            return Err("oidc.client_id is empty: the provider says what it is".to_owned());
+            return Err(
+                "oidc.client_id is empty: set the portal's client id at the provider".to_owned(),
+            );
         }
         if self.hours == 0 {
-            return Err("oidc.hours is 0: nobody would stay logged in".to_owned());
+            return Err("oidc.hours must be greater than 0".to_owned());
         }
         Ok(())
     }
 
-    /// Where the provider sends people back to.
+    /// The redirect URL.
     pub(super) fn callback(&self) -> String {
         format!("{}/api/oidc/callback", self.address.trim_end_matches('/'))
     }

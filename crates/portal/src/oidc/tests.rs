@@ -1,5 +1,4 @@
-//! Tokens that a provider would not sign, or not for this log-in. What a real provider does is tried in
-//! `tests/portal/oidc.rs`.
+//! Invalid tokens, and valid ones of other log-ins. `tests/portal/oidc.rs` tests with a real provider.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -59,7 +58,7 @@ impl World {
         })
     }
 
-    /// A token of the claims with these in place of others.
+    /// A token with these claims replaced.
     fn signed(&self, changes: Value) -> String {
         let mut claims = World::claims();
         for (name, value) in changes.as_object().unwrap() {
@@ -88,7 +87,7 @@ fn begun(header: &Value, claims: &Value) -> String {
 }
 
 #[test]
-fn a_token_of_the_provider_says_who_it_is() {
+fn a_valid_token_identifies_the_user() {
     let world = World::new();
     let identity = world.verify(&world.signed(json!({}))).unwrap();
     assert_eq!(identity.subject, "https://id.example 7");
@@ -96,7 +95,7 @@ fn a_token_of_the_provider_says_who_it_is() {
 }
 
 #[test]
-fn a_token_for_somebody_else_or_another_time_is_refused() {
+fn a_token_for_another_client_or_time_is_refused() {
     let world = World::new();
     let past = 1_000_000_000;
     for (changes, word) in [
@@ -113,12 +112,12 @@ fn a_token_for_somebody_else_or_another_time_is_refused() {
 }
 
 #[test]
-fn a_token_that_another_has_signed_is_refused() {
+fn a_token_with_another_signature_is_refused() {
     let world = World::new();
     let other = World::new();
     world.refused(&other.signed(json!({})));
 
-    // With the public key, or the client's secret, as the key of a symmetric signature.
+    // The public key, or the client's secret, as the key of a symmetric signature.
     let claims = World::claims();
     let begun = begun(&json!({"alg": "HS256", "kid": "1"}), &claims);
     let key = hmac::Key::new(hmac::HMAC_SHA256, world.key.public_key().as_ref());
@@ -128,7 +127,7 @@ fn a_token_that_another_has_signed_is_refused() {
     let unsigned = self::begun(&json!({"alg": "none"}), &claims);
     world.refused(&format!("{unsigned}."));
 
-    // What was signed, with another body.
+    // A valid signature with another body.
     let signed = world.signed(json!({}));
     let parts: Vec<&str> = signed.split('.').collect();
     let body = World::claims().to_string().replace("\"7\"", "\"1\"");
@@ -137,7 +136,7 @@ fn a_token_that_another_has_signed_is_refused() {
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn a_malformed_token_is_refused() {
     let world = World::new();
     for text in ["", ".", "..", "a.b.c", "eyJhbGciOiJFZERTQSJ9.e30.", "ä.ö.ü"] {
         world.refused(text);

@@ -1,4 +1,4 @@
-//! What the portal signs: tickets for people, and tokens with which it asks sessions itself.
+//! The portal's signatures: tickets for clients, and tokens for its own requests to sessions.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,45 +19,45 @@ use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 use crate::store::{Store, StoreError};
 
-/// The name of the key in the database.
+/// Name of the key in the database.
 const KEY: &str = "tickets";
 
-/// How long a token of the portal's own is good for: one request.
+/// Validity of the portal's own tokens: one request.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
-/// How long the body of an answer may take; a guess.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for the body of a response; a guess.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest answer that is read, in bytes: that of some hundred subscribers, of which a host has 64.
-const MAX_ANSWER: usize = 32 * 1024;
+/// Maximum length of a response in bytes: that of some hundred subscribers; a host has at most 64.
+const MAX_RESPONSE: usize = 32 * 1024;
 
-/// Why there is no signature, or no answer.
+/// Why signing or a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers")]
+    /// The system provides no random numbers.
+    #[error("the system provides no random numbers")]
     Random(#[from] NoRandomness),
     /// The database failed.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The key in the database is none.
+    /// The key in the database is invalid.
     #[error("the key of tickets in the database is damaged: restore the database")]
     Key,
-    /// The session can't be reached.
+    /// The session is unreachable.
     #[error("{0}")]
     Connection(#[from] Unreachable),
-    /// It says no.
-    #[error("it answers {0}")]
+    /// It refused the request.
+    #[error("unexpected HTTP status {0}")]
     Refused(hyper::StatusCode),
 }
 
-/// The portal's key.
+/// The portal's signing key.
 pub(crate) struct Tickets {
     signer: TicketSigner,
 }
 
 impl Tickets {
-    /// The key that the database keeps, or a new one.
+    /// Loads the key from the database, or creates one.
     pub(crate) async fn open(store: &Store) -> Result<Tickets, ControlError> {
         let new = hex(TicketSigner::generate()?.seed().as_slice());
         let kept = store.key(KEY, &new).await?;
@@ -66,19 +66,19 @@ impl Tickets {
         Ok(Tickets { signer })
     }
 
-    /// The half that sessions are told.
+    /// The public key, for sessions.
     pub(crate) fn public(&self) -> String {
         self.signer.public().to_string()
     }
 
-    /// A ticket for this holder, as text, and until when it must be shown.
+    /// A ticket for this holder as text, and its expiry.
     pub(crate) fn ticket(
         &self,
         session: SessionId,
         role: Role,
         holder: Holder,
     ) -> Result<(String, u64), ControlError> {
-        // Half of what a host takes, so that clocks may differ.
+        // Half of the maximum that hosts accept, so that clocks may differ.
         let life = match holder {
             Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
             Holder::Key(_) => MAX_TICKET_LIFE,
@@ -94,7 +94,7 @@ impl Tickets {
         Ok((ticket.sign(&self.signer).to_string(), not_after.0))
     }
 
-    /// Keeps a session alive; what it says of its subscribers, if it says that.
+    /// Renews a session's lease. Returns its subscriber statistics, if it reports them.
     pub(crate) async fn renew(
         &self,
         session: SessionId,
@@ -106,21 +106,21 @@ impl Tickets {
             .header(AUTHORIZATION, format!("Bearer {token}"))
             .body(String::new())
             .map_err(Unreachable::because)?;
-        let answer = link::ask(session, at, request).await?;
+        let answer = link::request(session, at, request).await?;
         let status = answer.status();
         if !status.is_success() {
             return Err(ControlError::Refused(status));
         }
-        // One that is too long, breaks off or does not end tells nothing: what was asked for is done.
-        let body = Limited::new(answer.into_body(), MAX_ANSWER).collect();
-        let body = match timeout(PATIENCE, body).await {
+        // A body that is too long, incomplete or endless yields no statistics: the renewal itself succeeded.
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect();
+        let body = match timeout(TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),
             _ => Bytes::new(),
         };
         Ok(Figures::read(Instant::now(), &body))
     }
 
-    /// A token with which the portal asks a session for these.
+    /// A token for these actions of the portal.
     pub(super) fn token(
         &self,
         session: SessionId,

@@ -1,7 +1,7 @@
-//! What a running session says of its players and observers: frames a second and latency.
+//! Subscriber statistics of a running session: frame rate and latency.
 //!
-//! It says it in the answer to each renewal of its lease. Its program runs the person's application, so an answer may
-//! be anything: what can't be is unknown, and little of it is kept.
+//! The response to each renewal of its lease contains them. The session's program runs the user's application, so the
+//! response is untrusted: implausible values count as unknown, and the stored data is small.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use openuvr_proto::host::SubscriberKind;
 use openuvr_proto::host::figures::{GroupFigures, LatencyFigures, SubscriberFigures, grouped};
 use serde::Deserialize;
 
-/// How long figures count: the time of three renewals, of which one may be late and one fail.
-const KEPT: Duration = Duration::from_secs(30);
+/// Validity of statistics: three renewals, of which one may be late and one fail.
+const VALIDITY: Duration = Duration::from_secs(30);
 
-/// The most frames a second that are believed; a guess: no display shows as many.
+/// Maximum plausible frame rate; a guess: no display is as fast.
 const MOST_FRAMES: f64 = 1000.0;
 
-/// The longest latency that is believed; a guess: nobody plays like that.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Maximum plausible latency; a guess: not playable.
+const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Figures as a session has told them. Small, and shared by its copies: there are five kinds and two roles.
+/// Statistics of a session. Small, since there are five kinds and two roles; copies share them.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Figures {
     groups: Arc<[GroupFigures]>,
     told: Instant,
 }
 
-/// The part of an answer that is read; `openuvr_gateway` documents all of it in its module `control`.
+/// The parsed part of a response; module `control` of `openuvr_gateway` documents all of it.
 #[derive(Deserialize)]
 struct Answer {
-    /// An older session does not have it; null: its application does not say.
-    subscribers: Option<Vec<Told>>,
+    /// Missing in older sessions; null: its application does not report them.
+    subscribers: Option<Vec<SubscriberJson>>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct SubscriberJson {
     kind: String,
     role: String,
     frames_per_second: Option<f64>,
@@ -45,25 +45,25 @@ struct Told {
 }
 
 impl Figures {
-    /// From an answer that came at `now`; `None` if it tells none.
+    /// Parses a response that arrived at `now`; `None` if it has no statistics.
     pub(super) fn read(now: Instant, answer: &[u8]) -> Option<Figures> {
         let answer: Answer = serde_json::from_slice(answer).ok()?;
         let told = answer.subscribers?;
-        let all: Vec<SubscriberFigures> = told.iter().filter_map(Told::read).collect();
+        let all: Vec<SubscriberFigures> = told.iter().filter_map(SubscriberJson::read).collect();
         Some(Figures {
             groups: grouped(&all).into(),
             told: now,
         })
     }
 
-    /// Those of each kind and role, players first; `None` if the session has said nothing for long.
+    /// Statistics by kind and role, players first; `None` if they are outdated.
     pub(crate) fn groups(&self, now: Instant) -> Option<&[GroupFigures]> {
         let age = now.saturating_duration_since(self.told);
-        (age < KEPT).then_some(&self.groups)
+        (age < VALIDITY).then_some(&self.groups)
     }
 }
 
-impl Told {
+impl SubscriberJson {
     fn read(&self) -> Option<SubscriberFigures> {
         let kinds = SubscriberKind::ALL;
         let kind = kinds.into_iter().find(|kind| kind.name() == self.kind);
@@ -71,7 +71,7 @@ impl Told {
         let role = roles.into_iter().find(|role| role.name() == self.role)?;
         let believed = |rate: &f64| (0.0..=MOST_FRAMES).contains(rate);
         Some(SubscriberFigures {
-            // A newer session may know more kinds.
+            // A newer session may have more kinds.
             kind: kind.unwrap_or(SubscriberKind::Other),
             role,
             frames_per_second: self.frames_per_second.filter(believed),
@@ -89,10 +89,10 @@ impl Told {
     }
 }
 
-/// Of seconds.
+/// From seconds.
 fn span(seconds: Option<f64>) -> Option<Duration> {
     let span = Duration::try_from_secs_f64(seconds?).ok()?;
-    (span <= LONGEST).then_some(span)
+    (span <= MAX_LATENCY).then_some(span)
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_tells_is_kept_for_a_while() {
+    fn statistics_expire() {
         let known = one(|_| ()).unwrap();
         assert_eq!(
             (known.kind, known.role),
@@ -131,11 +131,11 @@ mod tests {
         let now = Instant::now();
         let figures = Figures::read(now, br#"{"subscribers":[]}"#).unwrap();
         assert_eq!(figures.groups(now), Some(&[][..]));
-        assert_eq!(figures.groups(now + KEPT), None);
+        assert_eq!(figures.groups(now + VALIDITY), None);
     }
 
     #[test]
-    fn an_answer_without_figures_tells_none() {
+    fn a_response_without_statistics_is_none() {
         for answer in [
             "",
             "renewed",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_unknown() {
+    fn implausible_values_are_unknown() {
         for rate in [-0.1, 1000.1, 1e300] {
             let known = one(|of| of["frames_per_second"] = rate.into()).unwrap();
             assert_eq!(known.frames_per_second, None, "{rate}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_subscribers_little_is_kept() {
+    fn many_subscribers_are_grouped() {
         let one = r#"{"kind":"x","role":"player"}"#;
         let many = vec![one; 2000].join(",");
         let groups = groups(&format!(r#"{{"subscribers":[{many}]}}"#)).unwrap();

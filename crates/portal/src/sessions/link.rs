@@ -1,6 +1,6 @@
-//! How the portal reaches a session: through a Unix socket on this machine, or by TLS with the one certificate whose
-//! hash the session has said to its launcher. What a session answers is not trusted: each step has a limit in time, and
-//! a head of an answer one in bytes.
+//! Requests to a session: through a Unix socket on this machine, or by TLS with a pinned certificate. The session
+//! printed the certificate's hash for its launcher. Responses are untrusted: each step has a timeout, and the head of a
+//! response a maximum length.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -27,24 +27,24 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use crate::launch::{Endpoint, SessionId, Way};
+use crate::launch::{Endpoint, EndpointKind, SessionId};
 
-/// How long a session may take to be reached and to answer; a guess.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for connecting and for the response; a guess.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer's head at most: that of a session has 200.
+/// Maximum length of a response's head in bytes: that of a session has 200.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// What a session's socket is called in its folder (`crates/cli/src/session/folder.rs`).
+/// Name of a session's socket in its folder (`crates/cli/src/session/folder.rs`).
 const SOCKET: &str = "portal";
 
-/// Why a session can't be asked.
+/// Why a session is unreachable.
 #[derive(Debug, thiserror::Error)]
-#[error("it does not answer: {0}")]
+#[error("the session does not respond: {0}")]
 pub(crate) struct Unreachable(String);
 
 impl Unreachable {
-    /// For this reason.
+    /// With this reason.
     pub(super) fn because(why: impl std::fmt::Display) -> Unreachable {
         Unreachable(why.to_string())
     }
@@ -54,16 +54,17 @@ impl Unreachable {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Asks a session, and gives the head of its answer. The connection ends with the answer, or with what it was upgraded to.
+/// Sends a request to a session and returns the head of its response. The connection ends with the response's body, or
+/// is upgraded.
 ///
 /// # Errors
-/// It can't be reached, is another than it has said, or does not answer in time.
-pub(super) async fn ask(
+/// The session is unreachable, has another certificate, or does not respond in time.
+pub(super) async fn request(
     session: SessionId,
     at: &Endpoint,
     request: Request<String>,
 ) -> Result<Response<Incoming>, Unreachable> {
-    let asked = async {
+    let exchange = async {
         let stream = connect(session, at).await?;
         let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(MAX_HEAD)
@@ -76,27 +77,27 @@ pub(super) async fn ask(
             .await
             .map_err(Unreachable::because)
     };
-    match timeout(PATIENCE, asked).await {
+    match timeout(TIMEOUT, exchange).await {
         Ok(answered) => answered,
         Err(_) => {
-            let seconds = PATIENCE.as_secs();
-            Err(Unreachable::because(format!("not within {seconds} s")))
+            let seconds = TIMEOUT.as_secs();
+            Err(Unreachable::because(format!("timeout after {seconds} s")))
         }
     }
 }
 
 async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, Unreachable> {
-    match at.way() {
-        Some(Way::Socket(path)) => {
+    match at.kind() {
+        Some(EndpointKind::Socket(path)) => {
             is_of(path, session)?;
             let stream = UnixStream::connect(path)
                 .await
                 .map_err(Unreachable::because)?;
             Ok(Box::new(stream))
         }
-        Some(Way::Https(authority)) => {
-            let address: SocketAddr = (authority.parse())
-                .map_err(|_| Unreachable::because("its address has no number"))?;
+        Some(EndpointKind::Https(authority)) => {
+            let address: SocketAddr =
+                (authority.parse()).map_err(|_| Unreachable::because("invalid address"))?;
             let stream = TcpStream::connect(address)
                 .await
                 .map_err(Unreachable::because)?;
@@ -108,24 +109,24 @@ async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, U
                 .map_err(Unreachable::because)?;
             Ok(Box::new(stream))
         }
-        None => Err(Unreachable::because("it has said no address")),
+        None => Err(Unreachable::because("no address")),
     }
 }
 
-/// Whether this is the socket of that session: the portal asks no other program because a session says so.
+/// Checks that the socket belongs to the session: a session must not direct the portal to other programs.
 fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
-    let of_another = || Unreachable::because(format!("{} is no socket of it", socket.display()));
+    let of_another = || Unreachable::because(format!("{} is not its socket", socket.display()));
     let folder = socket.parent().ok_or_else(of_another)?;
     let named = format!("ouvr-{}", session.to_string().replace('-', ""));
     if socket.file_name() != Some(SOCKET.as_ref()) || folder.file_name() != Some(named.as_ref()) {
         return Err(of_another());
     }
     let about = fs::symlink_metadata(folder).map_err(Unreachable::because)?;
-    let ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
-    match ours && about.mode() & 0o022 == 0 {
+    let private = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+    match private && about.mode() & 0o022 == 0 {
         true => Ok(()),
         false => Err(Unreachable::because(format!(
-            "{} is not this user's folder alone",
+            "{} is accessible to other users",
             folder.display()
         ))),
     }
@@ -145,7 +146,7 @@ fn connector(fingerprint: &str) -> Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Takes the one certificate whose hash the session has said to its launcher. Nobody else vouches for it.
+/// Accepts only the certificate with the hash that the session printed, without any authority.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: String,
@@ -169,9 +170,7 @@ impl ServerCertVerifier for Pinned {
             .collect();
         match pairs.join(":").eq_ignore_ascii_case(&self.fingerprint) {
             true => Ok(ServerCertVerified::assertion()),
-            false => Err(rustls::Error::General(
-                "it has another certificate than the session has said".to_owned(),
-            )),
+            false => Err(rustls::Error::General("unexpected certificate".to_owned())),
         }
     }
 
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_sessions_own_socket_is_asked() {
+    fn only_a_sessions_own_socket_is_used() {
         let session = SessionId::random();
         let name = format!("ouvr-{}", session.to_string().replace('-', ""));
         let folder = std::env::temp_dir().join(name);

@@ -1,7 +1,6 @@
-//! The sessions as people see them: what the engine says, with whose they are, and what people may ask.
+//! The portal's sessions: the engine's state, ownership, and the actions of users.
 //!
-//! It keeps no truth of its own. What is in memory comes from the launcher and is made anew from it after a start;
-//! the database adds who shares what, and what there was.
+//! The state in memory is a cache, rebuilt from the launcher after a restart. The database adds sharing and history.
 
 mod control;
 mod figures;
@@ -20,51 +19,51 @@ use tracing::{error, info, warn};
 
 pub(crate) use self::control::Tickets;
 use self::registry::Registry;
-pub(crate) use self::registry::Seen;
-pub(crate) use self::signalling::{Visitor, wishes};
+pub(crate) use self::registry::SessionState;
+pub(crate) use self::signalling::{Visitor, page_options};
 use crate::catalogue::{Application, Catalogue};
 use crate::config::Limits;
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
-use crate::store::{Noted, Store, StoreError, User};
+use crate::store::{LaunchOwner, Store, StoreError, User};
 
-/// How often it is looked at what takes too long.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which timeouts are checked.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a running session's lease is renewed: a third of what a session waits for it by default.
-const RENEW: Duration = Duration::from_secs(10);
+/// Interval of lease renewals: a third of a session's default lease.
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether all have ended.
-const END: Duration = Duration::from_millis(50);
+/// Poll interval for the end of all sessions.
+const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long an ended session is still shown, for the person who looks at it.
-const SHOWN: Duration = Duration::from_secs(120);
+/// How long an ended session stays visible.
+const ENDED_VISIBLE: Duration = Duration::from_secs(120);
 
-/// Why a person does not get a session.
+/// Why a user does not get a session.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
-    /// There is no such application, or not for this person.
-    #[error("there is no such application")]
+pub(crate) enum StartError {
+    /// The application does not exist, or is not permitted for this user.
+    #[error("no such application")]
     NoApplication,
-    /// The person has as many as allowed.
-    #[error("you have {0} already, which is as many as you may: stop one first")]
+    /// The user's session limit is reached.
+    #[error("session limit reached ({0}): stop a session first")]
     TooMany(u32),
-    /// One application with saves at a time.
+    /// An application with saves runs once at a time.
     #[error(
-        "you play {0} already, or it is not known how your last session of it ended: stop that one first, so that no two write your saves"
+        "{0} is already running, or the state of its last session is unknown: stop that session first, since two would overwrite the saves"
     )]
     Twice(String),
-    /// An operator lets the portal run empty.
+    /// The portal is draining.
     #[error(
-        "no new sessions are started at present: the operator prepares maintenance. What runs goes on"
+        "no new sessions at present: the operator is preparing maintenance. Running sessions continue"
     )]
     Draining,
-    /// The id is another's.
-    #[error("there is no such session")]
+    /// The id belongs to another user's session.
+    #[error("no such session")]
     NotYours,
-    /// A session of this id is over, or never began.
-    #[error("that session is over: start a new one")]
+    /// The session with this id has ended, or did not start.
+    #[error("this session has ended: start a new one")]
     Over,
-    /// The engine did not take it.
+    /// The engine refused it.
     #[error("{0}")]
     Launch(#[from] LaunchError),
     /// The database failed.
@@ -72,7 +71,7 @@ pub(crate) enum Refused {
     Store(#[from] StoreError),
 }
 
-/// All that is known of sessions. One for the whole portal.
+/// All known sessions. One for the whole portal.
 pub(crate) struct Sessions {
     launcher: Arc<dyn Launcher>,
     store: Store,
@@ -82,7 +81,7 @@ pub(crate) struct Sessions {
     saves: std::path::PathBuf,
     ice_file: Option<std::path::PathBuf>,
     registry: Registry,
-    /// Starts of one portal come one after the other: of two at once both would find room under the limit.
+    /// Serializes starts of one portal: otherwise two concurrent ones could both pass the limit.
     starts: tokio::sync::Mutex<()>,
 }
 
@@ -109,54 +108,54 @@ impl Sessions {
         }
     }
 
-    /// Starts an application for a person. Idempotent on `session`, which the person's browser chose.
+    /// Starts an application for a user. Idempotent on `session`, which the user's browser chose.
     pub(crate) async fn start(
         &self,
         session: SessionId,
         user: &User,
         application: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StartError> {
         let applications = self.catalogue.current();
         let application = applications.named(application);
         let application = application.filter(|of| of.is_for(&user.name));
-        let application = application.ok_or(Refused::NoApplication)?;
+        let application = application.ok_or(StartError::NoApplication)?;
         let _turn = self.starts.lock().await;
         if let Some(known) = self.registry.of(session) {
             return match known.observed.user == user.name {
                 true => Ok(()),
-                false => Err(Refused::NotYours),
+                false => Err(StartError::NotYours),
             };
         }
         if self.store.is_draining().await? {
-            return Err(Refused::Draining);
+            return Err(StartError::Draining);
         }
         let own = self.registry.of_user(&user.name);
         let active = own.iter().filter(|of| !of.observed.phase.is_final());
         let most = user.sessions.unwrap_or(self.limits.sessions);
         if active.count() as u64 >= u64::from(most) {
-            return Err(Refused::TooMany(most));
+            return Err(StartError::TooMany(most));
         }
-        // Of a lost one nobody knows whether it still writes.
-        let writes = |of: &&Seen| !matches!(of.observed.phase, Phase::Ended { .. });
-        let same = |of: &&Seen| of.observed.application == application.name;
+        // A lost one may still write.
+        let writes = |of: &&SessionState| !matches!(of.observed.phase, Phase::Ended { .. });
+        let same = |of: &&SessionState| of.observed.application == application.name;
         if application.saves && own.iter().filter(writes).any(|of| same(&of)) {
-            return Err(Refused::Twice(application.title.clone()));
+            return Err(StartError::Twice(application.title.clone()));
         }
         let noted = self
             .store
             .note_launch(session, &user.name, &application.name);
         match noted.await? {
-            Noted::Own => {}
-            Noted::Over => return Err(Refused::Over),
-            Noted::Others => return Err(Refused::NotYours),
+            LaunchOwner::Own => {}
+            LaunchOwner::Over => return Err(StartError::Over),
+            LaunchOwner::Others => return Err(StartError::NotYours),
         }
         let spec = self.spec(session, user, application);
-        // The person sees it from now on, and nobody can ask twice.
-        self.registry.begin(queued(&spec), Instant::now());
+        // Visible to the user from now on, and duplicates are detected.
+        self.registry.add(queued(&spec), Instant::now());
         if let Err(why) = self.launcher.launch(&spec).await {
-            warn!(%session, user = user.name, application = application.name, "not launched: {why}");
-            // An engine that does not answer may have taken it all the same: the person may ask again for the
-            // same session.
+            warn!(%session, user = user.name, application = application.name, "cannot launch: {why}");
+            // An engine that does not respond may have accepted it nevertheless: the user may repeat the request for
+            // the same session.
             if !matches!(why, LaunchError::Unavailable(_)) {
                 let _ = self
                     .store
@@ -211,19 +210,19 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends those of a person who may have none any more.
+    /// Ends the sessions of a user who may not have any.
     pub(crate) async fn stop_all_of(&self, user: &str) {
-        for seen in self.registry.of_user(user) {
-            let session = seen.observed.session;
-            if !seen.observed.phase.is_final()
+        for state in self.registry.of_user(user) {
+            let session = state.observed.session;
+            if !state.observed.phase.is_final()
                 && let Err(why) = self.stop(session).await
             {
-                warn!(%session, user, "not stopped: {why}");
+                warn!(%session, user, "cannot stop: {why}");
             }
         }
     }
 
-    /// Ends all, and waits until they have ended, or until they have had their time.
+    /// Ends all, and waits until they have ended, with a timeout.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;
@@ -234,17 +233,17 @@ impl Sessions {
             for observed in listed {
                 let _ = self.launcher.stop(observed.session, grace).await;
             }
-            time::sleep(END).await;
+            time::sleep(END_POLL_INTERVAL).await;
         }
     }
 
-    /// The end of a session's log, for its owner and for operators. `None`: there is no such session, or it is another's.
-    /// The text is empty where no log is kept.
+    /// The end of a session's log, for its owner and for operators. `None`: the session does not exist, or is another
+    /// user's. Empty if no log is kept.
     pub(crate) async fn log(
         &self,
         session: SessionId,
         user: &User,
-    ) -> Result<Option<String>, Refused> {
+    ) -> Result<Option<String>, StartError> {
         let Some((owner, kept)) = self.store.log(session).await? else {
             return Ok(None);
         };
@@ -258,49 +257,49 @@ impl Sessions {
         Ok(Some(log.unwrap_or_default()))
     }
 
-    /// Keeps the end of a session's log, before its engine forgets it.
+    /// Stores the end of a session's log before its engine forgets it.
     async fn keep_log(&self, session: SessionId) {
         match self.launcher.log(session).await {
             Ok(Some(log)) if !log.is_empty() => {
                 if let Err(why) = self.store.note_log(session, &log).await {
-                    warn!(%session, "log not kept: {why}");
+                    warn!(%session, "cannot store the log: {why}");
                 }
             }
             Ok(_) => {}
-            Err(why) => warn!(%session, "log not kept: {why}"),
+            Err(why) => warn!(%session, "cannot store the log: {why}"),
         }
     }
 
-    /// Lets everybody who may log in watch it, or no more.
+    /// Permits or forbids watching by all users.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         self.store.share(session, shared).await?;
         self.registry.share(session, shared);
         Ok(())
     }
 
-    /// The session, if this person may know of it.
-    pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<Seen> {
-        let seen = self.registry.of(session)?;
-        let own = seen.observed.user == user.name;
-        (own || user.operator || seen.shared).then_some(seen)
+    /// The session, if it is visible to this user.
+    pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<SessionState> {
+        let state = self.registry.of(session)?;
+        let own = state.observed.user == user.name;
+        (own || user.operator || state.shared).then_some(state)
     }
 
-    /// Those of this person, and those that others share.
-    pub(crate) fn of(&self, user: &User) -> Vec<Seen> {
+    /// The sessions of this user, and those that others share.
+    pub(crate) fn of(&self, user: &User) -> Vec<SessionState> {
         self.registry.visible_to(&user.name)
     }
 
-    /// All.
-    pub(crate) fn all(&self) -> Vec<Seen> {
+    /// All sessions.
+    pub(crate) fn all(&self) -> Vec<SessionState> {
         self.registry.all()
     }
 
-    /// Counts up whenever something has changed.
+    /// A counter that increases with each change.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.registry.changes()
     }
 
-    /// Why the engine does not answer, if so.
+    /// Why the engine does not respond, if so.
     pub(crate) fn engine_trouble(&self) -> Option<String> {
         self.registry.trouble()
     }
@@ -313,12 +312,12 @@ impl Sessions {
         self.launcher.name()
     }
 
-    /// Hears of what becomes of sessions, and ends what takes too long; for as long as the portal runs.
+    /// Follows the launcher's changes and enforces timeouts, for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut changes = self.launcher.watch();
-        let mut look = time::interval(LOOK);
+        let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renew = time::interval(RENEW);
+        let mut renew = time::interval(RENEW_INTERVAL);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -328,27 +327,27 @@ impl Sessions {
                         self.observe(observed).await;
                     }
                     Some(Err(why)) => {
-                        warn!("the engine does not answer: {why}");
+                        warn!("the engine does not respond: {why}");
                         self.registry.set_trouble(Some(why.to_string()));
                     }
                     None => {
-                        error!("the launcher tells no more; restart the portal");
+                        error!("the launcher stopped reporting changes; restart the portal");
                         return;
                     }
                 },
-                _ = look.tick() => self.look().await,
+                _ = look.tick() => self.enforce_limits().await,
                 _ = renew.tick() => self.renew(),
             }
         }
     }
 
-    /// Of what was launched once, and is unknown to the engine now, nobody will tell how it ended. Before anybody
-    /// is answered: what is launched meanwhile would be taken for gone.
+    /// Ends sessions of the history that the engine no longer knows. Runs before the server accepts requests: a session
+    /// launched meanwhile would be mistaken for a missing one.
     pub(crate) async fn find_ended(&self) {
         let listed = match self.launcher.list().await {
             Ok(listed) => listed,
             Err(why) => {
-                warn!("the engine does not answer: {why}");
+                warn!("the engine does not respond: {why}");
                 self.registry.set_trouble(Some(why.to_string()));
                 return;
             }
@@ -356,7 +355,7 @@ impl Sessions {
         let unfinished = match self.store.unfinished().await {
             Ok(unfinished) => unfinished,
             Err(why) => {
-                warn!("what ended meanwhile is not noted: {why}");
+                warn!("cannot record sessions that ended meanwhile: {why}");
                 return;
             }
         };
@@ -367,7 +366,7 @@ impl Sessions {
             if listed.iter().any(|of| of.session == session) {
                 self.registry.share(session, past.shared);
             } else {
-                let why = "it was gone when the portal started";
+                let why = "not running when the portal started";
                 let _ = self.store.note_end(session, None, None, why).await;
             }
         }
@@ -378,12 +377,12 @@ impl Sessions {
         match self.store.user(&observed.user).await {
             Ok(Some(_)) => {}
             Ok(None) => {
-                warn!(%session, user = observed.user, "stopped: there is no such account");
+                warn!(%session, user = observed.user, "stopped: its account does not exist");
                 let _ = self.launcher.stop(session, Duration::ZERO).await;
                 return;
             }
-            // Nothing follows from a database that does not answer.
-            Err(why) => warn!(%session, "whose it is can't be looked up: {why}"),
+            // A database failure changes nothing.
+            Err(why) => warn!(%session, "cannot look up its account: {why}"),
         }
         let server = observed.server.clone();
         if phase.is_final() {
@@ -394,7 +393,7 @@ impl Sessions {
             Phase::Ended { code, why } => (code, why),
             Phase::Lost { .. } => (
                 None,
-                "its server does not answer, or its program was gone".to_owned(),
+                "its server does not respond, or its program has disappeared".to_owned(),
             ),
             _ => return,
         };
@@ -403,8 +402,8 @@ impl Sessions {
             .note_end(session, server.as_deref(), code, &why)
             .await
         {
-            // Kept by the launcher, it is told again after a restart.
-            warn!(%session, "its end is not noted: {failed}");
+            // The launcher keeps it and reports it again after a restart.
+            warn!(%session, "cannot record its end: {failed}");
             return;
         }
         if let Phase::Ended { .. } = self
@@ -412,56 +411,56 @@ impl Sessions {
             .of(session)
             .map_or(Phase::Starting, |of| of.observed.phase)
         {
-            // Noted, so the engine may forget it.
+            // Recorded, so the engine may forget it.
             let _ = self.launcher.stop(session, Duration::ZERO).await;
         }
     }
 
-    async fn look(&self) {
+    async fn enforce_limits(&self) {
         let now = Instant::now();
-        for seen in self.registry.all() {
-            let (session, since) = (seen.observed.session, now.duration_since(seen.since));
+        for state in self.registry.all() {
+            let (session, since) = (state.observed.session, now.duration_since(state.since));
             let limit = |seconds| since > Duration::from_secs(seconds);
-            match seen.observed.phase {
-                Phase::Starting if limit(self.limits.start) && !seen.stopping => {
-                    let why = format!("it did not run within {} s", self.limits.start);
-                    self.give_up(&seen, &why).await;
+            match state.observed.phase {
+                Phase::Starting if limit(self.limits.start) && !state.stopping => {
+                    let why = format!("did not start within {} s", self.limits.start);
+                    self.give_up(&state, &why).await;
                 }
-                Phase::Queued { .. } if limit(self.limits.queue) && !seen.stopping => {
-                    let why = format!("there was no room within {} s", self.limits.queue);
-                    self.give_up(&seen, &why).await;
+                Phase::Queued { .. } if limit(self.limits.queue) && !state.stopping => {
+                    let why = format!("no capacity within {} s", self.limits.queue);
+                    self.give_up(&state, &why).await;
                 }
-                Phase::Ended { .. } if since > SHOWN => self.registry.forget(session),
+                Phase::Ended { .. } if since > ENDED_VISIBLE => self.registry.forget(session),
                 _ => {}
             }
         }
     }
 
-    async fn give_up(&self, seen: &Seen, why: &str) {
-        let session = seen.observed.session;
+    async fn give_up(&self, state: &SessionState, why: &str) {
+        let session = state.observed.session;
         warn!(%session, "stopped: {why}");
         self.registry.stopping(session, why);
         self.keep_log(session).await;
         let _ = self
             .store
-            .note_end(session, seen.observed.server.as_deref(), None, why)
+            .note_end(session, state.observed.server.as_deref(), None, why)
             .await;
         let grace = Duration::from_secs(self.limits.grace);
         if let Err(failed) = self.launcher.stop(session, grace).await {
-            warn!(%session, "it can't be stopped: {failed}");
+            warn!(%session, "cannot stop it: {failed}");
         }
     }
 
-    /// Keeps running sessions alive, and hears what they say of their subscribers.
+    /// Renews the leases of running sessions, and updates their subscriber statistics.
     fn renew(self: &Arc<Self>) {
-        for seen in self.registry.all() {
-            if let Phase::Running { endpoint } = &seen.observed.phase {
+        for state in self.registry.all() {
+            if let Phase::Running { endpoint } = &state.observed.phase {
                 let (sessions, endpoint) = (Arc::clone(self), endpoint.clone());
-                let session = seen.observed.session;
+                let session = state.observed.session;
                 tokio::spawn(async move {
                     match sessions.tickets.renew(session, &endpoint).await {
                         Ok(figures) => sessions.registry.set_figures(session, figures),
-                        Err(why) => warn!(%session, "its lease is not renewed: {why}"),
+                        Err(why) => warn!(%session, "cannot renew its lease: {why}"),
                     }
                 });
             }
@@ -469,14 +468,14 @@ impl Sessions {
     }
 }
 
-/// What is seen of a session that the engine has not told of yet.
+/// State of a session that the engine has not reported yet.
 fn queued(spec: &LaunchSpec) -> Observed {
     Observed {
         session: spec.session,
         user: spec.user.clone(),
         application: spec.application.clone(),
         phase: Phase::Queued {
-            why: "it was just asked for".to_owned(),
+            why: "just requested".to_owned(),
         },
         server: None,
         engine_ref: String::new(),

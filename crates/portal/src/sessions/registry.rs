@@ -1,4 +1,4 @@
-//! What was last seen of each session.
+//! The latest known state of each session.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,30 +10,30 @@ use tokio::sync::watch;
 use super::figures::Figures;
 use crate::launch::{Observed, Phase, SessionId};
 
-/// A session as it was last seen.
+/// The latest known state of a session.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SessionState {
     pub(crate) observed: Observed,
-    /// Since when it is in this phase, as far as this portal has seen.
+    /// When this portal observed its current phase first.
     pub(crate) since: Instant,
-    /// Whether everybody who may log in may watch it.
+    /// Whether all users may watch it.
     pub(crate) shared: bool,
-    /// The portal ends it, for this reason.
+    /// The portal is ending it, for this reason.
     pub(crate) stopping: bool,
-    /// What it has told of its subscribers.
+    /// Its subscriber statistics.
     pub(crate) figures: Option<Figures>,
 }
 
 #[derive(Default)]
 struct Table {
-    sessions: BTreeMap<SessionId, Seen>,
-    /// Said before the engine has told of the session.
+    sessions: BTreeMap<SessionId, SessionState>,
+    /// Shared before the engine reported the session.
     shared: Vec<SessionId>,
     reasons: BTreeMap<SessionId, String>,
     trouble: Option<String>,
 }
 
-/// The table, and who is told of changes.
+/// The table, with notification of changes.
 pub(super) struct Registry {
     table: Mutex<Table>,
     changed: watch::Sender<u64>,
@@ -53,7 +53,7 @@ impl Registry {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -71,40 +71,40 @@ impl Registry {
         }
         let shared = table.shared.contains(&session);
         let before = table.sessions.get(&session);
-        if before.is_some_and(|seen| seen.observed == observed) {
+        if before.is_some_and(|state| state.observed == observed) {
             return;
         }
-        let same = |seen: &&Seen| {
-            std::mem::discriminant(&seen.observed.phase) == std::mem::discriminant(&observed.phase)
+        let same = |state: &&SessionState| {
+            std::mem::discriminant(&state.observed.phase) == std::mem::discriminant(&observed.phase)
         };
-        let seen = Seen {
-            since: before.filter(same).map_or(now, |seen| seen.since),
-            shared: before.map_or(shared, |seen| seen.shared),
-            stopping: before.is_some_and(|seen| seen.stopping),
-            figures: before.filter(same).and_then(|seen| seen.figures.clone()),
+        let state = SessionState {
+            since: before.filter(same).map_or(now, |state| state.since),
+            shared: before.map_or(shared, |state| state.shared),
+            stopping: before.is_some_and(|state| state.stopping),
+            figures: before.filter(same).and_then(|state| state.figures.clone()),
             observed,
         };
-        table.sessions.insert(session, seen);
+        table.sessions.insert(session, state);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
-    /// A session that was just asked for, unless the launcher has told of it already: what it says is newer.
-    pub(super) fn begin(&self, asked: Observed, now: Instant) {
+    /// Adds a requested session, unless the launcher has already reported it, which is newer.
+    pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {
             return;
         }
-        let seen = Seen {
+        let state = SessionState {
             since: now,
             shared: table.shared.contains(&asked.session),
             stopping: false,
             figures: None,
             observed: asked,
         };
-        table.sessions.insert(seen.observed.session, seen);
+        table.sessions.insert(state.observed.session, state);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn forget(&self, session: SessionId) {
@@ -113,7 +113,7 @@ impl Registry {
         table.reasons.remove(&session);
         table.shared.retain(|of| *of != session);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn share(&self, session: SessionId, shared: bool) {
@@ -122,52 +122,51 @@ impl Registry {
         if shared {
             table.shared.push(session);
         }
-        if let Some(seen) = table.sessions.get_mut(&session) {
-            seen.shared = shared;
+        if let Some(state) = table.sessions.get_mut(&session) {
+            state.shared = shared;
         }
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn stopping(&self, session: SessionId, why: &str) {
         let mut table = self.lock();
         table.reasons.insert(session, why.to_owned());
-        if let Some(seen) = table.sessions.get_mut(&session) {
-            seen.stopping = true;
+        if let Some(state) = table.sessions.get_mut(&session) {
+            state.stopping = true;
         }
     }
 
-    /// What a session has told of its subscribers. Nobody is told of it: figures are new each time, and who wants
-    /// them asks.
+    /// Sets a session's subscriber statistics without a notification: they change continuously, and are polled.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
-        if let Some(seen) = self.lock().sessions.get_mut(&session) {
-            seen.figures = figures;
+        if let Some(state) = self.lock().sessions.get_mut(&session) {
+            state.figures = figures;
         }
     }
 
-    pub(super) fn of(&self, session: SessionId) -> Option<Seen> {
+    pub(super) fn of(&self, session: SessionId) -> Option<SessionState> {
         self.lock().sessions.get(&session).cloned()
     }
 
-    pub(super) fn of_user(&self, user: &str) -> Vec<Seen> {
-        self.select(|seen| seen.observed.user == user)
+    pub(super) fn of_user(&self, user: &str) -> Vec<SessionState> {
+        self.select(|state| state.observed.user == user)
     }
 
-    pub(super) fn visible_to(&self, user: &str) -> Vec<Seen> {
-        self.select(|seen| seen.observed.user == user || seen.shared)
+    pub(super) fn visible_to(&self, user: &str) -> Vec<SessionState> {
+        self.select(|state| state.observed.user == user || state.shared)
     }
 
-    pub(super) fn all(&self) -> Vec<Seen> {
+    pub(super) fn all(&self) -> Vec<SessionState> {
         self.select(|_| true)
     }
 
     /// Newest first.
-    fn select(&self, which: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    fn select(&self, which: impl Fn(&SessionState) -> bool) -> Vec<SessionState> {
         let table = self.lock();
         let all = table.sessions.values();
-        let mut selected: Vec<Seen> = all.filter(|seen| which(seen)).cloned().collect();
+        let mut selected: Vec<SessionState> = all.filter(|state| which(state)).cloned().collect();
         drop(table);
-        selected.sort_by_key(|seen| Reverse(seen.observed.launched));
+        selected.sort_by_key(|state| Reverse(state.observed.launched));
         selected
     }
 
@@ -180,7 +179,7 @@ impl Registry {
         if table.trouble != trouble {
             table.trouble = trouble;
             drop(table);
-            self.tell();
+            self.notify();
         }
     }
 }

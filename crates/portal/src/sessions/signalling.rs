@@ -1,8 +1,8 @@
-//! The signalling of a browser that plays through the portal: a WebSocket to the session's gateway, which the portal
-//! opens in the browser's place.
+//! Signalling of a browser that plays through the portal: a WebSocket to the session's gateway, which the portal opens
+//! on the browser's behalf.
 //!
-//! The session hears who comes, as what, and from where; nothing that the browser has shown to the portal. Of its answer
-//! only the status counts, so it can give the browser neither cookies nor headers.
+//! The session gets the browser's device, role and address, but none of its credentials for the portal. The portal uses
+//! only the status of the response, so a session cannot set cookies or headers in the browser.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ use super::control::{ControlError, Tickets};
 use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 
-/// Where a gateway is asked, and what it is told beside the token: `crates/gateway/src/portal_door.rs` reads it.
+/// Path and headers of a gateway: `crates/gateway/src/portal_requests.rs` reads them.
 const SIGNALLING: &str = "/session/signalling";
 const DISMISS: &str = "/session/dismiss";
 const TICKET: &str = "x-openuvr-ticket";
@@ -32,26 +32,26 @@ const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Words of a page's wishes at most: one of each kind.
-const MOST_WISHES: usize = 3;
+/// Maximum number of options of a page: one of each kind.
+const MAX_OPTIONS: usize = 3;
 
-/// A browser that comes to a session.
+/// A browser that connects to a session.
 pub(crate) struct Visitor<'a> {
-    /// What is kept of its log-in.
+    /// Hash of its log-in token.
     pub(crate) login: &'a str,
-    /// Whose it is.
+    /// Its user.
     pub(crate) name: &'a str,
-    /// Where it is.
+    /// Its address.
     pub(crate) from: IpAddr,
-    /// As what it comes at most.
+    /// Its highest role.
     pub(crate) role: Role,
-    /// What its page wants, of words that [`wishes`] leaves.
-    pub(crate) wishes: String,
+    /// The page's options, filtered by [`page_options`].
+    pub(crate) options: String,
 }
 
-/// Of what a page asks for in the address of its WebSocket, what the session hears: to watch, although it might play;
-/// how large the picture is to be, and how many bits it takes.
-pub(crate) fn wishes(query: &str) -> String {
+/// The options in the query of a page's WebSocket URL that are passed to the session: observing only, picture size and
+/// bitrate.
+pub(crate) fn page_options(query: &str) -> String {
     let number = |text: &str| {
         let digits = text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit());
         digits && !text.is_empty()
@@ -67,15 +67,14 @@ pub(crate) fn wishes(query: &str) -> String {
     // Each once, and few: a page's query may be as long as a request's head.
     let mut heard: Vec<&str> = Vec::new();
     for word in words {
-        if !heard.contains(&word) && heard.len() < MOST_WISHES {
+        if !heard.contains(&word) && heard.len() < MAX_OPTIONS {
             heard.push(word);
         }
     }
     heard.iter().map(|word| format!("&{word}")).collect()
 }
 
-/// The key by which a session knows a log-in while it runs. Another session hears another one, and none can tell the
-/// log-in from it.
+/// The device key of a log-in for a session. It differs between sessions and does not reveal the log-in.
 fn device(session: SessionId, login: &str) -> PublicKey {
     let whole = format!("{session} {login}");
     let hash = digest(&SHA256, whole.as_bytes());
@@ -86,7 +85,7 @@ impl Tickets {
     /// Opens a WebSocket to the session for this browser.
     ///
     /// # Errors
-    /// The session can't be reached, or does not let it in.
+    /// The session is unreachable, or refuses the browser.
     pub(crate) async fn signalling(
         &self,
         session: SessionId,
@@ -101,7 +100,7 @@ impl Tickets {
         rand::fill(&mut key).map_err(|_| NoRandomness)?;
         let name =
             HeaderValue::from_bytes(visitor.name.as_bytes()).map_err(Unreachable::because)?;
-        let request = Request::get(format!("{SIGNALLING}?reports{}", visitor.wishes))
+        let request = Request::get(format!("{SIGNALLING}?reports{}", visitor.options))
             .header(HOST, "session")
             .header(AUTHORIZATION, format!("Bearer {token}"))
             .header(CONNECTION, "Upgrade")
@@ -114,7 +113,7 @@ impl Tickets {
             .header(FROM, visitor.from.to_canonical().to_string())
             .body(String::new())
             .map_err(Unreachable::because)?;
-        let answer = link::ask(session, at, request).await?;
+        let answer = link::request(session, at, request).await?;
         match answer.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
                 let upgraded = hyper::upgrade::on(answer).await;
@@ -124,10 +123,10 @@ impl Tickets {
         }
     }
 
-    /// Ends all connections of a log-in to the session, which go on without the portal otherwise.
+    /// Ends all connections of a log-in to the session, which would otherwise continue without the portal.
     ///
     /// # Errors
-    /// The session can't be reached, or refuses.
+    /// The session is unreachable, or refuses.
     pub(crate) async fn dismiss(
         &self,
         session: SessionId,
@@ -141,7 +140,7 @@ impl Tickets {
             .header(DEVICE, hex(&device(session, login).0))
             .body(String::new())
             .map_err(Unreachable::because)?;
-        match link::ask(session, at, request).await?.status() {
+        match link::request(session, at, request).await?.status() {
             status if status.is_success() => Ok(()),
             status => Err(ControlError::Refused(status)),
         }
@@ -157,9 +156,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_hears_what_the_page_wants_and_nothing_else() {
+    fn only_known_options_reach_a_session() {
         let whole = "reports&role=watch&size=1280x720&bitrate=5000000";
-        assert_eq!(wishes(whole), "&role=watch&size=1280x720&bitrate=5000000");
+        assert_eq!(
+            page_options(whole),
+            "&role=watch&size=1280x720&bitrate=5000000"
+        );
         for nothing in [
             "",
             "reports",
@@ -172,10 +174,10 @@ mod tests {
             "bitrate=12345678901",
             "ticket=1",
         ] {
-            assert_eq!(wishes(nothing), "", "{nothing}");
+            assert_eq!(page_options(nothing), "", "{nothing}");
         }
         let many: String = (0..100).map(|n| format!("&bitrate={n}")).collect();
-        assert_eq!(wishes(&many), "&bitrate=0&bitrate=1&bitrate=2");
-        assert_eq!(wishes("role=watch&role=watch"), "&role=watch");
+        assert_eq!(page_options(&many), "&bitrate=0&bitrate=1&bitrate=2");
+        assert_eq!(page_options("role=watch&role=watch"), "&role=watch");
     }
 }

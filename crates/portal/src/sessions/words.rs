@@ -1,11 +1,11 @@
-//! What the program of a session is told: the words of `openuvr session`, whoever starts it.
+//! Arguments of a session's program: those of `openuvr session`, for all launchers.
 
 use std::path::Path;
 
 use crate::catalogue::Application;
 use crate::launch::SessionId;
 
-/// The words behind `openuvr session`.
+/// The arguments after `openuvr session`.
 pub(super) fn of(
     session: SessionId,
     user: &str,
@@ -14,7 +14,7 @@ pub(super) fn of(
     saves: Option<&Path>,
     ice: Option<&Path>,
 ) -> Vec<String> {
-    // A value that begins with a hyphen, as a key may, is none of its own without `=`.
+    // With `=`, since a value that begins with a hyphen, as a key may, would be parsed as an option.
     let mut words = vec![
         format!("--id={session}"),
         format!("--ticket-key={key}"),

@@ -1,27 +1,27 @@
-//! Log-ins by a provider that have begun, on any of the portals of one database.
+//! Pending log-ins with a provider, on any of the portals of one database.
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError, now};
 use crate::oidc::Secrets;
 
-/// How long a person may take at the provider, in seconds; a guess.
-const LIFE: i64 = 600;
+/// How long a user may take at the provider, in seconds; a guess.
+const LIFETIME: i64 = 600;
 
-/// Log-ins under way at most. Each is some 300 bytes, and anybody can begin one; beyond it nobody can, until the
-/// oldest have run out.
-const MOST: i64 = 10_000;
+/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one; beyond the limit new
+/// ones fail until the oldest expire.
+const MAX_PENDING: i64 = 10_000;
 
 impl Store {
-    /// Keeps what a log-in's end must match. `browser` is the hash of what the browser was given. False: there
-    /// are too many.
+    /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. False: the limit
+    /// is reached.
     pub(crate) async fn add_attempt(
         &self,
         attempt: &Secrets,
         browser: &str,
     ) -> Result<bool, StoreError> {
         sqlx::query("DELETE FROM attempts WHERE created < $1")
-            .bind(now() - LIFE)
+            .bind(now() - LIFETIME)
             .execute(&self.pool)
             .await?;
         let added = sqlx::query(
@@ -33,13 +33,13 @@ impl Store {
         .bind(&attempt.nonce)
         .bind(&attempt.verifier)
         .bind(now())
-        .bind(MOST)
+        .bind(MAX_PENDING)
         .execute(&self.pool)
         .await?;
         Ok(added.rows_affected() > 0)
     }
 
-    /// Takes a log-in that this browser has begun; it can be taken once. Another browser takes nothing.
+    /// Takes a log-in that this browser has started, once. Other browsers get nothing.
     pub(crate) async fn take_attempt(
         &self,
         state: &str,
@@ -51,7 +51,7 @@ impl Store {
         )
         .bind(state)
         .bind(browser)
-        .bind(now() - LIFE)
+        .bind(now() - LIFETIME)
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };

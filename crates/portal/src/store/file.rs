@@ -1,5 +1,5 @@
-//! The file of SQLite's database: the owner's alone, since it has the key of tickets and the hashes of passwords, and
-//! the same file for as long as it is open.
+//! The SQLite database file: private to its owner, since it contains the signing key and password hashes, and checked
+//! for replacement while it is open.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,13 +12,13 @@ use tracing::warn;
 
 use super::StoreError;
 
-/// What others may do with the file: nothing.
-const OF_OTHERS: u32 = 0o077;
+/// Forbidden permissions of other users for the file: all.
+const OTHERS_MODE: u32 = 0o077;
 
-/// What others may do in its folder: go through it, where the homes of applications' accounts lie below.
-const OF_OTHERS_IN_FOLDER: u32 = 0o066;
+/// Forbidden permissions for its folder: all except search, where homes of applications' accounts are below it.
+const OTHERS_FOLDER_MODE: u32 = 0o066;
 
-/// Which file it is.
+/// Identity of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
@@ -27,11 +27,11 @@ pub(super) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// The file, made if there is none, in a folder that is there. SQLite gives its further files (`-wal`, `-shm`)
-    /// the mode of this one.
+    /// Checks the file, which is created if missing, in an existing folder. SQLite creates its further files (`-wal`,
+    /// `-shm`) with the same mode.
     ///
     /// # Errors
-    /// It or its folder can't be written to or made the owner's alone, or it is empty, which no database is.
+    /// The file or its folder is not writable or cannot be made private, or the file is empty, which no database is.
     pub(super) fn prepare(path: &Path) -> Result<DatabaseFile, StoreError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let unusable = |at: &Path, why: &dyn std::fmt::Display| StoreError::Unusable {
@@ -40,9 +40,9 @@ impl DatabaseFile {
         };
         let writable = |at: &Path| access(at, Access::WRITE_OK).map_err(io::Error::from);
         writable(folder).map_err(|why| unusable(folder, &why))?;
-        tighten(folder, OF_OTHERS_IN_FOLDER).map_err(|why| unusable(folder, &why))?;
+        tighten(folder, OTHERS_FOLDER_MODE).map_err(|why| unusable(folder, &why))?;
         let mut options = OpenOptions::new();
-        // Never opened where it is there: a file's locks are lost where its process closes it once (POSIX, fcntl).
+        // Not opened if it exists: closing it would release the process's locks on it (POSIX, fcntl).
         match options.write(true).create_new(true).mode(0o600).open(path) {
             Ok(_) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
@@ -57,7 +57,7 @@ impl DatabaseFile {
         for end in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
             name.push(end);
-            match tighten(Path::new(&name), OF_OTHERS) {
+            match tighten(Path::new(&name), OTHERS_MODE) {
                 Err(why) if why.kind() != ErrorKind::NotFound => {
                     return Err(unusable(Path::new(&name), &why));
                 }
@@ -72,7 +72,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Whether the file of this name is still the one that is open.
+    /// Whether the name still refers to the open file.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {
             Ok(of) if (of.dev(), of.ino()) == (self.device, self.inode) => Ok(()),
@@ -81,10 +81,10 @@ impl DatabaseFile {
     }
 }
 
-/// Takes from others what they may not do.
+/// Removes the permissions of others.
 ///
 /// # Errors
-/// It is another user's, and others may write to it or, of a file, read it.
+/// It belongs to another user, and others may write to it or, if it is a file, read it.
 fn tighten(path: &Path, others: u32) -> io::Result<()> {
     let of = fs::metadata(path)?;
     let mode = of.mode() & 0o7777;
@@ -94,16 +94,16 @@ fn tighten(path: &Path, others: u32) -> io::Result<()> {
     let tight = mode & !others;
     if of.uid() == geteuid().as_raw() || geteuid().is_root() {
         warn!(
-            "{}: mode {mode:o} let others in; it is {tight:o} now",
+            "{}: mode {mode:o} gave access to others; changed to {tight:o}",
             path.display()
         );
         return fs::set_permissions(path, Permissions::from_mode(tight));
     }
-    // A volume of a cluster is root's, and its group's (Kubernetes, fsGroup).
+    // A cluster's volume belongs to root and to its group (Kubernetes, fsGroup).
     match of.is_dir() && mode & 0o002 == 0 {
         true => Ok(()),
         false => Err(io::Error::other(format!(
-            "it is another user's, and its mode {mode:o} lets others in: make it {tight:o}"
+            "it belongs to another user, and its mode {mode:o} gives access to others: change it to {tight:o}"
         ))),
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loose_is_tightened() {
+    fn loose_permissions_are_tightened() {
         let folder = folder();
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
         let file = folder.join("portal.sqlite");
@@ -150,7 +150,7 @@ mod tests {
         let file = folder.join("portal.sqlite");
         DatabaseFile::prepare(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
-        // As a portal leaves it that was killed before SQLite wrote to it, or a disk that lost power.
+        // As left by a portal that was killed before SQLite wrote to it, or by a power loss.
         assert!(matches!(
             DatabaseFile::prepare(&file),
             Err(StoreError::Empty(_))

@@ -1,4 +1,4 @@
-//! What sessions there were, and which are shared.
+//! Past sessions, and which sessions are shared.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -6,48 +6,48 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, now};
 use crate::launch::SessionId;
 
-/// A session as the portal has seen it.
+/// A session in the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Past {
-    /// Which.
+pub(crate) struct PastSession {
+    /// Its identifier.
     pub(crate) session: String,
-    /// Whose.
+    /// Its owner.
     pub(crate) user: String,
-    /// Of which application.
+    /// Its application.
     pub(crate) application: String,
-    /// When it was asked for, in seconds since 1970.
+    /// Time of the request in seconds since 1970.
     pub(crate) launched: i64,
-    /// When its end was seen.
+    /// Time of its observed end.
     pub(crate) ended: Option<i64>,
-    /// Where it ran.
+    /// Its server.
     pub(crate) server: Option<String>,
-    /// The exit code of its program.
+    /// Exit code of its program.
     pub(crate) code: Option<i64>,
     /// Why it ended.
     pub(crate) why: Option<String>,
-    /// Whether everybody who may log in may watch it.
+    /// Whether all users may watch it.
     pub(crate) shared: bool,
 }
 
-/// Whose a session is that was asked for.
+/// Owner of a requested session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Noted {
-    /// The one's who asks.
+pub(crate) enum LaunchOwner {
+    /// The caller.
     Own,
-    /// The one's who asks, and its end was noted.
+    /// The caller, and its end was recorded.
     Over,
-    /// Somebody else's.
+    /// Another user.
     Others,
 }
 
 impl Store {
-    /// Notes that a session is asked for. It may have been asked for before.
+    /// Records the request for a session, unless it is recorded already.
     pub(crate) async fn note_launch(
         &self,
         session: SessionId,
         user: &str,
         application: &str,
-    ) -> Result<Noted, StoreError> {
+    ) -> Result<LaunchOwner, StoreError> {
         sqlx::query(
             "INSERT INTO history (session, user_name, application, launched, shared)
              VALUES ($1, $2, $3, $4, 0) ON CONFLICT DO NOTHING",
@@ -65,13 +65,13 @@ impl Store {
         let owner: String = row.try_get("user_name")?;
         let ended: Option<i64> = row.try_get("ended")?;
         Ok(match ended {
-            _ if owner != user => Noted::Others,
-            None => Noted::Own,
-            Some(_) => Noted::Over,
+            _ if owner != user => LaunchOwner::Others,
+            None => LaunchOwner::Own,
+            Some(_) => LaunchOwner::Over,
         })
     }
 
-    /// Notes how it ended, if that is not noted yet.
+    /// Records its end, unless it is recorded already.
     pub(crate) async fn note_end(
         &self,
         session: SessionId,
@@ -93,8 +93,12 @@ impl Store {
         Ok(())
     }
 
-    /// Sessions of this account, the newest first; those that have not ended included.
-    pub(crate) async fn history(&self, user: &str, at_most: u32) -> Result<Vec<Past>, StoreError> {
+    /// Sessions of this account, newest first, including unfinished ones.
+    pub(crate) async fn history(
+        &self,
+        user: &str,
+        at_most: u32,
+    ) -> Result<Vec<PastSession>, StoreError> {
         let rows = sqlx::query(
             "SELECT session, user_name, application, launched, ended, server, code, why, shared
              FROM history WHERE user_name = $1 ORDER BY launched DESC, session LIMIT $2",
@@ -106,8 +110,8 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// All whose end was not noted.
-    pub(crate) async fn unfinished(&self) -> Result<Vec<Past>, StoreError> {
+    /// All sessions without a recorded end.
+    pub(crate) async fn unfinished(&self) -> Result<Vec<PastSession>, StoreError> {
         let rows = sqlx::query(
             "SELECT session, user_name, application, launched, ended, server, code, why, shared
              FROM history WHERE ended IS NULL",
@@ -117,7 +121,7 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// Keeps the end of a session's log, if none is kept yet.
+    /// Stores the end of a session's log, unless one is stored already.
     pub(crate) async fn note_log(&self, session: SessionId, log: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET log = $2 WHERE session = $1 AND log IS NULL")
             .bind(session.to_string())
@@ -127,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// The account that a session belongs to, and the end of its log where that is kept.
+    /// The owner of a session, and the stored end of its log.
     pub(crate) async fn log(
         &self,
         session: SessionId,
@@ -142,7 +146,7 @@ impl Store {
             .map_err(|why: sqlx::Error| why.into())
     }
 
-    /// Lets everybody who may log in watch it, or no more.
+    /// Permits or forbids watching by all users.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET shared = $2 WHERE session = $1")
             .bind(session.to_string())
@@ -153,8 +157,8 @@ impl Store {
     }
 }
 
-fn read(row: &AnyRow) -> Result<Past, sqlx::Error> {
-    Ok(Past {
+fn read(row: &AnyRow) -> Result<PastSession, sqlx::Error> {
+    Ok(PastSession {
         session: row.try_get("session")?,
         user: row.try_get("user_name")?,
         application: row.try_get("application")?,

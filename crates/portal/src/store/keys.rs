@@ -1,13 +1,13 @@
-//! Secrets and settings that all portals of one database share.
+//! Secrets and settings shared by all portals of one database.
 
 use super::{Store, StoreError};
 
-/// The setting that is there while new sessions are refused.
+/// Setting that exists while new sessions are refused.
 const DRAINING: &str = "draining";
 
 impl Store {
-    /// The secret of this name: the one that is kept, or else `new`, which is kept from now on. Of two portals that
-    /// start at once both get the same.
+    /// The stored secret with this name, or `new`, which is stored. Portals that start concurrently get the same
+    /// secret.
     pub(crate) async fn key(&self, name: &str, new: &str) -> Result<String, StoreError> {
         sqlx::query("INSERT INTO keys (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)
@@ -18,14 +18,14 @@ impl Store {
         Ok(kept.bind(name).fetch_one(&self.pool).await?)
     }
 
-    /// Whether new sessions are refused, since an operator wants the portal to run empty.
+    /// Whether new sessions are refused because an operator is draining the portal.
     pub(crate) async fn is_draining(&self) -> Result<bool, StoreError> {
         let kept = sqlx::query_scalar("SELECT value FROM keys WHERE name = $1");
         let kept: Option<String> = kept.bind(DRAINING).fetch_optional(&self.pool).await?;
         Ok(kept.is_some())
     }
 
-    /// Refuses new sessions from now on, or takes them again.
+    /// Refuses or accepts new sessions from now on.
     pub(crate) async fn drain(&self, draining: bool) -> Result<(), StoreError> {
         let change = match draining {
             true => "INSERT INTO keys (name, value) VALUES ($1, 'yes') ON CONFLICT DO NOTHING",

@@ -1,35 +1,35 @@
-//! Log-ins: which browser is whose. Of a browser's secret only a hash is kept.
+//! Log-ins of browsers. Only a hash of a browser's secret is stored.
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError, User, now};
 
-/// How long a log-in lives that nobody uses, in seconds: two weeks; a guess.
-const IDLE: i64 = 14 * 24 * 3600;
+/// Lifetime of an unused log-in in seconds: two weeks; a guess.
+const IDLE_LIFETIME: i64 = 14 * 24 * 3600;
 
-/// How long it lives at most, in seconds: 90 days; a guess.
-const LIFE: i64 = 90 * 24 * 3600;
+/// Maximum lifetime in seconds: 90 days; a guess.
+const LIFETIME: i64 = 90 * 24 * 3600;
 
-/// Its last use is written at most this often, in seconds.
-const NOTED: i64 = 600;
+/// Minimum interval between updates of its last use, in seconds.
+const UPDATE_INTERVAL: i64 = 600;
 
-/// Log-ins of one account at most; the oldest gives way. A guess.
-const EACH: i64 = 32;
+/// Maximum number of log-ins per account; beyond it the oldest is removed. A guess.
+const PER_ACCOUNT: i64 = 32;
 
-/// Who a browser is.
+/// A browser's log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Login {
-    /// Whose.
+    /// Its user.
     pub(crate) user: User,
-    /// What its requests carry beside the cookie.
+    /// CSRF token of its requests.
     pub(crate) csrf: String,
-    /// Whether it is by a provider.
+    /// Whether it is through a provider.
     pub(crate) provider: bool,
 }
 
 impl Store {
-    /// Keeps a log-in. `token` is the hash of what the browser has; `until`, in seconds since 1970, when a log-in by
-    /// a provider ends.
+    /// Stores a log-in. `token` is the hash of the browser's secret; `until`, in seconds since 1970, the end of a
+    /// log-in with a provider.
     pub(crate) async fn add_login(
         &self,
         token: &str,
@@ -40,8 +40,8 @@ impl Store {
         let now = now();
         let mut transaction = self.pool.begin().await?;
         sqlx::query("DELETE FROM logins WHERE seen < $1 OR created < $2 OR until < $3")
-            .bind(now - IDLE)
-            .bind(now - LIFE)
+            .bind(now - IDLE_LIFETIME)
+            .bind(now - LIFETIME)
             .bind(now)
             .execute(&mut *transaction)
             .await?;
@@ -50,7 +50,7 @@ impl Store {
              (SELECT token FROM logins WHERE user_name = $1 ORDER BY seen DESC, token LIMIT $2)",
         )
         .bind(user)
-        .bind(EACH - 1)
+        .bind(PER_ACCOUNT - 1)
         .execute(&mut *transaction)
         .await?;
         sqlx::query(
@@ -68,7 +68,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whose log-in this is, if it still lives.
+    /// The log-in with this token, if it is valid.
     pub(crate) async fn login(&self, token: &str) -> Result<Option<Login>, StoreError> {
         let now = now();
         let row = sqlx::query(
@@ -77,14 +77,14 @@ impl Store {
              AND (until IS NULL OR until >= $4)",
         )
         .bind(token)
-        .bind(now - IDLE)
-        .bind(now - LIFE)
+        .bind(now - IDLE_LIFETIME)
+        .bind(now - LIFETIME)
         .bind(now)
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
         let seen: i64 = row.try_get("seen")?;
-        if seen < now - NOTED {
+        if seen < now - UPDATE_INTERVAL {
             sqlx::query("UPDATE logins SET seen = $2 WHERE token = $1")
                 .bind(token)
                 .bind(now)

@@ -1,8 +1,7 @@
-//! The portal's database: accounts, log-ins, the key of tickets, what sessions there were. Not what sessions there
-//! are: that is known to the engine alone.
+//! The portal's database: accounts, log-ins, the signing key, past sessions. Only the engine knows the current
+//! sessions.
 //!
-//! SQLite in a file, or PostgreSQL by its URL where several portals share one. All statements are understood by
-//! both.
+//! SQLite in a file, or PostgreSQL if several portals share it. All statements are valid in both.
 
 mod attempts;
 mod file;
@@ -19,61 +18,62 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 
 use self::file::DatabaseFile;
-pub(crate) use self::history::{Noted, Past};
+pub(crate) use self::history::{LaunchOwner, PastSession};
 pub(crate) use self::logins::Login;
 pub(crate) use self::users::{Account, MAX_NAME, User};
 
-/// How long a request waits for the database before it says so. Longer than SQLite lets one writer wait for
-/// another, which is 5 s.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Timeout of a request to the database. Longer than SQLite's wait for another writer, which is 5 s.
+const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Connections at a time; a guess: SQLite writes one at a time in any case.
+/// Maximum number of connections; a guess: SQLite has a single writer in any case.
 const CONNECTIONS: u32 = 8;
 
-/// Why the database did not do it.
+/// Why a database operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
-    /// It can't be opened.
-    #[error("the database {at} can't be opened: {why}")]
+    /// It cannot be opened.
+    #[error("cannot open the database {at}: {why}")]
     Open { at: String, why: sqlx::Error },
-    /// The file or its folder is not to be used.
-    #[error("the database can't be opened: {}: {why}", path.display())]
+    /// The file or its folder is not usable.
+    #[error("cannot open the database: {}: {why}", path.display())]
     Unusable { path: PathBuf, why: String },
-    /// The file is there, and has nothing in it.
+    /// The file exists and is empty.
     #[error(
-        "the database {} is empty: restore a copy of it, or remove it to begin without accounts",
+        "the database {} is empty: restore a backup, or remove it to start without accounts",
         .0.display()
     )]
     Empty(PathBuf),
-    /// The file holds something else, or is broken.
+    /// The file is not a database, or is corrupt.
     #[error(
-        "the database {at} is damaged ({why}): restore a copy of it, or move it away to begin without accounts"
+        "the database {at} is damaged ({why}): restore a backup, or move it away to start without accounts"
     )]
     Damaged { at: String, why: String },
-    /// The file was deleted, or another took its place.
+    /// The file was deleted or replaced.
     #[error(
-        "the database {} was deleted or replaced: what is written now is lost. Put it back, and start the portal anew",
+        "the database {} was deleted or replaced: changes are lost. Put it back and restart the portal",
         .0.display()
     )]
     Gone(PathBuf),
-    /// It was made by a newer program.
-    #[error("the database has version {0}, and this program knows {known}: install the newer one", known = schema::VERSION)]
+    /// A newer program created it.
+    #[error("the database has version {0}, but this program supports {known}: install the newer program", known = schema::VERSION)]
     Newer(i64),
-    /// There is an account of this name.
-    #[error("there is an account {0:?} already")]
+    /// The account exists.
+    #[error("the account {0:?} already exists")]
     Exists(String),
-    /// The person of the provider has another account.
-    #[error("that person of the provider has the account {0:?} already")]
+    /// The provider's user has another account.
+    #[error("this user of the provider already has the account {0:?}")]
     Linked(String),
-    /// Such a name is none.
-    #[error("{0:?} is no name of an account: letters, digits, . _ @ and -, {MAX_NAME} at most")]
+    /// Invalid account name.
+    #[error(
+        "{0:?} is not a valid account name: use at most {MAX_NAME} letters, digits, . _ @ and -"
+    )]
     Name(String),
-    /// It is locked, full, damaged or gone.
-    #[error("the database does not answer: {0}")]
+    /// It is locked, full, corrupt or unreachable.
+    #[error("the database does not respond: {0}")]
     Failed(sqlx::Error),
 }
 
-/// Not as its source: its text has all that it says.
+/// Not as its source, since the message already contains it.
 impl From<sqlx::Error> for StoreError {
     fn from(why: sqlx::Error) -> StoreError {
         StoreError::Failed(why)
@@ -81,26 +81,26 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// What everybody may know of it.
+    /// The part of it that may be published.
     pub(crate) fn for_all(&self) -> &'static str {
         match self {
             StoreError::Gone(_) => "the database's file was deleted or replaced",
-            _ => "the database does not answer",
+            _ => "the database does not respond",
         }
     }
 }
 
-/// The database. Clones are the same.
+/// The database. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Store {
     pool: AnyPool,
-    /// Where it is a file.
+    /// Its file, if it is one.
     file: Option<DatabaseFile>,
 }
 
-/// Where it is.
+/// Location of the database.
 #[derive(Clone, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum DatabaseLocation<'a> {
     /// SQLite, in this file.
     File(&'a Path),
     /// PostgreSQL, at this URL.
@@ -108,16 +108,16 @@ pub(crate) enum Place<'a> {
 }
 
 impl Store {
-    /// Opens it, and brings its tables to this program's version.
-    pub(crate) async fn open(place: Place<'_>) -> Result<Store, StoreError> {
+    /// Opens it, and upgrades its tables to this program's version.
+    pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
-            Place::File(path) => (
+            DatabaseLocation::File(path) => (
                 format!("sqlite://{}?mode=rwc", path.display()),
                 path.display().to_string(),
             ),
-            // Without what may be a password.
-            Place::Url(url) => (
+            // Without the password.
+            DatabaseLocation::Url(url) => (
                 url.to_owned(),
                 url.rsplit_once('@')
                     .map_or("given", |(_, at)| at)
@@ -136,12 +136,12 @@ impl Store {
         };
         let options: AnyConnectOptions = url.parse().map_err(failed)?;
         let file = match place {
-            Place::File(path) => Some(DatabaseFile::prepare(path)?),
-            Place::Url(_) => None,
+            DatabaseLocation::File(path) => Some(DatabaseFile::prepare(path)?),
+            DatabaseLocation::Url(_) => None,
         };
         let sqlite = file.is_some();
         if sqlite {
-            // A pool tries again what can't succeed, until its patience is over, and does not say what failed.
+            // A pool would retry permanent failures until its timeout, and hide the reason.
             let mut first = AnyConnection::connect_with(&options)
                 .await
                 .map_err(failed)?;
@@ -150,7 +150,7 @@ impl Store {
         }
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
-            .acquire_timeout(PATIENCE)
+            .acquire_timeout(TIMEOUT)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
@@ -170,10 +170,10 @@ impl Store {
         Ok(Store { pool, file })
     }
 
-    /// Whether it takes what is written, and is still the one that was opened.
+    /// Checks that it accepts writes, and is still the one that was opened.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.file.as_ref().map_or(Ok(()), DatabaseFile::check)?;
-        // A full disk, a lock and a file system that has become read-only let reads pass.
+        // Reads succeed even with a full disk, a lock or a read-only file system.
         sqlx::query(
             "INSERT INTO keys (name, value) VALUES ('checked', $1)
              ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -185,12 +185,11 @@ impl Store {
     }
 }
 
-/// What each connection to SQLite is told: readers don't wait for a writer, and what was answered stays after a loss
-/// of power.
+/// Settings of each SQLite connection: readers do not wait for a writer, and committed changes survive a power loss.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                        PRAGMA foreign_keys = ON";
 
-/// What SQLite says of a file that it can't read: SQLITE_CORRUPT (11) with its kinds, and SQLITE_NOTADB (26).
+/// SQLite's error for an unreadable file: SQLITE_CORRUPT (11) with its extended codes, and SQLITE_NOTADB (26).
 fn is_damage(why: &sqlx::Error) -> Option<String> {
     let sqlx::Error::Database(database) = why else {
         return None;
@@ -199,7 +198,7 @@ fn is_damage(why: &sqlx::Error) -> Option<String> {
     matches!(code & 0xff, 11 | 26).then(|| database.message().to_owned())
 }
 
-/// Seconds since 1970 by the clock of the world.
+/// Seconds since 1970 by the system clock.
 pub(crate) fn now() -> i64 {
     seconds(SystemTime::now())
 }

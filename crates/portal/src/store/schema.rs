@@ -1,10 +1,10 @@
-//! The tables, and how they came to be as they are.
+//! The tables, and their versions.
 
 use sqlx::AnyPool;
 
 use super::StoreError;
 
-/// What each version adds. A version that was released is never changed; a new one is added behind it.
+/// The changes of each version. Released versions are never changed; new ones are appended.
 const STEPS: [&[&str]; 4] = [
     &[
         "CREATE TABLE users (
@@ -50,14 +50,15 @@ const STEPS: [&[&str]; 4] = [
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// The number of the lock that a portal holds while it makes tables; its own, for others in the same database have
-/// theirs.
+/// Number of the lock that a portal holds while it creates tables; a random value, since the database may have other
+/// users.
 const LOCK: i64 = 0x6f75_7672;
 
-/// Brings the tables to [`VERSION`], all or nothing. Of several portals one does it, and the others wait for it.
+/// Upgrades the tables to [`VERSION`] atomically. If several portals start, the others wait for the first one.
 pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreError> {
     let mut transaction = match sqlite {
-        // One that reads first could not become one that writes beside another (SQLite, "Transactions", 2.2).
+        // A transaction that starts with a read cannot become a writer beside another one (SQLite, "Transactions",
+        // 2.2).
         true => pool.begin_with("BEGIN IMMEDIATE").await?,
         false => {
             let mut transaction = pool.begin().await?;

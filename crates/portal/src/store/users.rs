@@ -5,23 +5,23 @@ use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, now};
 
-/// The longest name of an account, in bytes; a guess: e-mail addresses of most people fit.
+/// Maximum length of an account name in bytes; a guess: long enough for most e-mail addresses.
 pub(crate) const MAX_NAME: usize = 64;
 
 /// An account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct User {
-    /// Its name, with which the person logs in.
+    /// The log-in name.
     pub(crate) name: String,
-    /// Argon2 in the PHC string format; empty: it has no password.
+    /// Argon2 in PHC string format; empty: no password.
     pub(crate) password: String,
-    /// Whether it may see and stop everybody's sessions.
+    /// Whether it may see and stop the sessions of all users.
     pub(crate) operator: bool,
-    /// Sessions that it may have at a time; none: as the configuration says.
+    /// Maximum number of concurrent sessions; `None`: the configured default.
     pub(crate) sessions: Option<u32>,
 }
 
-/// An account, and whether it is disabled: then nobody can log in to it, and it has no sessions.
+/// An account, and whether it is disabled: then log-in is not possible and it has no sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     pub(crate) user: User,
@@ -29,7 +29,7 @@ pub(crate) struct Account {
 }
 
 impl Store {
-    /// Adds an account. `subject`: who it is at a provider, as [`crate::oidc::key`] makes it.
+    /// Adds an account. `subject`: its user at a provider, as returned by [`crate::oidc::key`].
     pub(crate) async fn add_user(
         &self,
         user: &User,
@@ -54,7 +54,7 @@ impl Store {
         }
     }
 
-    /// The account of this name, unless it is disabled.
+    /// The account with this name, unless it is disabled.
     pub(crate) async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
         let row = sqlx::query(
             "SELECT name, password, operator, sessions FROM users WHERE name = $1 AND disabled = 0",
@@ -65,7 +65,7 @@ impl Store {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// The account of this person of a provider, unless it is disabled.
+    /// The account of this user of a provider, unless it is disabled.
     pub(crate) async fn user_of(&self, subject: &str) -> Result<Option<User>, StoreError> {
         let row =
             sqlx::query("SELECT name, password, operator, sessions FROM users WHERE subject = $1 AND disabled = 0")
@@ -75,8 +75,8 @@ impl Store {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// Lets a person of a provider log in to an account, or with none nobody any more; its log-ins end. Whether
-    /// there is such an account.
+    /// Links an account to a user of a provider, or removes the link; ends its log-ins. Returns whether the account
+    /// exists.
     pub(crate) async fn link(&self, name: &str, subject: Option<&str>) -> Result<bool, StoreError> {
         if let Some(subject) = subject
             && let Some(other) = self.user_of(subject).await?
@@ -88,7 +88,7 @@ impl Store {
         self.log_in_otherwise(change, name, subject).await
     }
 
-    /// Makes an account one of an operator, or one that is none.
+    /// Sets or clears the operator role of an account.
     pub(crate) async fn set_operator(&self, name: &str, operator: bool) -> Result<(), StoreError> {
         sqlx::query("UPDATE users SET operator = $2 WHERE name = $1")
             .bind(name)
@@ -98,7 +98,7 @@ impl Store {
         Ok(())
     }
 
-    /// What an account may do, and whether it is disabled, which ends its log-ins; whether there is such an account.
+    /// Sets the rights of an account; disabling it ends its log-ins. Returns whether the account exists.
     pub(crate) async fn set_account(&self, account: &Account) -> Result<bool, StoreError> {
         let Account { user, disabled } = account;
         let mut transaction = self.pool.begin().await?;
@@ -137,7 +137,7 @@ impl Store {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
-    /// Gives an account another password, and ends its log-ins; whether there is one.
+    /// Sets an account's password and ends its log-ins. Returns whether the account exists.
     pub(crate) async fn set_password(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl Store {
         self.log_in_otherwise(change, name, Some(password)).await
     }
 
-    /// Changes how an account logs in, and ends its log-ins; whether there is one.
+    /// Changes how an account logs in and ends its log-ins. Returns whether the account exists.
     async fn log_in_otherwise(
         &self,
         change: &'static str,
@@ -168,7 +168,7 @@ impl Store {
         Ok(changed.rows_affected() > 0)
     }
 
-    /// Takes an account away, with its log-ins; whether there was one.
+    /// Removes an account with its log-ins. Returns whether it existed.
     pub(crate) async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
         let removed = sqlx::query("DELETE FROM users WHERE name = $1")
             .bind(name)
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// A name stands in addresses, file names, labels of engines and logs.
+/// Names are used in URLs, file names, labels of engines and logs.
 fn check(name: &str) -> Result<(), StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,10 +1,10 @@
 //! `openuvr client --portal`: a real client, a real portal and real sessions of the built-in scene. Cargo builds
 //! `openuvr` for another package.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../portal/support.rs"]
-#[allow(dead_code, reason = "the tests without a client use more of it")]
+#[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
 use std::io::{BufRead as _, BufReader};
@@ -15,11 +15,11 @@ use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::{PASSWORD, Place, openuvr, wait};
+use support::{Installation, PASSWORD, openuvr, wait};
 
-/// A place whose portal starts real sessions of the built-in scene.
-fn place() -> Place {
-    let place = Place::new();
+/// An installation with real sessions of the built-in scene.
+fn place() -> Installation {
+    let place = Installation::new();
     let openuvr = openuvr();
     let words = ["--set=realtime=off", "--set=sound=off"];
     place.write(
@@ -42,13 +42,13 @@ fn place() -> Place {
     place
 }
 
-/// A client that shows nothing, of a person whose keys are in the folder `keys` of the place.
+/// A client without output, of a user whose keys are in the folder `keys` of the installation.
 struct Client {
     child: Child,
     said: PathBuf,
 }
 
-fn client(place: &Place, portal: &str, words: &[&str]) -> Client {
+fn client(place: &Installation, portal: &str, words: &[&str]) -> Client {
     let said = place.path(&format!("said-{}", number()));
     let file = fs::File::create(&said).unwrap();
     let child = Command::new(openuvr())
@@ -72,15 +72,15 @@ fn number() -> u32 {
 }
 
 impl Client {
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         fs::read_to_string(&self.said).unwrap()
     }
 
     fn says(&self, words: &str) {
-        wait(words, || self.said().contains(words));
+        wait(words, || self.output().contains(words));
     }
 
-    /// As Ctrl-C does; what it said.
+    /// Sends Ctrl-C; returns the output.
     fn interrupt(&mut self) -> String {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -93,10 +93,10 @@ impl Client {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        (status.unwrap(), self.said())
+        (status.unwrap(), self.output())
     }
 
-    /// It fails, and says why in one line.
+    /// Checks that it fails with the reason in one line.
     fn fails(&mut self) -> String {
         let (status, said) = self.ended();
         assert!(!status.success(), "{said}");
@@ -113,7 +113,7 @@ impl Drop for Client {
     }
 }
 
-fn by_password(place: &Place) -> [String; 2] {
+fn by_password(place: &Installation) -> [String; 2] {
     let file = place.path("password");
     [
         "--portal-user=ada".to_owned(),
@@ -129,7 +129,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let portal = place.start();
     let at = format!("http://{}", portal.at);
     let [user, password] = by_password(&place);
-    // Nobody is asked where there is no terminal.
+    // Without a terminal there is no prompt.
     let said = client(&place, &at, &[]).fails();
     assert!(said.contains("give --portal-user"), "{said}");
     let said = client(&place, &at, &[&user]).fails();
@@ -137,15 +137,15 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     place.write("wrong", "not this\n");
     let wrong = format!("--portal-password-file={}", place.path("wrong").display());
     let said = client(&place, &at, &[&user, &wrong]).fails();
-    assert!(said.contains("name or password is wrong"), "{said}");
+    assert!(said.contains("wrong name or password"), "{said}");
     let (status, said) = client(&place, &at, &[&user, &password]).ended();
     assert!(status.success(), "{said}");
     assert!(said.contains("  scene  The scene: Moves"), "{said}");
     let mode = fs::metadata(place.path("keys/portals.json")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-    // From now on the log-in is known.
+    // The log-in is stored from now on.
     let said = client(&place, &at, &["--application=none"]).fails();
-    assert!(said.contains("there is no such application"), "{said}");
+    assert!(said.contains("no such application"), "{said}");
     let said = client(&place, &at, &["--application=fails"]).fails();
     assert!(said.contains("ended: "), "{said}");
     let mut first = client(&place, &at, &["--application=scene"]);
@@ -155,7 +155,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let places = order.map(|words| said.find(words));
     assert!(places.is_sorted() && places[1].is_some(), "{said}");
     let person = portal.log_in("ada");
-    let sessions = || person.ask("GET", "/api/sessions", None).unwrap().json();
+    let sessions = || person.request("GET", "/api/sessions", None).unwrap().json();
     let listed = sessions();
     let running: Vec<&Value> = listed
         .as_array()
@@ -165,7 +165,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
         .collect();
     assert_eq!(running.len(), 1, "{listed}");
     let id = running[0]["id"].as_str().unwrap();
-    // Somebody else watches what is shared, by the session's id, and can't end it.
+    // Another user watches the shared session by its id, and cannot end it.
     let shared = format!("/api/sessions/{id}/shared");
     assert_eq!(
         person.status("PUT", &shared, Some(&json!({"shared": true}))),
@@ -187,7 +187,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let listed = listed.as_array().unwrap();
     let watched = listed.iter().find(|session| session["id"] == id).unwrap();
     assert_eq!(watched["state"], "running");
-    // The same application is the same session.
+    // The same application joins the same session.
     let mut second = client(&place, &at, &["--application=scene", "--stop-session"]);
     second.says("player at");
     let said = second.interrupt();
@@ -213,11 +213,11 @@ fn an_operator_sees_how_it_is_for_a_client() {
     player.says("player at");
     let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
     let listed = || {
-        let answer = root.ask("GET", "/api/operator/sessions", None).unwrap();
+        let answer = root.request("GET", "/api/operator/sessions", None).unwrap();
         answer.json()[0].clone()
     };
     let mut known = Value::Null;
-    wait("figures of the player", || {
+    wait("statistics of the player", || {
         known = listed()["subscribers"][0].clone();
         known["frames_per_second"].is_f64() && known["latency_p99"].is_f64()
     });
@@ -227,14 +227,14 @@ fn an_operator_sees_how_it_is_for_a_client() {
         expected
     );
     let of = |name: &str| known[name].as_f64().unwrap();
-    // The scene draws 10 a second, or fewer on a machine that is busy.
+    // The scene draws 10 frames/s, or fewer on a busy machine.
     let rate = of("frames_per_second");
     assert!(rate > 0.0 && rate < 15.0, "{known}");
     assert!(0.0 < of("latency_p50"), "{known}");
     assert!(of("latency_p50") <= of("latency_p99"), "{known}");
     assert!(of("latency_bound") > 0.0, "{known}");
 
-    let metrics = root.ask("GET", "/metrics", None).unwrap().text();
+    let metrics = root.request("GET", "/metrics", None).unwrap().text();
     let id = listed()["id"].as_str().unwrap().to_owned();
     let labels = format!("session=\"{id}\",application=\"scene\",kind=\"client\",role=\"player\"");
     for (name, more) in [
@@ -252,11 +252,11 @@ fn an_operator_sees_how_it_is_for_a_client() {
             .unwrap();
         assert!(value > 0.0, "{start}{value}");
     }
-    // The person who plays is not told.
-    let own = ada.ask("GET", "/api/sessions", None).unwrap().text();
+    // The player itself gets no statistics.
+    let own = ada.request("GET", "/api/sessions", None).unwrap().text();
     assert!(own.contains(&id) && !own.contains("subscribers"), "{own}");
     player.interrupt();
-    wait("that nobody is connected is told", || {
+    wait("a report without subscribers", || {
         listed()["subscribers"] == json!([])
     });
     assert_eq!(
@@ -276,7 +276,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     let at = format!("http://{}", portal.at);
     let eve = portal.log_in("eve");
     let id = support::id(1);
-    assert_eq!(eve.begin(&id, "scene").status, 202);
+    assert_eq!(eve.start_session(&id, "scene").status, 202);
     eve.until(&id, "running");
     let [user, password] = by_password(&place);
     let words = [&user, &password, "--application=scene", "--stop-session"];
@@ -285,8 +285,8 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     let said = waiting.interrupt();
     assert!(said.contains("the session is ended"), "{said}");
     let ada = portal.log_in("ada");
-    wait("nothing waits any more", || {
-        let listed = ada.ask("GET", "/api/sessions", None).unwrap().json();
+    wait("an empty queue", || {
+        let listed = ada.request("GET", "/api/sessions", None).unwrap().json();
         let all = listed.as_array().unwrap();
         all.iter().all(|session| session["state"] == "ended")
     });
@@ -297,8 +297,8 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     eve.until(&id, "ended");
 }
 
-/// A portal with a certificate that it made itself.
-fn secure_portal(place: &Place) -> (Child, String) {
+/// A portal with a self-signed certificate.
+fn secure_portal(place: &Installation) -> (Child, String) {
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     let secure = format!("{}{config}", place.secure());
     place.write("portal.toml", &secure);
@@ -318,7 +318,7 @@ fn secure_portal(place: &Place) -> (Child, String) {
 }
 
 #[test]
-fn a_portal_is_known_by_its_certificate() {
+fn a_portal_is_pinned_by_its_certificate() {
     let place = place();
     place.add_user("ada", &[]);
     let (mut portal, at) = secure_portal(&place);
@@ -328,7 +328,7 @@ fn a_portal_is_known_by_its_certificate() {
     let words = "give --portal-fingerprint ";
     let found = said.split(words).nth(1).unwrap_or_else(|| panic!("{said}"));
     let fingerprint = found.trim().to_owned();
-    // What openssl shows is what is asked for.
+    // The fingerprint as printed by openssl.
     let shown = Command::new("openssl")
         .args(["x509", "-noout", "-sha256", "-fingerprint", "-in"])
         .arg(place.path("cert.pem"))
@@ -343,7 +343,7 @@ fn a_portal_is_known_by_its_certificate() {
     let pinned = format!("--portal-fingerprint={fingerprint}");
     let (status, said) = client(&place, &at, &[&user, &password, &pinned]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
-    // It was kept.
+    // It was stored.
     let (status, said) = client(&place, &at, &[]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
     let said = client(&place, &at, &[&other]).fails();
@@ -353,7 +353,7 @@ fn a_portal_is_known_by_its_certificate() {
 }
 
 #[test]
-fn a_portal_that_is_none_is_told_in_one_line() {
+fn an_invalid_portal_is_reported_in_one_line() {
     let place = place();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-// Uses a client that was generated from the portal's description: logs in, starts a session and stops it. What the
-// client sends, and by what name, is what the description says alone.
+// Uses a client that was generated from the portal's OpenAPI description: logs in, starts a session and stops it. All
+// requests and names come from the description.
 // node use.js CLIENT PORTAL NAME PASSWORD SESSION
 
 const [, , folder, portal, name, password, session] = process.argv;
@@ -13,10 +13,10 @@ client.setConfig({
   auth: (scheme) => (scheme.in === "cookie" ? cookies[scheme.name] : csrf),
 });
 
-/** The answer's status and body. */
-async function told(what, asked) {
-  const { data, error, response } = await asked;
-  console.log(JSON.stringify([what, response.status]));
+/** Prints a response's status and returns its body. */
+async function report(operation, pending) {
+  const { data, error, response } = await pending;
+  console.log(JSON.stringify([operation, response.status]));
   for (const cookie of response.headers.getSetCookie()) {
     const [, key, value] = cookie.match(/^([^=]*)=([^;]*)/);
     cookies[key] = value;
@@ -25,17 +25,17 @@ async function told(what, asked) {
 }
 
 (async () => {
-  await told("me", api.me());
-  const me = await told("logIn", api.logIn({ body: { name, password } }));
+  await report("me", api.me());
+  const me = await report("logIn", api.logIn({ body: { name, password } }));
   csrf = me.csrf;
-  const again = await told("me", api.me());
+  const again = await report("me", api.me());
   console.log(JSON.stringify(["name", again.name]));
-  await told("applications", api.applications());
-  await told("start", api.start({ path: { id: session }, body: { application: "bare" } }));
-  const all = await told("sessions", api.sessions());
+  await report("applications", api.applications());
+  await report("start", api.start({ path: { id: session }, body: { application: "bare" } }));
+  const all = await report("sessions", api.sessions());
   console.log(JSON.stringify(["session", all[0].id]));
-  await told("operatorSessions", api.operatorSessions());
-  await told("stop", api.stop({ path: { id: session } }));
-  await told("logOut", api.logOut());
-  await told("me", api.me());
+  await report("operatorSessions", api.operatorSessions());
+  await report("stop", api.stop({ path: { id: session } }));
+  await report("logOut", api.logOut());
+  await report("me", api.me());
 })();

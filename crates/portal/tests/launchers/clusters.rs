@@ -1,4 +1,4 @@
-//! Engines with daemons of their own, which `crates/portal/cluster` starts and ends on this machine.
+//! Engines with their own daemons, which `crates/portal/cluster` starts and stops on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use openuvr_portal::launch::{Launcher, SessionId, kubernetes, slurm};
 
 use super::suite::{Engine, program};
 
-/// A cluster of Slurm: a controller and four nodes, on which two sessions have a place.
+/// A Slurm cluster: a controller and four nodes, with capacity for two sessions.
 pub(crate) struct Slurm {
     cluster: Cluster,
     lost: Option<String>,
@@ -53,14 +53,14 @@ impl Engine for Slurm {
             "--format=%N",
             &format!("--name=ouvr-{session}"),
         ]);
-        let node = said(command.env("SLURM_CONF", self.configuration()));
+        let node = output_of(command.env("SLURM_CONF", self.configuration()));
         self.cluster.run("lose-node", &[node.trim()]);
         self.lost = Some(node.trim().to_owned());
         true
     }
 
-    /// Without control groups, Slurm knows processes by their parents: on a node that comes back it ends the program
-    /// first, and then its application is nobody's.
+    /// Without control groups, Slurm tracks processes by their parents: a returning node ends the program first, which
+    /// orphans its application.
     fn lost_words(&self) -> &'static [&'static str] {
         &[]
     }
@@ -71,7 +71,7 @@ impl Engine for Slurm {
         true
     }
 
-    fn mend(&mut self) {
+    fn restore(&mut self) {
         if let Some(node) = self.lost.take() {
             self.cluster.run("return-node", &[&node]);
         }
@@ -81,7 +81,7 @@ impl Engine for Slurm {
     }
 }
 
-/// A cluster of Kubernetes with one node, on which two sessions have a place.
+/// A Kubernetes cluster with one node, with capacity for two sessions.
 pub(crate) struct Kubernetes {
     cluster: Cluster,
     lost: bool,
@@ -95,14 +95,14 @@ impl Kubernetes {
         Kubernetes::of(cluster)
     }
 
-    /// One whose nodes run nothing, and are as many as are wanted.
+    /// One with this number of simulated nodes.
     pub(crate) fn simulate(nodes: usize) -> Kubernetes {
         let cluster = Cluster::new("kubernetes");
         cluster.run("simulate", &[&nodes.to_string()]);
         Kubernetes::of(cluster)
     }
 
-    /// How a portal reaches it.
+    /// The portal's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.cluster.folder.join("portal.kubeconfig")
     }
@@ -121,7 +121,7 @@ impl Engine for Kubernetes {
         Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
             kubeconfig: Some(self.kubeconfig()),
             unreachable: Duration::from_secs(5),
-            // Its node has no network of Pods.
+            // Its node has no Pod network.
             network: Network::Host,
             ..KubernetesConfig::new("openuvr.test/session:1")
         }))
@@ -139,7 +139,7 @@ impl Engine for Kubernetes {
         true
     }
 
-    fn mend(&mut self) {
+    fn restore(&mut self) {
         if std::mem::take(&mut self.lost) {
             self.cluster.run("return-node", &[]);
         }
@@ -174,7 +174,7 @@ impl Cluster {
             .args([self.engine, verb])
             .arg(&self.folder)
             .args(more);
-        said(&mut command);
+        output_of(&mut command);
     }
 }
 
@@ -185,7 +185,7 @@ impl Drop for Cluster {
     }
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let done = command.output().unwrap();
     assert!(
         done.status.success(),

@@ -1,4 +1,4 @@
-//! This machine, with room for two sessions and one GPU.
+//! This machine, with capacity for two sessions and one GPU.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ impl Engine for Machine {
         Arc::new(Local::open(config).unwrap())
     }
 
-    /// The process is gone while no portal looks.
+    /// The process ends while no portal runs.
     fn lose(&mut self, _: SessionId, pid: i32) -> bool {
         kill(pid);
-        // A portal that still finds it alive follows it, and sees its end. Nobody waits for it: it stays a zombie.
-        wait("it is gone", || {
+        // A portal that finds it alive follows it and sees its end. Its parent does not wait for it: it stays a zombie.
+        wait("the end of the process", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = stat
                 .rsplit_once(") ")
@@ -53,7 +53,7 @@ impl Engine for Machine {
     }
 
     fn fail(&mut self) -> bool {
-        // There is no engine that could.
+        // There is no engine that could stop responding.
         false
     }
 }

@@ -1,16 +1,17 @@
-//! One suite for all launchers. An engine is a file here and a line in the table at the end of this one.
+//! One suite for all launchers. An engine is a module here and a line in the table at the end of this file.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod clusters;
 mod local;
 mod scale;
 mod suite;
 #[path = "../portal/support.rs"]
-#[allow(dead_code, reason = "the tests of the interface use more of it")]
+#[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
-/// Each case of the suite as a test of each engine. Those that need daemons are `#[ignore]`d, and belong to a tier.
+/// Each case of the suite as a test of each engine. Cases that need daemons are `#[ignore]`d, and belong to a test
+/// tier.
 macro_rules! engines {
     ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(
         mod $engine {
@@ -22,11 +23,11 @@ macro_rules! engines {
                 ends_by_itself
                 reports_every_exit_code_as_its_own
                 keeps_its_log
-                is_killed_by_somebody
+                is_killed_externally
                 waits_until_there_is_room
-                says_something_else
+                prints_no_endpoint
                 is_stopped_before_it_runs
-                has_used_up_its_time
+                reaches_its_time_limit
                 is_lost
                 goes_on_without_its_engine
             );

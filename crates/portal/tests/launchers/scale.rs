@@ -1,4 +1,4 @@
-//! Five thousand sessions on nodes that KWOK simulates: what the portal's part of it costs.
+//! Five thousand sessions on nodes simulated by KWOK: the cost of the portal's part.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tokio::runtime::Runtime;
 
 use super::clusters::Kubernetes;
 use super::suite::{Engine as _, spec};
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 const SESSIONS: usize = 5000;
 /// Eight GPUs each, so that all are in use.
 const NODES: usize = SESSIONS / 8;
-/// Launches that are under way at once.
+/// Concurrent launches.
 const AT_ONCE: usize = 64;
-/// A cluster that places fewer than 30 a second is broken.
-const PATIENCE: Duration = Duration::from_secs(170);
+/// A cluster that places fewer than 30 per second is broken.
+const TIMEOUT: Duration = Duration::from_secs(170);
 
 #[test]
 #[ignore = "needs a cluster of Kubernetes, and minutes: ./dev test-cluster scale"]
@@ -48,7 +48,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             .await;
     });
     println!(
-        "taken by the API server: {:.1} s",
+        "accepted by the API server: {:.1} s",
         begun.elapsed().as_secs_f64()
     );
     let placed = |launcher: &dyn Launcher| {
@@ -61,7 +61,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     };
     while placed(&*launcher).1 < SESSIONS {
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < TIMEOUT,
             "placed: {:?}",
             placed(&*launcher)
         );
@@ -72,7 +72,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         "placed: {SESSIONS} in {took:.1} s, {:.0} a second",
         SESSIONS as f64 / took
     );
-    // One more finds no room, and says why.
+    // One more exceeds the capacity, and reports why.
     let mut one_more = spec(&[]);
     one_more.gpus = 1;
     runtime.block_on(launcher.launch(&one_more)).unwrap();
@@ -84,23 +84,23 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             .unwrap();
         match found.phase {
             Phase::Queued { why } if why.contains("Insufficient") => break why,
-            other => assert!(begun.elapsed() < PATIENCE, "{other:?}"),
+            other => assert!(begun.elapsed() < TIMEOUT, "{other:?}"),
         }
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     };
     println!("one more: {why}");
-    // A portal that starts anew.
+    // A restarted portal.
     let launcher = cluster.launcher();
     let begun = Instant::now();
     let all = runtime.block_on(launcher.list()).unwrap();
     println!(
-        "a portal that starts anew lists {} in {:.2} s",
+        "a restarted portal lists {} in {:.2} s",
         all.len(),
         begun.elapsed().as_secs_f64()
     );
     assert_eq!(all.len(), SESSIONS + 1);
     println!(
-        "memory of this process at most: {} MB",
+        "peak memory of this process: {} MB",
         peak_memory("self") / 1024
     );
     drop((launcher, all));
@@ -109,10 +109,10 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     }
 }
 
-/// The program itself, in front of the same cluster: how soon it knows all, how long an operator waits for the list, and
-/// what it needs.
+/// The program itself with the same cluster: time until it knows all sessions, response time of the list for an
+/// operator, and memory.
 fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
-    let place = Place::new();
+    let place = Installation::new();
     let config = format!(
         "data = \"data\"\nlauncher = \"kubernetes\"\n[limits]\nstart = 3600\n[kubernetes]\n\
          image = \"openuvr.test/session:1\"\nkubeconfig = {:?}\n",
@@ -125,7 +125,7 @@ fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     let person = portal.log_in("ada");
     let list = || {
         let path = "/api/operator/sessions";
-        person.ask("GET", path, None).unwrap()
+        person.request("GET", path, None).unwrap()
     };
     wait("the portal knows all", || {
         list().json().as_array().unwrap().len() == SESSIONS + 1
@@ -144,7 +144,7 @@ fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     [
         format!("the portal shows all {known:.2} s after its start"),
         format!("its list takes {middle:.0} ms (median of 20), {longest:.0} at most"),
-        format!("memory of the portal at most: {memory} MB"),
+        format!("peak memory of the portal: {memory} MB"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What holds for every launcher.
+//! The contract of all launchers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,40 +13,40 @@ use openuvr_portal::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase,
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
-/// How long an engine may take for what it was asked, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of an engine on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the suite wants of an engine. It has room for two sessions; when it is dropped, nothing of it is left.
+/// An engine under test. It has capacity for two sessions; nothing of it remains after it is dropped.
 pub(crate) trait Engine {
-    /// A launcher of this engine, as a portal that starts opens it. Within a runtime of tokio. The one before, if
-    /// any, is gone.
+    /// Opens a launcher of this engine, as a starting portal does. Needs a tokio runtime. The previous one, if any, has
+    /// ended.
     fn launcher(&mut self) -> Arc<dyn Launcher>;
 
-    /// Takes the session away from under the engine, while no portal runs; whether it can.
+    /// Removes the session from the engine while no portal runs. Returns whether that is possible.
     fn lose(&mut self, session: SessionId, pid: i32) -> bool;
 
-    /// Lets the engine stop answering, while sessions go on; whether it can. `launcher` goes on with it.
+    /// Makes the engine unavailable while sessions continue. Returns whether that is possible. `launcher` stays open.
     fn fail(&mut self) -> bool;
 
-    /// Lets it answer again.
-    fn mend(&mut self) {}
+    /// Makes it available again.
+    fn restore(&mut self) {}
 
-    /// Words for a session that is lost: with an application, where the engine finds that again.
+    /// Arguments of a lost session: with an application, if the engine finds that again.
     fn lost_words(&self) -> &'static [&'static str] {
         &["--application"]
     }
 
-    /// Whether it knows a program's standard output from its standard error.
+    /// Whether it distinguishes a program's standard output from its standard error.
     fn knows_output(&self) -> bool {
         true
     }
 }
 
-/// The life of a portal: its launcher, in a runtime that ends with it as if the process had.
+/// The lifetime of a portal: its launcher, in a runtime that ends with it like a process.
 struct Portal {
     launcher: Arc<dyn Launcher>,
     runtime: Runtime,
-    /// What `watch` has told, in its order.
+    /// The reports of `watch` in order.
     told: Arc<Mutex<Vec<Observed>>>,
 }
 
@@ -89,11 +89,11 @@ impl Portal {
     fn of(&self, session: SessionId) -> Option<Observed> {
         let mut all = self.list();
         all.retain(|of| of.session == session);
-        assert!(all.len() <= 1, "{session} is there more than once: {all:?}");
+        assert!(all.len() <= 1, "duplicate {session}: {all:?}");
         all.pop()
     }
 
-    /// Waits for such a phase, as `watch` tells it.
+    /// Waits until `watch` reports such a phase.
     fn until(&self, session: SessionId, what: &str, is: impl Fn(&Phase) -> bool) -> Observed {
         let mut found = None;
         wait(&format!("{session}: {what}"), || {
@@ -125,21 +125,21 @@ impl Portal {
         }
     }
 
-    /// The portal's process is gone.
+    /// Ends the portal's process.
     fn end(self) {
         drop(self.launcher);
         self.runtime.shutdown_timeout(Duration::from_secs(5));
     }
 }
 
-/// Where a bare session listens.
+/// Endpoint of a bare session.
 struct Running {
     at: String,
 }
 
 impl Running {
-    /// Its session, in its own words.
-    fn ask(&self, tell: &str) -> Option<String> {
+    /// Sends it a line; returns its session.
+    fn request(&self, tell: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
         let mut line = String::new();
         BufReader::new(stream.try_clone().unwrap())
@@ -151,8 +151,8 @@ impl Running {
 
     /// The process that answers, which must be the session's.
     fn pid(&self, session: SessionId) -> i32 {
-        assert_eq!(self.ask("").unwrap(), session.to_string());
-        // It may have another number for itself, in a container.
+        assert_eq!(self.request("").unwrap(), session.to_string());
+        // In a container it may have another process number.
         let is_program = |pid: &i32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.trim() == "bare_session"
@@ -161,7 +161,7 @@ impl Running {
     }
 }
 
-/// The program of the tests' sessions.
+/// The session program of the tests.
 pub(crate) fn program() -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test
@@ -171,7 +171,7 @@ pub(crate) fn program() -> PathBuf {
         .join("examples/bare_session");
     assert!(
         program.exists(),
-        "cargo build -p openuvr-portal --examples makes {}",
+        "cargo build -p openuvr-portal --examples builds {}",
         program.display()
     );
     program
@@ -197,14 +197,14 @@ pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
 }
 
 pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !until() {
-        assert!(Instant::now() < end, "in vain: {what}");
+        assert!(Instant::now() < end, "timeout: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Processes of a session that run on this machine.
+/// Processes of a session on this machine.
 fn processes(session: SessionId) -> Vec<i32> {
     let wanted = format!("OPENUVR_SESSION={session}");
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -216,7 +216,7 @@ fn processes(session: SessionId) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
-#[expect(clippy::print_stdout, reason = "a figure for who compares engines")]
+#[expect(clippy::print_stdout, reason = "a measurement for comparing engines")]
 pub(crate) fn runs_and_answers(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&[]);
@@ -273,7 +273,7 @@ pub(crate) fn is_found_again(engine: &mut dyn Engine) {
     portal.end();
 
     let portal = Portal::start(engine);
-    let found = portal.of(spec.session).expect("it is listed at once");
+    let found = portal.of(spec.session).expect("it is listed immediately");
     assert_eq!(
         (found.user.as_str(), found.application.as_str()),
         ("ada", "bare")
@@ -283,7 +283,9 @@ pub(crate) fn is_found_again(engine: &mut dyn Engine) {
     assert_eq!(processes(spec.session), [pid]);
     portal.stop(spec.session);
     portal.until_ended(spec.session);
-    wait("its processes end", || processes(spec.session).is_empty());
+    wait("the end of its processes", || {
+        processes(spec.session).is_empty()
+    });
     portal.end();
 }
 
@@ -295,12 +297,12 @@ pub(crate) fn ends_with_all_that_it_started(engine: &mut dyn Engine) {
     wait("both processes run", || processes(spec.session).len() == 2);
     portal.stop(spec.session);
     portal.until_ended(spec.session);
-    wait("nothing of it is left", || {
+    wait("no remaining processes", || {
         processes(spec.session).is_empty()
     });
-    assert_eq!(running.ask(""), None);
+    assert_eq!(running.request(""), None);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Of what is gone, or never was, nothing is said.
+    // Gone and unknown sessions are not an error.
     portal.stop(spec.session);
     portal.stop(SessionId::random());
     portal.end();
@@ -310,14 +312,14 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&[]);
     portal.launch(&spec).unwrap();
-    portal.until_running(spec.session).ask("exit 3");
+    portal.until_running(spec.session).request("exit 3");
     let (code, why) = portal.until_ended(spec.session);
     assert_eq!(code, Some(3), "{why}");
     let listed = portal
         .of(spec.session)
         .expect("it is listed until it is forgotten");
     assert!(listed.phase.is_final());
-    // Asking for it again is no wish for another.
+    // Repeating the request starts nothing new.
     portal.launch(&spec).unwrap();
     assert!(portal.of(spec.session).unwrap().phase.is_final());
     assert_eq!(processes(spec.session), [0; 0]);
@@ -326,7 +328,7 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     portal.end();
 }
 
-/// 124 and 127 are also those of timeout(1) and env(1), with which an engine may have started the program.
+/// 124 and 127 are also those of timeout(1) and env(1), which an engine may use.
 pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     for exit_code in [124, 127] {
@@ -334,7 +336,7 @@ pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
         spec.max_duration = Some(Duration::from_secs(3600));
         portal.launch(&spec).unwrap();
         let running = portal.until_running(spec.session);
-        running.ask(&format!("exit {exit_code}"));
+        running.request(&format!("exit {exit_code}"));
         let (code, why) = portal.until_ended(spec.session);
         assert_eq!(code, Some(exit_code), "{why}");
         assert!(
@@ -352,21 +354,21 @@ pub(crate) fn keeps_its_log(engine: &mut dyn Engine) {
     portal.launch(&spec).unwrap();
     let log = || portal.runtime.block_on(portal.launcher.log(spec.session));
     let running = portal.until_running(spec.session);
-    running.ask("log the first line");
+    running.request("log the first line");
     let has = |text: &str| log().unwrap().is_some_and(|log| log.contains(text));
-    wait("its log is read while it runs", || has("the first line\n"));
-    running.ask("log the last line");
-    running.ask("exit 3");
+    wait("its log while it runs", || has("the first line\n"));
+    running.request("log the last line");
+    running.request("exit 3");
     portal.until_ended(spec.session);
-    wait("its log is read after its end", || {
+    wait("its log after its end", || {
         has("the first line\nthe last line\n")
     });
     portal.stop(spec.session);
-    wait("its log is gone with it", || log().unwrap().is_none());
+    wait("removal of its log", || log().unwrap().is_none());
     portal.end();
 }
 
-pub(crate) fn is_killed_by_somebody(engine: &mut dyn Engine) {
+pub(crate) fn is_killed_externally(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&["--application"]);
     portal.launch(&spec).unwrap();
@@ -374,7 +376,7 @@ pub(crate) fn is_killed_by_somebody(engine: &mut dyn Engine) {
     kill(pid);
     let (code, why) = portal.until_ended(spec.session);
     assert!(code.is_none_or(|code| code == 128 + 9), "{code:?}: {why}");
-    wait("nothing of it is left", || {
+    wait("no remaining processes", || {
         processes(spec.session).is_empty()
     });
     portal.stop(spec.session);
@@ -409,7 +411,7 @@ pub(crate) fn waits_until_there_is_room(engine: &mut dyn Engine) {
     portal.end();
 }
 
-pub(crate) fn says_something_else(engine: &mut dyn Engine) {
+pub(crate) fn prints_no_endpoint(engine: &mut dyn Engine) {
     if !engine.knows_output() {
         return;
     }
@@ -417,7 +419,7 @@ pub(crate) fn says_something_else(engine: &mut dyn Engine) {
     let spec = spec(&["--nonsense"]);
     portal.launch(&spec).unwrap();
     let (_, why) = portal.until_ended(spec.session);
-    assert!(why.contains("did not say where it can be played"), "{why}");
+    assert!(why.contains("printed no endpoint"), "{why}");
     wait("it has ended", || processes(spec.session).is_empty());
     portal.stop(spec.session);
     portal.end();
@@ -427,9 +429,7 @@ pub(crate) fn is_stopped_before_it_runs(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&["--mute"]);
     portal.launch(&spec).unwrap();
-    wait("its process is there", || {
-        processes(spec.session).len() == 1
-    });
+    wait("its process", || processes(spec.session).len() == 1);
     assert_eq!(portal.of(spec.session).unwrap().phase, Phase::Starting);
     portal.stop(spec.session);
     portal.until_ended(spec.session);
@@ -437,7 +437,7 @@ pub(crate) fn is_stopped_before_it_runs(engine: &mut dyn Engine) {
     portal.end();
 }
 
-pub(crate) fn has_used_up_its_time(engine: &mut dyn Engine) {
+pub(crate) fn reaches_its_time_limit(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let mut spec = spec(&[]);
     spec.max_duration = Some(Duration::from_secs(1));
@@ -466,13 +466,13 @@ pub(crate) fn is_lost(engine: &mut dyn Engine) {
     let lost = portal.of(spec.session).unwrap();
     assert!(
         matches!(lost.phase, Phase::Lost { .. }),
-        "it is not started anew: {lost:?}"
+        "it is not restarted: {lost:?}"
     );
     portal.stop(spec.session);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Its machine is back, and hears of it.
-    engine.mend();
-    wait("nothing of it is left", || {
+    // Its server is back, and is told to end it.
+    engine.restore();
+    wait("no remaining processes", || {
         processes(spec.session).is_empty()
     });
     portal.end();
@@ -491,7 +491,7 @@ pub(crate) fn goes_on_without_its_engine(engine: &mut dyn Engine) {
             "{refused:?}"
         );
         assert_eq!(running.pid(first.session), pid);
-        engine.mend();
+        engine.restore();
         wait("it is listed again", || {
             let listed = portal.runtime.block_on(portal.launcher.list());
             listed.is_ok_and(|all| all.iter().any(|of| of.session == first.session))

@@ -1,10 +1,10 @@
-//! A session on a machine that browsers cannot reach: the portal reaches it, and a relay beside the portal.
+//! A session on a machine that browsers cannot reach, but the portal and its relay can.
 //!
 //! ```text
 //!  desk 10.77.2.2 ─── 10.77.2.1  portal, coturn  10.77.1.1 ─── 10.77.1.2 session
 //! ```
-//! Each end is a network namespace with that one network, so nothing else leads from one to the other. Where the session is
-//! a Pod, a bridge takes the place of the cable to its end.
+//! Each side is a network namespace with only that network, so there is no other route. If the session is a Pod, a
+//! bridge replaces the cable on its side.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plays::pixels_move;
-use super::support::{Place, openuvr, wait};
-use super::{begin, log_in, play, press, start_in, state};
+use super::support::{Installation, openuvr, wait};
+use super::{log_in, play, press, start_application, start_in, state};
 
 const DESK_SIDE: &str = "10.77.2.1";
 const DESK: &str = "10.77.2.2";
 const NODE_SIDE: &str = "10.77.1.1";
 const NODE: &str = "10.77.1.2";
-/// Node and Pods.
+/// Network of node and Pods.
 const NODES: &str = "10.77.1.0/24";
 
-/// Where coturn listens.
+/// Port of coturn.
 const RELAY: u16 = 13_478;
 
-/// What coturn and the portal know, and nobody else.
+/// Secret shared by coturn and the portal.
 const SECRET: &str = "a secret of this test";
 
 /// One network at a time: its addresses are fixed.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The networks; gone when dropped.
+/// The networks; removed on drop.
 struct Network {
     /// The namespace of the browser.
     desk: String,
@@ -41,14 +41,14 @@ struct Network {
 }
 
 impl Network {
-    /// With one node. `None`, said aloud, without the privilege.
+    /// With one node. `None` with a message, without the privilege.
     fn of_a_node() -> Option<Network> {
         let network = Network::of_the_desk()?;
         cable(&network.node, NODE_SIDE, NODE, "ouvr-n");
         Some(network)
     }
 
-    /// With a bridge that Pods are put on.
+    /// With a bridge for Pods.
     fn of_pods() -> Option<Network> {
         let network = Network::of_the_desk()?;
         let bridge = &network.node;
@@ -58,7 +58,7 @@ impl Network {
         Some(network)
     }
 
-    #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+    #[expect(clippy::print_stderr, reason = "a skipped test prints why")]
     fn of_the_desk() -> Option<Network> {
         if !rustix::process::geteuid().is_root() {
             assert!(std::env::var_os("CI").is_none(), "this test needs root");
@@ -75,7 +75,7 @@ impl Network {
         Some(network)
     }
 
-    /// Whether somebody there can send to the node at all.
+    /// Whether the browser's side can send to the node at all.
     fn desk_reaches_node(&self) -> bool {
         let way = ["netns", "exec", &self.desk, "ip", "route", "get", NODE];
         let asked = Command::new("ip").args(way).output().unwrap();
@@ -86,7 +86,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         let Network { desk, node, .. } = self;
-        // The cables go with the namespaces.
+        // The cables are removed with the namespaces.
         for gone in [
             ["netns", "del", desk],
             ["netns", "del", node],
@@ -124,7 +124,7 @@ fn ip(line: &str) {
 struct Relay(Child);
 
 impl Relay {
-    fn start(place: &Place) -> Relay {
+    fn start(place: &Installation) -> Relay {
         let log = fs::File::create(place.path("coturn.log")).unwrap();
         let port = RELAY.to_string();
         let mut command = Command::new("turnserver");
@@ -148,8 +148,8 @@ impl Drop for Relay {
     }
 }
 
-/// Plays the scene in a browser at the desk, where `engine` says in the configuration how sessions run on the node.
-fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
+/// Plays the scene in a browser at the desk; `engine` configures how sessions run on the node.
+fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     let secure = place.secure();
     let Some((mut browser, _turn)) = start_in(&network.desk, place) else {
         return;
@@ -175,42 +175,42 @@ fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
     let portal = place.start_at(&format!("{DESK_SIDE}:0"));
     assert!(!network.desk_reaches_node());
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "scene", "running");
+    start_application(&mut browser, &tab, "scene", "running");
     play(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#video')?.videoWidth > 0");
     pixels_move(&mut browser, &tab);
-    // All of it went through the relay.
-    wait("the relay says that it passes on", || {
+    // All media passed through the relay.
+    wait("traffic through the relay", || {
         let said = fs::read_to_string(place.path("coturn.log")).unwrap_or_default();
         let node = NODE.trim_end_matches('2');
         said.lines()
             .any(|line| line.contains(&format!("peer {node}")) && line.contains("lifetime updated"))
     });
-    // The page leads back to the portal, where the session is stopped.
+    // The page links back to the portal, where the session is stopped.
     browser.run(&tab, "document.querySelector('#back').click(); true");
     browser.until(&tab, &state("running"));
     browser.run(&tab, &press("Stop", "#own"));
     browser.until(&tab, &state("ended"));
 }
 
-/// As in a container with a network of its own: the program of sessions is started in there.
+/// As in a container with its own network: the session program is started there.
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, network namespaces, coturn"]
 fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
     let Some(network) = Network::of_a_node() else {
         return;
     };
-    let place = Place::new();
+    let place = Installation::new();
     let (openuvr, node) = (openuvr(), &network.node);
     let engine = format!(
         "[local]\nprogram = [\"ip\", \"netns\", \"exec\", \"{node}\", \"env\", \"OPENUVR_ADDRESS={NODE}\", {openuvr:?}, \
          \"session\", \"--set\", \"sound=off\"]\nlisten = \"0.0.0.0\""
     );
     plays_at_the_desk(&network, &place, &engine);
-    wait("nothing of it is left", || place.processes().is_empty());
+    wait("no remaining processes", || place.processes().is_empty());
 }
 
-/// A cluster that `crates/portal/cluster` starts and ends.
+/// A cluster started and stopped by `crates/portal/cluster`.
 struct Cluster {
     engine: &'static str,
     folder: PathBuf,
@@ -250,7 +250,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The nodes are in the namespace, and their controller is on the portal's machine.
+/// The nodes are in the namespace, their controller on the portal's machine.
 #[test]
 #[ignore = "belongs to ./dev test-cluster slurm: the daemons of Slurm, a browser, network namespaces, coturn"]
 fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
@@ -258,7 +258,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
         return;
     };
     let cluster = Cluster::start("slurm", &[&network.node, NODE_SIDE, NODE]);
-    let mut place = Place::new();
+    let mut place = Installation::new();
     place.environment = vec![("SLURM_CONF", cluster.file("slurm.conf"))];
     let openuvr = openuvr();
     let engine = format!(
@@ -267,7 +267,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
     plays_at_the_desk(&network, &place, &engine);
 }
 
-/// Pods have a network of their own, as is usual, and only the portal's machine is on it, too.
+/// Pods have a network of their own, as usual, which only the portal's machine can reach.
 #[test]
 #[ignore = "belongs to ./dev test-cluster kubernetes: a cluster, a browser, network namespaces, coturn"]
 fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {
@@ -277,7 +277,7 @@ fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {
     let openuvr = openuvr();
     let program = openuvr.display().to_string();
     let cluster = Cluster::start("kubernetes", &[&program, &network.node, NODES]);
-    let place = Place::new();
+    let place = Installation::new();
     let kubeconfig = cluster.file("portal.kubeconfig");
     let engine = format!(
         "launcher = \"kubernetes\"\n[kubernetes]\nkubeconfig = {kubeconfig:?}\nimage = \"openuvr.test/session:1\"\n\

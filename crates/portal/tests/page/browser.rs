@@ -1,4 +1,4 @@
-//! A real Chromium without a window, driven as the benches drive it: what fails ends the test.
+//! A real headless Chromium, driven as in the benches; failures end the test.
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long a page may take on a machine that is busy.
+/// Timeout of a page on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[path = "../../../bench/src/chromium/protocol.rs"]
@@ -27,7 +27,7 @@ impl Browser {
         Browser::run_as(protocol::command(program, folder))
     }
 
-    /// The same, which takes only the certificate with this public key.
+    /// The same, accepting only the certificate with this public key.
     pub(crate) fn start_trusting(program: &str, folder: &Path, public_key: &str) -> Browser {
         Browser::run_as(protocol::command_trusting(program, folder, public_key))
     }
@@ -62,17 +62,17 @@ impl Browser {
         self.tools.open(url).unwrap()
     }
 
-    /// A window beside those that are open.
+    /// A new window.
     pub(crate) fn open_window(&mut self, url: &str) -> Tab {
         self.tools.open_window(url).unwrap()
     }
 
-    /// The value of a script's last expression; of a promise what it brings.
+    /// The value of a script's last expression; a promise is awaited.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()
     }
 
-    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
+    /// Waits until a script's value is true, also for the page itself.
     pub(crate) fn until(&mut self, tab: &Tab, script: &str) {
         self.tools.until(tab, script).unwrap();
     }

@@ -1,14 +1,13 @@
-//! Logging in by a provider of OpenID Connect, in the browser: every button that a person presses, at the portal and
-//! at the provider.
+//! Log-in through an OpenID Connect provider in the browser: every button at the portal and at the provider.
 
 use serde_json::json;
 
 use super::browser::{Browser, Tab};
 use super::provider::Provider;
 use super::start;
-use super::support::Place;
+use super::support::Installation;
 
-/// Presses a button that is there; a page that is still on its way is waited for.
+/// Presses a button; waits for it while the page loads.
 fn press(browser: &mut Browser, tab: &Tab, button: &str) {
     browser.until(
         tab,
@@ -20,7 +19,7 @@ fn press(browser: &mut Browser, tab: &Tab, button: &str) {
     browser.run(tab, &script);
 }
 
-/// Fills in the provider's own form, under this name, and agrees that the portal may know who that is.
+/// Fills in the provider's form with this name, and confirms the consent.
 fn log_in_there(browser: &mut Browser, tab: &Tab, provider: &Provider, name: &str) {
     browser.until(
         tab,
@@ -44,8 +43,8 @@ fn log_in_there(browser: &mut Browser, tab: &Tab, provider: &Provider, name: &st
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, and a provider of OpenID Connect"]
-fn a_person_presses_the_button_comes_back_and_leaves() {
-    let place = Place::new();
+fn a_user_logs_in_and_out_through_a_provider() {
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -71,7 +70,7 @@ fn a_person_presses_the_button_comes_back_and_leaves() {
     let shown = browser.run(
         &tab,
         "({
-            who: document.querySelector('#who').textContent,
+            user: document.querySelector('#user').textContent,
             path: location.pathname + location.search + location.hash,
             login: document.querySelector('#login').hidden,
             operator: document.querySelector('#tab-operator').hidden,
@@ -80,18 +79,18 @@ fn a_person_presses_the_button_comes_back_and_leaves() {
         })",
     );
     let expected = json!({
-        "who": "ada", "path": "/", "login": true, "operator": true, "problem": true, "sessions": 0,
+        "user": "ada", "path": "/", "login": true, "operator": true, "problem": true, "sessions": 0,
     });
     assert_eq!(shown, expected);
     assert!(place.processes().is_empty(), "a log-in starts nothing");
-    // Such an account has no password that could be changed here.
+    // Such an account has no password to change.
     press(&mut browser, &tab, "#tab-account");
     browser.until(
         &tab,
         "document.querySelector('#change').hidden && !document.querySelector('#no-password').hidden",
     );
 
-    // Out of the portal, and out of the provider, which asks whether that is meant.
+    // Log out of the portal, and of the provider, which asks for confirmation.
     press(&mut browser, &tab, "#logout");
     browser.until(&tab, &format!("location.origin === {:?}", provider.issuer));
     press(&mut browser, &tab, "button[name=logout][value=yes]");
@@ -99,14 +98,14 @@ fn a_person_presses_the_button_comes_back_and_leaves() {
     let me = browser.run(&tab, "fetch('/api/me').then((answer) => answer.status)");
     assert_eq!(me, 401);
 
-    // Whoever sits there next is asked who that is; somebody without the group is told why not.
+    // The next user must authenticate again; a user without the group is told the reason.
     press(&mut browser, &tab, "#provider");
     log_in_there(&mut browser, &tab, &provider, "stranger");
     browser.until(&tab, &log_in_is_asked);
     browser.until(
         &tab,
-        "document.querySelector('#problem').textContent === 'You are known, and may not log in here. Ask the operator.'",
+        "document.querySelector('#problem').textContent === 'You are not allowed to log in here. Contact the operator.'",
     );
     let hash = browser.run(&tab, "location.hash");
-    assert_eq!(hash, "", "the word is shown once");
+    assert_eq!(hash, "", "the reason is shown once");
 }

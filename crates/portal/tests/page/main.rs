@@ -1,6 +1,6 @@
-//! The page in a real browser. `./dev test-portal` installs it; without one these tests say so and do nothing.
+//! The page in a real browser. `./dev test-portal` installs it; without one, the tests are skipped with a message.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod apart;
 mod browser;
@@ -9,42 +9,42 @@ mod operators;
 mod passwords;
 mod plays;
 #[path = "../portal/provider.rs"]
-#[allow(dead_code, reason = "here a real browser visits it")]
+#[allow(dead_code, reason = "here a real browser is used")]
 mod provider;
 mod shows;
 #[path = "../portal/support.rs"]
-#[allow(dead_code, reason = "the tests without a browser use more of it")]
+#[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use browser::Browser;
 use serde_json::json;
-use support::{PASSWORD, Place, Portal, wait};
+use support::{Installation, PASSWORD, Portal, wait};
 
-/// One browser at a time: each takes more than a core until its page is there.
+/// One browser at a time: each takes more than a core until its page is loaded.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A browser, if there is one, and its turn.
-fn start(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+/// A browser, if there is one, and the lock.
+fn start(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     start_with(|program| Browser::start(program, &place.folder))
 }
 
-/// The same, which takes the certificate of [`Place::secure`] and no other.
-fn start_trusting(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+/// The same, accepting only the certificate of [`Installation::secure`].
+fn start_trusting(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_trusting(program, &place.folder, &public_key))
 }
 
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start_with(
-    begin: impl FnOnce(&'static str) -> Browser,
+    open_browser: impl FnOnce(&'static str) -> Browser,
 ) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match browser::program() {
-        Some(program) => Some((begin(program), turn)),
+        Some(program) => Some((open_browser(program), turn)),
         None => {
-            assert!(std::env::var_os("CI").is_none(), "there is no browser");
+            assert!(std::env::var_os("CI").is_none(), "no browser");
             eprintln!("skipped: install chromium for it, or run ./dev test-portal");
             None
         }
@@ -52,12 +52,12 @@ fn start_with(
 }
 
 /// The same, in this network namespace.
-fn start_in(namespace: &str, place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+fn start_in(namespace: &str, place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_in(namespace, program, &place.folder, &public_key))
 }
 
-/// What a person does to get in.
+/// Logs in through the form.
 fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
@@ -77,26 +77,26 @@ fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
     tab
 }
 
-/// Presses the first button with this word in these elements.
+/// Presses the first button with this label in these elements.
 fn press(word: &str, within: &str) -> String {
     format!(
         "[...document.querySelectorAll('{within} button')].find((of) => of.textContent === '{word}').click(); true"
     )
 }
 
-/// Whether the person's newest session is in this state.
+/// Whether the user's newest session is in this state.
 fn state(of: &str) -> String {
     format!("document.querySelector('#own li')?.dataset.state === '{of}'")
 }
 
-/// Starts an application from the list, and waits for its session to be in this state.
-fn begin(browser: &mut Browser, tab: &browser::Tab, application: &str, until: &str) {
+/// Starts an application from the list, and waits until its session is in this state.
+fn start_application(browser: &mut Browser, tab: &browser::Tab, application: &str, until: &str) {
     let button = format!("document.querySelector('[data-start={application}]').click(); true");
     browser.run(tab, &button);
     browser.until(tab, &state(until));
 }
 
-/// Plays as where a browser opens no second window: the session's page takes the place of the portal's.
+/// Plays in the same window, as if the browser blocked a second one.
 fn play(browser: &mut Browser, tab: &browser::Tab) {
     let play = press("Play", "#own");
     browser.run(tab, &format!("window.open = () => null; {play}"));
@@ -104,7 +104,7 @@ fn play(browser: &mut Browser, tab: &browser::Tab) {
 
 #[test]
 fn a_person_logs_in_starts_shares_and_stops() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -117,12 +117,12 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "[...document.querySelectorAll('#applications h3')].map((of) => of.textContent)",
     );
     assert_eq!(titles, json!(["Bare", "save", "adas"]));
-    // The picture of the first has the first bytes of one and no more: a letter stands there, as with the others.
+    // The first picture has only a valid signature: its letter is shown, as for the others.
     browser.until(
         &tab,
         "[...document.querySelectorAll('#applications .picture')].map((of) => of.textContent).join('') === 'BSA'",
     );
-    begin(&mut browser, &tab, "bare", "running");
+    start_application(&mut browser, &tab, "bare", "running");
     assert_eq!(place.processes().len(), 1);
     let said = browser.run(
         &tab,
@@ -132,10 +132,10 @@ fn a_person_logs_in_starts_shares_and_stops() {
     browser.run(&tab, &press("Share", "#own"));
     browser.until(
         &tab,
-        "document.querySelector('#own').textContent.includes('Share no more')",
+        "document.querySelector('#own').textContent.includes('Stop sharing')",
     );
 
-    // The portal is started anew under the page, at the same address: it goes on by itself.
+    // The portal is restarted at the same address: the page reconnects.
     let address = portal.at.clone();
     portal.kill();
     let portal = place.start_at(&address);
@@ -148,15 +148,15 @@ fn a_person_logs_in_starts_shares_and_stops() {
     );
     browser.until(
         &operator,
-        "document.querySelectorAll('#everybody > li').length === 1",
+        "document.querySelectorAll('#all-sessions > li').length === 1",
     );
     let servers = browser.run(&operator, "document.querySelector('#servers').textContent");
     assert!(
-        servers.as_str().unwrap().contains("1 of 3 places"),
+        servers.as_str().unwrap().contains("1 of 3 sessions"),
         "{servers}"
     );
-    browser.run(&operator, &press("Stop", "#everybody"));
-    wait("it is stopped", || place.processes().is_empty());
+    browser.run(&operator, &press("Stop", "#all-sessions"));
+    wait("the end of its processes", || place.processes().is_empty());
     browser.run(
         &operator,
         "document.querySelector('#tab-play').click(); true",
@@ -167,7 +167,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
     );
 }
 
-/// Logs out, and in as the operator, in the same tab.
+/// Logs out and in as the operator, in the same tab.
 fn log_in_anew(browser: &mut Browser, portal: &Portal, tab: &browser::Tab) -> browser::Tab {
     browser.run(tab, "document.querySelector('#logout').click(); true");
     browser.until(tab, "!document.querySelector('#login').hidden");

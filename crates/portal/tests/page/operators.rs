@@ -1,13 +1,13 @@
-//! What operators change on the page: accounts, their limits, and whether new sessions are taken.
+//! The operator's page: accounts, their limits, and draining.
 
 use serde_json::{Value, json};
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 use super::{log_in, press, start};
 
 #[test]
 fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -29,38 +29,45 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         &tab,
         "!document.querySelector('#made').hidden && !!document.querySelector('[data-account=bob]')",
     );
-    // Its password is shown this once.
+    // Its password is shown only once.
     let made = browser.run(&tab, "document.querySelector('#made').textContent");
     let made = made.as_str().unwrap();
     let password = made
-        .strip_prefix("bob may log in with the password ")
-        .and_then(|rest| rest.split_once(','))
+        .strip_prefix("bob can log in with the password ")
+        .and_then(|rest| rest.split_once(". "))
         .map(|(password, _)| password)
         .unwrap_or_else(|| panic!("{made}"));
     let login = json!({"name": "bob", "password": password});
     let bob = portal.log_in_with(&login);
-    assert_eq!(bob.begin(&id(1), "bare").status, 202);
-    assert_eq!(bob.begin(&id(2), "bare").status, 409, "one is the limit");
+    assert_eq!(bob.start_session(&id(1), "bare").status, 202);
+    assert_eq!(
+        bob.start_session(&id(2), "bare").status,
+        409,
+        "one is the limit"
+    );
 
     let root = portal.log_in("root");
     let account = || {
-        let all = root.ask("GET", "/api/operator/users", None).unwrap().json();
+        let all = root
+            .request("GET", "/api/operator/users", None)
+            .unwrap()
+            .json();
         let mut all = all.as_array().unwrap().iter();
         all.find(|of| of["name"] == "bob").unwrap().clone()
     };
-    // As somebody who types, and goes on to the next field.
+    // As when the user types and moves to the next field.
     browser.run(
         &tab,
         "{ const most = document.querySelector('[data-account=bob] input');
            most.focus(); most.dataset.typed = ''; most.value = '2'; most.dispatchEvent(new Event('change')); } true",
     );
-    // The line is made anew of what the portal says then.
+    // The line is rebuilt from the portal's response.
     browser.until(
         &tab,
         "document.querySelector('[data-account=bob] input:not([data-typed])')?.value === '2'",
     );
     assert_eq!(account()["sessions"], 2);
-    assert_eq!(bob.begin(&id(2), "bare").status, 202);
+    assert_eq!(bob.start_session(&id(2), "bare").status, 202);
     bob.until(&id(1), "running");
     bob.until(&id(2), "running");
 
@@ -71,9 +78,9 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         &format!("{line}.includes('disabled') && {line}.includes('Enable')"),
     );
     assert_eq!(account()["disabled"], Value::Bool(true));
-    assert_eq!(account()["sessions"], 2, "what was set stays");
+    assert_eq!(account()["sessions"], 2, "the value is stored");
     assert_eq!(bob.status("GET", "/api/me", None), 401);
-    wait("its sessions end", || place.processes().is_empty());
+    wait("the end of its sessions", || place.processes().is_empty());
     browser.run(&tab, &press("Enable", "[data-account=bob]"));
     browser.until(
         &tab,
@@ -84,7 +91,7 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
 
 #[test]
 fn an_operator_drains_the_portal_on_the_page() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -92,7 +99,7 @@ fn an_operator_drains_the_portal_on_the_page() {
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let tab = log_in(&mut browser, &portal, "root");
     browser.run(
@@ -101,12 +108,12 @@ fn an_operator_drains_the_portal_on_the_page() {
     );
     let says = |word: &str| format!("document.querySelector('#drain').textContent === '{word}'");
     let drain = "document.querySelector('#drain').click(); true";
-    browser.until(&tab, &says("Take no new sessions"));
+    browser.until(&tab, &says("Refuse new sessions"));
     browser.run(&tab, drain);
-    browser.until(&tab, &says("Take new sessions again"));
-    assert_eq!(ada.begin(&id(2), "bare").status, 503);
-    assert_eq!(place.processes().len(), 1, "what runs goes on");
-    // Whoever starts something is told why there is none.
+    browser.until(&tab, &says("Accept new sessions"));
+    assert_eq!(ada.start_session(&id(2), "bare").status, 503);
+    assert_eq!(place.processes().len(), 1, "running sessions continue");
+    // A user who starts a session sees the reason.
     browser.run(
         &tab,
         "document.querySelector('#tab-play').click();
@@ -121,6 +128,6 @@ fn an_operator_drains_the_portal_on_the_page() {
         "document.querySelector('#tab-operator').click(); true",
     );
     browser.run(&tab, drain);
-    browser.until(&tab, &says("Take no new sessions"));
-    assert_eq!(ada.begin(&id(2), "bare").status, 202);
+    browser.until(&tab, &says("Refuse new sessions"));
+    assert_eq!(ada.start_session(&id(2), "bare").status, 202);
 }

@@ -3,18 +3,17 @@
 
 use serde_json::json;
 
-use super::support::{PASSWORD, Place};
+use super::support::{Installation, PASSWORD};
 use super::{log_in, start};
 
-/// What a password manager looks at: each form's fields in their order, with the value of the one that names the
-/// account.
+/// The input of a password manager: each form's fields in order, with the value of the account name.
 const FIELDS: &str =
     "[...document.querySelectorAll('form:has([type=password])')].map((form) => [...form.querySelectorAll('input')].map(
     (of) => [of.type, of.name, of.autocomplete, of.type === 'password' ? '' : of.value]))";
 
 #[test]
 fn a_password_is_changed_whose_account_the_form_names() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -45,15 +44,15 @@ fn a_password_is_changed_whose_account_the_form_names() {
              document.querySelector('#change').requestSubmit(); true"
         ),
     );
-    // A form that goes away is how a manager knows that the change was taken.
+    // A disappearing form tells password managers that the change succeeded.
     browser.until(
         &tab,
         "document.querySelector('#account').hidden && !document.querySelector('#login').hidden",
     );
-    let nobody = portal.nobody();
+    let anonymous = portal.anonymous();
     let logs_in = |password: &str| {
         let body = json!({"name": "ada", "password": password});
-        nobody.status("POST", "/api/login", Some(&body))
+        anonymous.status("POST", "/api/login", Some(&body))
     };
     assert_eq!((logs_in(PASSWORD), logs_in(fresh)), (401, 200));
 }

@@ -1,5 +1,5 @@
-//! The whole way: from the portal's page to a moving picture in the browser, and back. With the real `openuvr
-//! session`, which cargo builds for another package.
+//! End to end: from the portal's page to a moving picture in the browser, and back. With the real `openuvr session`,
+//! which cargo builds for another package.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +7,10 @@ use std::fs;
 use serde_json::json;
 
 use super::browser::{Browser, Tab};
-use super::support::{Place, openuvr, wait};
-use super::{begin, log_in, play, start_trusting, state};
+use super::support::{Installation, openuvr, wait};
+use super::{log_in, play, start_application, start_trusting, state};
 
-/// A few pixels of what the page shows, as text; empty while it shows nothing.
+/// A few pixels of the displayed picture, as text; empty without a picture.
 const PIXELS: &str = "globalThis.pixels = () => {
   const video = document.querySelector('#video');
   if (!video || !video.videoWidth) return '';
@@ -24,9 +24,9 @@ const PIXELS: &str = "globalThis.pixels = () => {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, an encoder and an application at once"]
 fn pixels_move_in_the_browser_until_the_session_is_stopped() {
-    let place = Place::new();
+    let place = Installation::new();
     let secure = place.secure();
-    // One certificate: a page that had another one would not be shown.
+    // One certificate: a page with another one would not load.
     let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
@@ -45,7 +45,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     place.add_user("ada", &["--operator"]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "scene", "running");
+    start_application(&mut browser, &tab, "scene", "running");
     play(&mut browser, &tab);
     let origin = format!("{}://{}", portal.scheme, portal.at);
     browser.until(
@@ -57,7 +57,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     no_session_listens_by_tcp(&place);
     pixels_move(&mut browser, &tab);
-    // One log-in: the page asked for nothing, and its address holds nothing that lets anybody in.
+    // A single log-in: the page requested nothing, and its URL contains no credentials.
     let asked = "[document.querySelector('#login').hidden, location.search + location.hash]";
     assert_eq!(browser.run(&tab, asked), json!([true, ""]));
     let all = browser.run(
@@ -66,7 +66,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     assert_eq!(all, json!([origin]));
 
-    // Beside it: of a tab that is hidden no frame is displayed.
+    // In another window: frames of a hidden tab are not displayed.
     let played = tab;
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(&tab, &state("running"));
@@ -77,12 +77,12 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
          [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Stop').click(); true",
     );
     browser.until(&tab, &state("ended"));
-    wait("nothing of it is left", || place.processes().is_empty());
-    // Where it was played that is told in large, and the way back works.
+    wait("no remaining processes", || place.processes().is_empty());
+    // The playing page shows the end prominently, and its link back works.
     browser.until(
         &played,
         "!document.querySelector('#notice').hidden && \
-         document.querySelector('#notice h1').textContent === 'The session is over'",
+         document.querySelector('#notice h1').textContent === 'Session ended'",
     );
     browser.run(&played, "document.querySelector('#back').click(); true");
     browser.until(
@@ -94,11 +94,11 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     assert!(
         place.path("data/saves/ada/scene").is_dir(),
-        "what is saved stays"
+        "saves are kept"
     );
 }
 
-/// The page shows a picture that changes, five times.
+/// Checks that the displayed picture changes, five times.
 pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
     browser.run(tab, PIXELS);
     for _ in 0..5 {
@@ -109,8 +109,8 @@ pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
     }
 }
 
-/// Sockets by TCP that wait for connections (`/proc/net/tcp`, state 0A), of a session's processes.
-fn no_session_listens_by_tcp(place: &Place) {
+/// Listening TCP sockets (`/proc/net/tcp`, state 0A) of a session's processes.
+fn no_session_listens_by_tcp(place: &Installation) {
     let mut all = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
         let table = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
@@ -142,13 +142,13 @@ fn no_session_listens_by_tcp(place: &Place) {
             );
         }
     }
-    assert!(seen > 0, "no session was looked at");
+    assert!(seen > 0, "no session was checked");
 }
 
-/// The operator's tab shows how it is for the browser that plays, as the interface tells it.
+/// The operator's tab shows the statistics of the playing browser.
 fn an_operator_sees_figures(browser: &mut Browser, tab: &Tab) {
     browser.run(tab, "document.querySelector('#tab-operator').click(); true");
-    let shown = "document.querySelector('#everybody .figures')?.textContent ?? ''";
+    let shown = "document.querySelector('#all-sessions .figures')?.textContent ?? ''";
     let whole = r"/^1 player \(browser\), [\d.]+ frames\/s, [\d.]+\sms\s\(p50\), [\d.]+\sms\s\(p99\), ±[\d.]+\sms$/";
     browser.until(tab, &format!("{whole}.test({shown})"));
     let told = browser.run(
@@ -161,7 +161,7 @@ fn an_operator_sees_figures(browser: &mut Browser, tab: &Tab) {
             .as_f64()
             .unwrap_or_else(|| panic!("{name} in {told}"))
     };
-    // The scene draws 60 a second.
+    // The scene draws 60 frames/s.
     let rate = of("frames_per_second");
     assert!(rate > 0.0 && rate < 70.0, "{told}");
     assert!(0.0 < of("latency_p50"), "{told}");

@@ -1,25 +1,25 @@
-//! What a person is shown: whose page it is, pictures, what a session that failed has said, that one is over.
+//! Page content: branding, pictures, the log of a failed session, the end of a session.
 
 use std::fs;
 
 use serde_json::json;
 
-use super::support::{Place, wait};
-use super::{begin, log_in, play, press, start, state};
+use super::support::{Installation, wait};
+use super::{log_in, play, press, start, start_application, state};
 
-/// Square, as icons are.
+/// Square, like icons.
 const ICON: &[u8] = include_bytes!("../../../gateway/page/dist/icon.png");
 
 #[test]
 fn the_page_names_the_product_before_the_log_in_and_behind_it() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
-    // Shown is what has a place, and a picture that was loaded.
+    // Visible elements have a size, and a loaded picture.
     let named = |within: &str| {
         format!(
             "(() => {{ const of = document.querySelector('{within}'); const icon = of?.querySelector('img');
@@ -40,7 +40,7 @@ fn the_page_names_the_product_before_the_log_in_and_behind_it() {
 
 #[test]
 fn applications_show_pictures_and_those_of_desktop_entries() {
-    let mut place = Place::new();
+    let mut place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -65,7 +65,7 @@ fn applications_show_pictures_and_those_of_desktop_entries() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    // Of each the picture that was loaded, as an icon, or the letter in its place.
+    // For each application the loaded picture, as an icon, or the letter in its place.
     let pictures = "[...document.querySelectorAll('#applications .picture')].map((of) =>
         of.tagName === 'IMG' ? of.complete && of.naturalWidth > 0 && of.classList.contains('icon') : of.textContent)";
     browser.until(
@@ -76,7 +76,7 @@ fn applications_show_pictures_and_those_of_desktop_entries() {
 
 #[test]
 fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -88,7 +88,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "bare", "ended");
+    start_application(&mut browser, &tab, "bare", "ended");
     let why = browser.run(
         &tab,
         "document.querySelector('#own .what span').textContent",
@@ -96,7 +96,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     assert!(why.as_str().unwrap().contains("exit code 3"), "{why}");
     browser.run(&tab, &press("Log", "#own"));
     browser.until(&tab, "!!document.querySelector('#own .log')");
-    // As it was written: text stays text.
+    // As written: text is not interpreted as markup.
     assert_eq!(
         browser.run(&tab, "document.querySelector('#own .log').textContent"),
         json!("it begins\n<b>no such display</b>")
@@ -111,20 +111,20 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     browser.until(&tab, "document.querySelectorAll('#own > li').length === 0");
 }
 
-/// What shows figures on the page that plays, as far as it is shown.
+/// The visible elements with statistics on the page that plays.
 const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 
 #[test]
-fn the_page_says_that_its_session_is_over_and_leads_back() {
-    let place = Place::new();
+fn the_page_shows_the_sessions_end_and_links_back() {
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "bare", "running");
+    start_application(&mut browser, &tab, "bare", "running");
     play(&mut browser, &tab);
     let said = |title: &str| {
         format!(
@@ -132,7 +132,7 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
              document.querySelector('#notice h1').textContent === '{title}'"
         )
     };
-    // A bare session streams nothing, and is looked for as long as it runs.
+    // A bare session streams nothing: the page keeps reconnecting while it runs.
     browser.until(&tab, &said("Reconnecting…"));
     assert_eq!(browser.run(&tab, FIGURES), json!([]));
     let session = browser.run(&tab, "location.pathname.split('/')[2]");
@@ -140,22 +140,22 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
     let ada = portal.log_in("ada");
     let stopped = ada.status("DELETE", &format!("/api/sessions/{session}"), None);
     assert_eq!(stopped, 202);
-    browser.until(&tab, &said("The session is over"));
+    browser.until(&tab, &said("Session ended"));
     let why = "document.querySelector('#notice p').textContent";
     assert_eq!(
         browser.run(&tab, why),
-        json!("The session has ended: it was stopped.")
+        json!("The session has ended: stopped.")
     );
-    wait("nothing of it is left", || place.processes().is_empty());
+    wait("no remaining processes", || place.processes().is_empty());
     browser.run(&tab, "document.querySelector('#back').click(); true");
     browser.until(&tab, &state("ended"));
     assert_eq!(browser.run(&tab, "location.pathname"), json!("/"));
 
-    // Who studies it asks for figures. A session that never was is none that is over.
+    // Statistics need a query. An unknown session has not ended.
     let nothing = "00000000-0000-4000-8000-000000000000";
     let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
     let tab = browser.open(&address);
-    browser.until(&tab, &said("Nothing to play"));
+    browser.until(&tab, &said("Session not found"));
     assert_eq!(
         browser.run(&tab, FIGURES),
         json!(["nav", "#overlay", "#save"])

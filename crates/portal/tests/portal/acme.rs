@@ -1,12 +1,12 @@
-//! The portal's certificate, ordered of an authority that speaks ACME: pebble, which validates as a public one does.
+//! Certificates from an ACME authority: pebble, which validates like a public one.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
-/// Seconds that pebble's certificates are good for: the next one is ordered after two thirds.
+/// Validity of pebble's certificates in seconds: renewal is after two thirds.
 const VALID: u32 = 30;
 
 /// The authority, ended with the test.
@@ -16,11 +16,11 @@ struct Authority {
 }
 
 impl Authority {
-    /// One that validates names at this port of them. `None`, said aloud: it is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-    fn start(place: &Place, tls_port: u16) -> Option<Authority> {
+    /// One that validates names at this port. `None` with a message: not installed.
+    #[expect(clippy::print_stderr, reason = "a skipped test prints why")]
+    fn start(place: &Installation, tls_port: u16) -> Option<Authority> {
         if Command::new("pebble").arg("-h").output().is_err() {
-            assert!(std::env::var_os("CI").is_none(), "there is no pebble");
+            assert!(std::env::var_os("CI").is_none(), "no pebble");
             eprintln!("skipped: install pebble for it, or run ./dev test-portal");
             return None;
         }
@@ -51,7 +51,7 @@ impl Authority {
             .spawn()
             .unwrap();
         let authority = Authority { child, port };
-        wait("the authority answers", || {
+        wait("a response of the authority", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
         Some(authority)
@@ -65,11 +65,11 @@ impl Drop for Authority {
     }
 }
 
-/// Shows what both sides said, if the test fails.
-struct Logs<'a>(&'a Place);
+/// Prints the logs of both sides if the test fails.
+struct Logs<'a>(&'a Installation);
 
 impl Drop for Logs<'_> {
-    #[expect(clippy::print_stderr, reason = "a test that fails says why")]
+    #[expect(clippy::print_stderr, reason = "a failed test prints why")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             for name in ["log", "authority.log"] {
@@ -85,7 +85,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Issuer and serial number of the certificate that is shown there.
+/// Issuer and serial number of the certificate at this port.
 pub(crate) fn shown(port: u16) -> String {
     let script = format!(
         "openssl s_client -connect 127.0.0.1:{port} -servername localhost </dev/null 2>/dev/null \
@@ -98,7 +98,7 @@ pub(crate) fn shown(port: u16) -> String {
 #[test]
 #[ignore = "belongs to ./dev test-portal: an authority for certificates, and half a minute"]
 fn a_certificate_is_ordered_kept_and_renewed() {
-    let place = Place::new();
+    let place = Installation::new();
     let _logs = Logs(&place);
     let port = free_port();
     let Some(authority) = Authority::start(&place, port) else {
@@ -110,7 +110,7 @@ fn a_certificate_is_ordered_kept_and_renewed() {
         authority.port
     );
     place.write("portal.toml", &config);
-    // The name may mean either family.
+    // The name may resolve to either address family.
     let at = format!("[::]:{port}");
     let portal = place.start_at(&at);
     assert_eq!(portal.scheme, "https");
@@ -124,14 +124,14 @@ fn a_certificate_is_ordered_kept_and_renewed() {
         second = shown(port);
         second.to_lowercase().contains("pebble") && second != first
     });
-    // While the authority is gone, a portal that starts shows what it has kept.
+    // While the authority is unavailable, a restarted portal uses the stored certificate.
     drop(authority);
     portal.kill();
     let _portal = place.start_at(&at);
     let again = shown(port);
     assert!(again.to_lowercase().contains("pebble"), "{again}");
-    wait("the log says why there is no new one", || {
+    wait("the error in the log", || {
         let log = fs::read_to_string(place.path("log")).unwrap_or_default();
-        log.contains("no new certificate, next attempt in 15 min")
+        log.contains("cannot renew the certificate, next attempt in 15 min")
     });
 }

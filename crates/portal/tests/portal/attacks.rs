@@ -1,11 +1,11 @@
-//! The attacks of `openuvr lab attack` on a portal: that each is tried, and what its row says. How long a list takes
-//! depends on the machine, so it is not judged here.
+//! The attacks of `openuvr lab attack` on a portal: each runs, with the expected row. Response times depend on the
+//! machine, so they are not checked here.
 
 use std::process::Command;
 
 use super::support::openuvr;
 
-/// The words of a row.
+/// The text of a row.
 fn row<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
@@ -32,7 +32,7 @@ fn a_portal_under_attack_answers_its_people() {
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|word| word.parse().ok())
         .collect();
-    // Without the number in the middle a list did not come.
+    // Without the number in the middle, a list did not arrive.
     let [lists, _, held] = numbers[..] else {
         panic!("{text}");
     };

@@ -1,13 +1,13 @@
-//! The portal's certificate of files that another program keeps, as certbot does.
+//! A certificate in files that another program renews, such as certbot.
 
 use std::fs;
 
 use super::acme::shown;
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 #[test]
-fn other_files_are_shown_without_a_start() {
-    let place = Place::new();
+fn changed_files_are_used_without_a_restart() {
+    let place = Installation::new();
     place.write(
         "portal.toml",
         &format!("{}data = \"data\"\n", place.secure()),
@@ -17,13 +17,13 @@ fn other_files_are_shown_without_a_start() {
     let first = shown(port);
     assert!(first.contains("serial"), "{first}");
     let key = fs::read_to_string(place.path("key.pem")).unwrap();
-    // A new certificate is written before its key: both do not fit, and the first stays.
+    // A new certificate is written before its key: until then they do not match, and the first one stays.
     place.secure();
     let next_key = fs::read_to_string(place.path("key.pem")).unwrap();
     place.write("key.pem", &key);
-    wait("the log says why nothing changes", || {
+    wait("the error in the log", || {
         let log = fs::read_to_string(place.path("log")).unwrap_or_default();
-        log.contains("the certificate stays as it was")
+        log.contains("cannot load the new certificate")
     });
     assert_eq!(shown(port), first);
     place.write("key.pem", &next_key);

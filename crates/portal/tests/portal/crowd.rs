@@ -1,4 +1,4 @@
-//! Many at once: connections that are held, people who log in, people who guess. Nobody stands in others' way.
+//! Concurrent clients: held connections, log-ins, password guessing. They must not block each other.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -8,9 +8,9 @@ use std::thread;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::json;
 
-use super::support::{Answer, PASSWORD, Person, Place, Portal, wait};
+use super::support::{Answer, Installation, PASSWORD, Person, Portal, wait};
 
-/// A connection from this address of the machine, with a log-in whose body does not come.
+/// A connection from this address of the machine, with an incomplete log-in body.
 fn slow_login(portal: &Portal, from: Ipv4Addr) -> Option<TcpStream> {
     let at: SocketAddr = portal.at.parse().unwrap();
     let stream = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
@@ -23,15 +23,15 @@ fn slow_login(portal: &Portal, from: Ipv4Addr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Whether the other end has neither answered nor closed it.
+/// Whether the peer has neither answered nor closed it.
 fn is_held(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 1024]);
     matches!(read, Err(why) if why.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// Whether this process may have so many connections.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+/// Whether this process may open this many connections.
+#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn may_open(count: u64) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -53,11 +53,11 @@ fn slow_requests_hold_a_share_and_no_more() {
     if !may_open(6000) {
         return;
     }
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    // Those of three neighbours: two that would take everything, and a small one.
+    // Connections of three neighbours: two that would take everything, and a small one.
     let neighbours = [(2, 3000), (3, 1500), (4, 8)].map(|(last, count)| {
         let from = Ipv4Addr::new(127, 0, 0, last);
         let open = (0..count).filter_map(|_| slow_login(&portal, from));
@@ -65,7 +65,7 @@ fn slow_requests_hold_a_share_and_no_more() {
     });
     for _ in 0..5 {
         assert_eq!(ada.status("GET", "/api/sessions", None), 200);
-        assert_eq!(portal.nobody().status("GET", "/healthz", None), 200);
+        assert_eq!(portal.anonymous().status("GET", "/healthz", None), 200);
     }
     let held = |streams: Vec<TcpStream>| {
         let mut streams = streams;
@@ -75,27 +75,29 @@ fn slow_requests_hold_a_share_and_no_more() {
         held.sum::<usize>()
     };
     let [first, second, small] = neighbours.map(held);
-    // What is over may have been answered by now, since a body has its time.
+    // Evicted connections may have been answered by now, since bodies have a timeout.
     assert!(first <= 512 && second <= 512, "{first} and {second}");
     assert!(small <= 8);
 }
 
 #[test]
 fn a_body_that_does_not_come_ends_its_connection() {
-    let place = Place::new();
+    let place = Installation::new();
     let portal = place.start();
     let mut stream = slow_login(&portal, Ipv4Addr::LOCALHOST).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     let long = json!({"name": "a".repeat(20_000), "password": PASSWORD});
-    let refused = portal.nobody().ask("POST", "/api/login", Some(&long));
+    let refused = portal
+        .anonymous()
+        .request("POST", "/api/login", Some(&long));
     assert_eq!(refused.unwrap().status, 413);
 }
 
 #[test]
 fn a_log_in_has_a_few_event_streams() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let (ada, again) = (portal.log_in("ada"), portal.log_in("ada"));
@@ -113,21 +115,21 @@ fn a_log_in_has_a_few_event_streams() {
     assert_eq!(taken, 8);
     assert!(open(&again).0, "another log-in has its own");
     streams.clear();
-    wait("they are closed", || open(&ada).0);
+    wait("closed connections", || open(&ada).0);
 }
 
-/// A log-in beside others; its status.
+/// A concurrent log-in; returns its response.
 fn log_in_from(portal: &Portal, from: Option<&str>, name: &str, password: &str) -> Answer {
     let body = json!({"name": name, "password": password});
     let forwarded: Vec<_> = from.iter().map(|from| ("x-forwarded-for", *from)).collect();
-    let nobody = portal.nobody();
-    let answer = nobody.ask_with("POST", "/api/login", Some(&body), &forwarded);
+    let anonymous = portal.anonymous();
+    let answer = anonymous.request_with("POST", "/api/login", Some(&body), &forwarded);
     answer.unwrap()
 }
 
 #[test]
 fn a_class_behind_one_address_logs_in_at_once() {
-    let place = Place::new();
+    let place = Installation::new();
     let names: Vec<String> = (0..45).map(|n| format!("pupil{n}")).collect();
     for name in &names {
         place.add_user(name, &[]);
@@ -150,8 +152,8 @@ fn a_class_behind_one_address_logs_in_at_once() {
 }
 
 #[test]
-fn strangers_who_guess_lock_out_no_browser_that_was_there() {
-    let place = Place::new();
+fn guessing_locks_out_no_known_browser() {
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();
     place.write("portal.toml", &format!("behind_proxy = true\n{config}"));
@@ -164,7 +166,7 @@ fn strangers_who_guess_lock_out_no_browser_that_was_there() {
     let device = device.find(|cookie| cookie.contains("openuvr-device="));
     let device = device.unwrap().to_owned();
 
-    // All addresses of one /64 are one stranger, who has five guesses.
+    // All addresses of one /64 are one unknown client, with five guesses.
     let guess = |from: &str| log_in_from(&portal, Some(from), "ada", "wrong password").status;
     let one_64: Vec<u16> = (0..52)
         .map(|n| guess(&format!("2001:db8:0:1::{n:x}")))
@@ -174,25 +176,25 @@ fn strangers_who_guess_lock_out_no_browser_that_was_there() {
     let stranger = log_in_from(&portal, Some("203.0.113.9"), "ada", PASSWORD);
     assert_eq!(stranger.status, 200, "from elsewhere she gets in");
 
-    // Many networks use up the guesses that the account leaves to strangers.
+    // Many networks use up the account's limit for unknown clients.
     let many = (0..12).flat_map(|n| (0..5).map(move |_| format!("2001:db8:1:{n:x}::1")));
     let many: Vec<u16> = many.map(|from| guess(&from)).collect();
     assert_eq!(many[59], 429);
     let away = log_in_from(&portal, Some("198.51.100.7"), "ada", PASSWORD);
-    assert_eq!(away.status, 429, "a stranger waits");
+    assert_eq!(away.status, 429, "an unknown client waits");
     let home = log_in_from(&portal, Some("192.0.2.1"), "ada", PASSWORD);
     assert_eq!(home.status, 200, "the network is known");
     let away = Person {
         cookie: Some(device),
-        ..portal.nobody()
+        ..portal.anonymous()
     };
     let body = json!({"name": "ada", "password": PASSWORD});
     let from = [("x-forwarded-for", "198.51.100.7")];
-    let away = away.ask_with("POST", "/api/login", Some(&body), &from);
+    let away = away.request_with("POST", "/api/login", Some(&body), &from);
     assert_eq!(away.unwrap().status, 200, "the browser is known");
 }
 
-/// Bytes of memory that a process has.
+/// Resident memory of a process in bytes.
 fn memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -202,7 +204,7 @@ fn memory(pid: u32) -> u64 {
 
 #[test]
 fn memory_stays_after_a_thousand_log_ins() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     thread::scope(|scope| {

@@ -1,15 +1,15 @@
-//! The database's file: whose it is, what is said of one that can't be used, and how the portal's health follows it.
+//! The database file: ownership, messages about unusable files, and the portal's health.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
-/// A place whose database is SQLite, whatever the others have.
-fn in_a_file() -> Place {
-    let mut place = Place::new();
+/// An installation with SQLite, even if the other tests use PostgreSQL.
+fn in_a_file() -> Installation {
+    let mut place = Installation::new();
     place.database = None;
     place
 }
@@ -18,8 +18,8 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// All that it says before it ends without success.
-fn complaint(place: &Place) -> String {
+/// The output of a failed start.
+fn complaint(place: &Installation) -> String {
     let ended = place.run(&["--listen", "127.0.0.1:0"], "");
     assert!(!ended.status.success());
     String::from_utf8(ended.stderr).unwrap()
@@ -43,7 +43,7 @@ fn its_files_are_the_owners_alone() {
     }
     assert_eq!(mode(""), 0o711);
     portal.kill();
-    // As an older portal left it.
+    // As created by an older portal.
     set_mode(&data.join("portal.sqlite"), 0o644);
     let portal = place.start();
     portal.log_in("ada");
@@ -53,7 +53,7 @@ fn its_files_are_the_owners_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told_in_one_line() {
+fn an_invalid_database_is_reported_in_one_line() {
     let place = in_a_file();
     let data = place.path("data");
     fs::create_dir(&data).unwrap();
@@ -66,7 +66,7 @@ fn a_file_that_is_no_database_is_told_in_one_line() {
         let said = complaint(&place);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
-            said.contains(why) && said.contains("restore a copy"),
+            said.contains(why) && said.contains("restore a backup"),
             "{said}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
@@ -74,14 +74,14 @@ fn a_file_that_is_no_database_is_told_in_one_line() {
 }
 
 #[test]
-fn a_folder_that_can_t_be_written_to_is_told_in_one_line() {
+fn a_read_only_folder_is_reported_in_one_line() {
     let place = in_a_file();
     place.add_user("ada", &[]);
     let data = place.path("data");
     set_mode(&data, 0o555);
     let said = match rustix::process::geteuid().is_root() {
         false => complaint(&place),
-        // Root may write everywhere: somebody else starts it, who may read all else.
+        // Root can write everywhere: start it as another user with read access to everything else.
         true => {
             set_mode(&data.join("portal.sqlite"), 0o666);
             let program = place.path("openuvr-portal");
@@ -99,11 +99,11 @@ fn a_folder_that_can_t_be_written_to_is_told_in_one_line() {
     };
     set_mode(&data, 0o755);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("the database can't be opened"), "{said}");
+    assert!(said.contains("cannot open the database"), "{said}");
     assert!(said.contains(&data.display().to_string()), "{said}");
 }
 
-/// Holds the database's lock for writing until its input ends.
+/// Holds the database's write lock until its standard input ends.
 fn hold(file: &Path) -> Child {
     let hold = "import sqlite3, sys\n\
                 c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
@@ -129,17 +129,17 @@ fn health_follows_the_database() {
     let place = in_a_file();
     place.add_user("ada", &[]);
     let portal = place.start();
-    let nobody = portal.nobody();
+    let anonymous = portal.anonymous();
     let says = |status: u16, word: &str| {
         wait(&format!("/healthz says {status}, {word}"), || {
-            let answer = nobody.ask("GET", "/healthz", None).unwrap();
+            let answer = anonymous.request("GET", "/healthz", None).unwrap();
             answer.status == status && answer.text().contains(word)
         });
     };
     says(200, "ok");
     let file = place.path("data/portal.sqlite");
     let mut holder = hold(&file);
-    says(503, "the database does not answer");
+    says(503, "the database does not respond");
     drop(holder.stdin.take());
     holder.wait().unwrap();
     says(200, "ok");

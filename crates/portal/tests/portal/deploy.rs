@@ -1,10 +1,10 @@
-//! `deploy/portal.yaml`, which runs a portal in a cluster: what stands in it for the portal is what the portal takes.
-//! Whether an API server takes the rest is seen in `./dev test-cluster kubernetes`.
+//! `deploy/portal.yaml`, which runs a portal in a cluster: the portal accepts its configuration. `./dev test-cluster
+//! kubernetes` validates the rest with an API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::support::Place;
+use super::support::Installation;
 
 const MANIFEST: &str = include_str!("../../deploy/portal.yaml");
 
@@ -12,7 +12,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The text behind `NAME: |`: the lines below that are farther in.
+/// The text after `NAME: |`: the following lines with more indentation.
 fn block(name: &str) -> String {
     let head = format!("{name}: |");
     let mut lines = MANIFEST.lines().skip_while(|line| line.trim() != head);
@@ -24,7 +24,7 @@ fn block(name: &str) -> String {
     lines.join("\n")
 }
 
-/// What stands behind `KEY:` in its line, wherever it does.
+/// The text after `KEY:`, on any line.
 fn values(key: &str) -> Vec<&'static str> {
     let lines = MANIFEST.lines().map(|line| {
         let line = line.trim();
@@ -34,7 +34,7 @@ fn values(key: &str) -> Vec<&'static str> {
     values.collect()
 }
 
-/// The files that the portal reads and writes, by the words of the manifest: its configuration, a secret, its folder.
+/// The files that the portal reads and writes in the manifest: its configuration, a secret, its data folder.
 fn files() -> [String; 3] {
     let args = values("args");
     let words = args[0].trim_end_matches(']');
@@ -48,10 +48,10 @@ fn files() -> [String; 3] {
 }
 
 #[test]
-fn a_portal_takes_the_configuration_of_its_manifest() {
-    let place = Place::new();
+fn a_portal_accepts_the_configuration_of_its_manifest() {
+    let place = Installation::new();
     let [_, secret, _] = files();
-    // The cluster puts it there; on this machine it is elsewhere.
+    // Mounted by the cluster; on this machine it is in another place.
     place.write("turn.secret", "of a test\n");
     let own = place.path("turn.secret").display().to_string();
     let config = block("portal.toml").replace(&secret, &own);
@@ -71,7 +71,7 @@ fn the_portals_files_are_on_volumes_of_its_pod() {
     let mounts = values("mountPath");
     for file in files() {
         let on = |mount: &&str| Path::new(&file).starts_with(mount);
-        assert!(mounts.iter().any(on), "{file} is not in {mounts:?}");
+        assert!(mounts.iter().any(on), "{file} is missing in {mounts:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let listen: SocketAddr = config["listen"].as_str().unwrap().parse().unwrap();
     assert!(listen.ip().is_unspecified(), "others come from outside");
     assert_eq!(values("containerPort"), [listen.port().to_string()]);
-    // Three probes, then the service; all but the service's own are the container's by name.
+    // Three probes, then the service; all but the service's own refer to the container's port by name.
     assert_eq!(values("port"), ["http", "http", "http", "80"]);
     assert_eq!(values("targetPort"), ["http"]);
     let next = MANIFEST.lines().skip(1);
@@ -95,9 +95,9 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let [health, page] = paths[..] else {
         panic!("paths of one probe and of the ingress");
     };
-    let place = Place::new();
+    let place = Installation::new();
     let portal = place.start();
-    let get = |path: &str| portal.nobody().ask("GET", path, None).unwrap();
+    let get = |path: &str| portal.anonymous().request("GET", path, None).unwrap();
     assert_eq!((get(health).status, &*get(health).text()), (200, "ok\n"));
     assert_eq!(get(page).status, 200);
 }

@@ -1,15 +1,14 @@
-//! How many descriptors the portal has: it takes what it may, gives sessions what it was given, and waits where it has
-//! none left.
+//! The portal's descriptor limit: raised for itself, unchanged for sessions, and waiting when it is reached.
 
 use std::fs;
 use std::net::TcpStream;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::support::{Place, Portal, id, wait};
+use super::support::{Installation, Portal, id, wait};
 
-/// Turns of a loop that waits, after which it is looked at. Of lines that repeat the log shows some before it merges
-/// them: in so many turns more than one.
+/// Iterations of a waiting loop before the check. The log merges repeated lines: there would be several after this many
+/// iterations of a busy loop.
 const TURNS: u64 = 20;
 
 /// The soft and the hard limit of a process.
@@ -22,23 +21,23 @@ fn limits(process: impl std::fmt::Display) -> [String; 2] {
 }
 
 #[test]
-fn the_portal_takes_all_it_may_and_sessions_get_what_it_got() {
-    let mut place = Place::new();
+fn the_portal_raises_its_limit_and_not_the_sessions() {
+    let mut place = Installation::new();
     place.add_user("ada", &[]);
     place.before = vec!["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"];
     let portal = place.start();
     let [soft, hard] = limits(portal.id());
     assert_eq!(soft, hard);
-    assert_ne!(soft, "300", "this machine allows no more");
+    assert_ne!(soft, "300", "the hard limit is not higher");
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let processes = place.processes();
     assert_eq!(processes.len(), 1);
     assert_eq!(limits(processes[0]), ["300", &hard]);
 }
 
-/// Gives the portal so many descriptors besides those that it has open: the limit is for their numbers.
+/// Limits the portal to this many descriptors besides its open ones: the limit applies to descriptor numbers.
 fn limit(portal: &Portal, left: u64) {
     let folder = fs::read_dir(format!("/proc/{}/fd", portal.id())).unwrap();
     let names = folder.flatten().map(|entry| entry.file_name());
@@ -54,8 +53,8 @@ fn limit(portal: &Portal, left: u64) {
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-/// How often the portal's first thread has waited, which takes connections, and hundredths of a second that all of
-/// them have taken of a core.
+/// Voluntary context switches of the portal's first thread, which accepts connections, and processor time of all its
+/// threads in hundredths of a second.
 fn waits_and_use(portal: &Portal) -> (u64, u64) {
     let id = portal.id();
     let status = fs::read_to_string(format!("/proc/{id}/task/{id}/status")).unwrap();
@@ -63,7 +62,7 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
     let mut waits = all.filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let waits = waits.next().unwrap().trim().parse().unwrap();
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // Behind the name: state is field 3, the two times 14 and 15 (proc(5)).
+    // After the name: state is field 3, the two times 14 and 15 (proc(5)).
     let (_, behind) = stat.rsplit_once(')').unwrap();
     let times = behind.split_whitespace().skip(11).take(2);
     let used = times.map(|time| time.parse::<u64>().unwrap()).sum();
@@ -71,35 +70,35 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
 }
 
 #[test]
-fn a_portal_without_descriptors_waits_says_so_and_goes_on() {
-    let place = Place::new();
+fn a_portal_recovers_from_exhausted_descriptors() {
+    let place = Installation::new();
     let portal = place.start();
-    let nobody = portal.nobody();
+    let anonymous = portal.anonymous();
     let answers = || {
-        let answer = nobody.ask("GET", "/healthz", None);
+        let answer = anonymous.request("GET", "/healthz", None);
         answer.is_some_and(|answer| answer.status == 200)
     };
     assert!(answers());
     let said = || {
         let log = fs::read_to_string(place.path("log")).unwrap();
-        log.matches("no connection can be taken").count()
+        log.matches("cannot accept a connection").count()
     };
     let mut waiting = Vec::new();
-    // One that it has just closed leaves room for a connection.
-    wait("it has no descriptors left", || {
+    // A connection that was just closed frees a descriptor.
+    wait("an exhausted limit", || {
         limit(&portal, 0);
         waiting.push(TcpStream::connect(&portal.at).unwrap());
         said() > 0
     });
     let (before, used_before) = waits_and_use(&portal);
     let mut used = 0;
-    wait("it waits between its tries", || {
+    wait("waiting between retries", || {
         let (waits, used_now) = waits_and_use(&portal);
         used = used_now - used_before;
         waits >= before + TURNS
     });
     assert!(used < 50, "{used} hundredths of a second for {TURNS} turns");
-    assert_eq!(said(), 1, "it is said once");
+    assert_eq!(said(), 1, "it is logged once");
     drop(waiting);
     limit(&portal, 100);
     wait("it answers again", answers);

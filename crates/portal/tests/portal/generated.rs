@@ -1,13 +1,13 @@
-//! A client that a generator of others makes from the portal's description works as it is.
+//! A client generated from the portal's OpenAPI description works unmodified.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::support::{PASSWORD, Place, id};
+use super::support::{Installation, PASSWORD, id};
 
-/// Where the generator is.
+/// Folder of the generator.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/generated");
     assert!(
@@ -26,8 +26,8 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// Generates a client, uses it, and returns what it did.
-fn use_generated(place: &Place, scheme: &str, at: &str, number: u32) -> Vec<Value> {
+/// Generates a client, runs it, and returns its output.
+fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> Vec<Value> {
     let (description, client) = (place.path("api.json"), place.path("generated"));
     let npm = |script: &str| {
         let mut npm = Command::new("npm");
@@ -42,14 +42,14 @@ fn use_generated(place: &Place, scheme: &str, at: &str, number: u32) -> Vec<Valu
         .arg(&client));
     let sources = ["sdk.gen.ts", "client.gen.ts"].map(|name| client.join(name));
     run(npm("compile").args(&sources).arg("--outDir").arg(&client));
-    // Else node takes what is compiled for modules, or not, by what is around it.
+    // Otherwise node derives the module format from the surrounding folder.
     std::fs::write(client.join("package.json"), "{\"type\":\"commonjs\"}").unwrap();
     let said = run(Command::new("node")
         .arg(folder().join("use.js"))
         .arg(&client)
         .arg(format!("{scheme}://{at}"))
         .args(["ada", PASSWORD, &id(number)])
-        // The certificate is one that the portal's test has made.
+        // The certificate is the test's own.
         .env("NODE_TLS_REJECT_UNAUTHORIZED", "0"));
     said.lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -59,9 +59,9 @@ fn use_generated(place: &Place, scheme: &str, at: &str, number: u32) -> Vec<Valu
 #[test]
 #[ignore = "belongs to ./dev test-portal: a generator of clients"]
 fn a_generated_client_logs_in_and_plays() {
-    // The cookie has another name where browsers come by HTTPS.
+    // The cookie has another name with HTTPS.
     for secure in [false, true] {
-        let place = Place::new();
+        let place = Installation::new();
         place.add_user("ada", &[]);
         if secure {
             let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();

@@ -1,19 +1,19 @@
-//! A portal that is killed at any point: nothing is started twice, and nothing is left without one.
+//! A portal that is killed at any point: no session starts twice, and no process is orphaned.
 
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
 #[test]
 fn a_killed_portal_finds_its_sessions_again() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "save").status, 202);
+    assert_eq!(ada.start_session(&id(1), "save").status, 202);
     ada.until(&id(1), "running");
     let share = format!("/api/sessions/{}/shared", id(1));
     assert_eq!(
@@ -22,42 +22,42 @@ fn a_killed_portal_finds_its_sessions_again() {
     );
     let before = place.processes();
     portal.kill();
-    assert_eq!(place.processes(), before, "playing goes on");
+    assert_eq!(place.processes(), before, "playing continues");
 
     let portal = place.start();
     let ada = ada.at(&portal);
     let found = ada.until(&id(1), "running");
     assert_eq!(found["shared"], true);
-    assert_eq!(ada.begin(&id(1), "save").status, 202);
+    assert_eq!(ada.start_session(&id(1), "save").status, 202);
     assert_eq!(
-        ada.begin(&id(2), "save").status,
+        ada.start_session(&id(2), "save").status,
         409,
-        "its saves have a writer"
+        "its saves are in use"
     );
     assert_eq!(place.processes(), before);
 
-    // Whose account is gone has no sessions.
+    // A user without an account has no sessions.
     portal.kill();
     assert!(place.run(&["user", "remove", "ada"], "").status.success());
     let _portal = place.start();
-    wait("it is stopped", || place.processes().is_empty());
+    wait("the end of its processes", || place.processes().is_empty());
 }
 
 #[test]
 fn killed_between_launch_and_answer_nothing_runs_twice() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &["--sessions", "100"]);
     let mut portal = place.start();
     let mut ada = portal.log_in("ada");
-    // Points in time from before the request is read to after its answer; where they fall is the machine's choice,
-    // and what must hold is the same everywhere.
+    // Times from before the request is read to after its response; the exact points depend on the machine, but the
+    // requirement is the same at each.
     for round in 0..12_u32 {
         let session = id(round + 1);
         let asked = {
             let (ada, session) = (ada.at(&portal), session.clone());
             thread::spawn(move || {
                 let body = json!({"application": "bare"});
-                ada.ask("PUT", &format!("/api/sessions/{session}"), Some(&body))
+                ada.request("PUT", &format!("/api/sessions/{session}"), Some(&body))
             })
         };
         thread::sleep(Duration::from_micros(u64::from(round) * 1500));
@@ -66,18 +66,18 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
 
         portal = place.start();
         ada = ada.at(&portal);
-        let again = ada.begin(&session, "bare").status;
+        let again = ada.start_session(&session, "bare").status;
         if again == 410 {
-            // Killed after it was noted, and before it was launched.
+            // Killed after it was recorded and before it was launched.
             assert!(place.processes().is_empty(), "round {round}");
             continue;
         }
         assert_eq!(again, 202, "round {round}");
         let seen = {
             let mut seen = String::new();
-            wait("it runs or is lost", || {
+            wait("running or lost", || {
                 let path = format!("/api/sessions/{session}");
-                let view = ada.ask("GET", &path, None).unwrap().json();
+                let view = ada.request("GET", &path, None).unwrap().json();
                 seen = view["state"].as_str().unwrap_or_default().to_owned();
                 seen == "running" || seen == "lost"
             });
@@ -91,6 +91,6 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
         );
         let path = format!("/api/sessions/{session}");
         assert_eq!(ada.status("DELETE", &path, None), 202);
-        wait("nothing is left", || place.processes().is_empty());
+        wait("no remaining processes", || place.processes().is_empty());
     }
 }

@@ -1,18 +1,20 @@
-//! Logging in: what a cookie is like, and how often a password may be wrong.
+//! Log-in: cookie attributes, and limits for wrong passwords.
 
 use serde_json::json;
 
-use super::support::{PASSWORD, Place};
+use super::support::{Installation, PASSWORD};
 
 #[test]
 fn wrong_passwords_are_limited_and_tell_nothing() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
-    let nobody = portal.nobody();
+    let anonymous = portal.anonymous();
     let try_as = |name: &str| {
         let body = json!({"name": name, "password": "wrong password"});
-        let answer = nobody.ask("POST", "/api/login", Some(&body)).unwrap();
+        let answer = anonymous
+            .request("POST", "/api/login", Some(&body))
+            .unwrap();
         (answer.status, answer.text())
     };
     let [ada, unknown] = ["ada", "unknown"].map(|name| {
@@ -24,29 +26,33 @@ fn wrong_passwords_are_limited_and_tell_nothing() {
     });
     assert_eq!(
         ada, unknown,
-        "an account that exists is answered like one that does not"
+        "the response is the same with and without an account"
     );
     let statuses: Vec<u16> = ada.iter().map(|(status, _)| *status).collect();
     assert_eq!(statuses, [401, 401, 401, 401, 401, 429, 429]);
     let right = json!({"name": "ada", "password": PASSWORD});
-    let limited = nobody.ask("POST", "/api/login", Some(&right)).unwrap();
-    assert_eq!(limited.status, 429, "the right one comes too late");
+    let limited = anonymous
+        .request("POST", "/api/login", Some(&right))
+        .unwrap();
+    assert_eq!(limited.status, 429, "the correct one is limited, too");
     assert!(limited.header("retry-after").is_some());
     let asked = [("authorization", "Bearer count me")];
-    let metrics = nobody.ask_with("GET", "/metrics", None, &asked).unwrap();
+    let metrics = anonymous
+        .request_with("GET", "/metrics", None, &asked)
+        .unwrap();
     let counted = "openuvr_portal_logins_refused_total{reason=\"wrong\"} 10";
     assert!(metrics.text().contains(counted), "{}", metrics.text());
 }
 
 #[test]
 fn a_login_is_a_cookie_that_scripts_do_not_see() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let body = json!({"name": "ada", "password": PASSWORD});
     let answer = portal
-        .nobody()
-        .ask("POST", "/api/login", Some(&body))
+        .anonymous()
+        .request("POST", "/api/login", Some(&body))
         .unwrap();
     let cookie = answer.header("set-cookie").unwrap();
     for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
@@ -62,7 +68,7 @@ fn a_login_is_a_cookie_that_scripts_do_not_see() {
     assert_eq!(
         ada.status("GET", "/api/me", None),
         200,
-        "it outlives the portal"
+        "it survives a restart"
     );
     assert_eq!(ada.status("POST", "/api/logout", None), 204);
     assert_eq!(ada.status("GET", "/api/me", None), 401);
@@ -70,7 +76,7 @@ fn a_login_is_a_cookie_that_scripts_do_not_see() {
     let other = portal.log_in("ada");
     let changed = place.run(&["user", "password", "ada"], "");
     let said = String::from_utf8(changed.stdout).unwrap();
-    assert!(said.contains("may log in with the password"), "{said}");
+    assert!(said.contains("can log in with the password"), "{said}");
     assert_eq!(
         other.status("GET", "/api/me", None),
         401,

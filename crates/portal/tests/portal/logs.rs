@@ -1,4 +1,4 @@
-//! The log of a session that has failed: it stays with the history, for its owner and for operators.
+//! The log of a failed session: stored with the history, for its owner and for operators.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -6,10 +6,10 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::support::{Person, Place, id, wait};
+use super::support::{Installation, Person, id, wait};
 
-/// Has a bare session do this, and waits until it does.
-fn tell(place: &Place, session: &str, what: &str) {
+/// Makes a bare session execute a line, and waits for it.
+fn execute(place: &Installation, session: &str, what: &str) {
     let said = place.path(&format!("data/sessions/{session}/said"));
     let said: Value = serde_json::from_slice(&fs::read(said).unwrap()).unwrap();
     let at = said["web"].as_str().unwrap().strip_prefix("https://");
@@ -21,7 +21,7 @@ fn tell(place: &Place, session: &str, what: &str) {
 
 #[test]
 fn the_log_of_a_failed_session_is_kept_for_its_owner() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &[]);
     place.add_user("root", &["--operator"]);
@@ -29,36 +29,36 @@ fn the_log_of_a_failed_session_is_kept_for_its_owner() {
     let people = ["ada", "bob", "root"].map(|name| portal.log_in(name));
     let [ada, bob, root] = &people;
     let session = id(1);
-    assert_eq!(ada.begin(&session, "bare").status, 202);
+    assert_eq!(ada.start_session(&session, "bare").status, 202);
     ada.until(&session, "running");
-    tell(&place, &session, "log the first line");
-    tell(&place, &session, "log the last line");
-    tell(&place, &session, "exit 3");
+    execute(&place, &session, "log the first line");
+    execute(&place, &session, "log the last line");
+    execute(&place, &session, "exit 3");
     let ended = ada.until(&session, "ended");
     let why = ended["why"].as_str().unwrap();
-    assert_eq!(why, "it failed with exit code 3: the last line");
+    assert_eq!(why, "failed with exit code 3: the last line");
 
     let path = format!("/api/sessions/{session}");
     let log = |person: &Person| {
         let path = format!("{path}/log");
-        let answer = person.ask("GET", &path, None).unwrap();
+        let answer = person.request("GET", &path, None).unwrap();
         (answer.status, answer.json()["text"].clone())
     };
     let whole = Value::from("the first line\nthe last line\n");
-    let check = |nobody: &Person, ada: &Person, bob: &Person, root: &Person| {
+    let check = |anonymous: &Person, ada: &Person, bob: &Person, root: &Person| {
         assert_eq!(log(ada), (200, whole.clone()));
         assert_eq!(log(root), (200, whole.clone()));
         assert_eq!(log(bob), (404, Value::Null));
-        assert_eq!(log(nobody), (401, Value::Null));
+        assert_eq!(log(anonymous), (401, Value::Null));
     };
-    check(&portal.nobody(), ada, bob, root);
-    // The engine forgets the session, and its file goes with it.
+    check(&portal.anonymous(), ada, bob, root);
+    // The engine forgets the session and removes its file.
     assert_eq!(ada.status("DELETE", &path, None), 202);
     let folder = place.path(&format!("data/sessions/{session}"));
-    wait("its folder is gone", || !folder.exists());
-    check(&portal.nobody(), ada, bob, root);
+    wait("removal of its folder", || !folder.exists());
+    check(&portal.anonymous(), ada, bob, root);
     portal.kill();
     let portal = place.start();
     let [ada, bob, root] = [ada, bob, root].map(|person| person.at(&portal));
-    check(&portal.nobody(), &ada, &bob, &root);
+    check(&portal.anonymous(), &ada, &bob, &root);
 }

@@ -1,7 +1,7 @@
-//! The portal as a process: its REST interface, what it does when it is killed, what it refuses. Sessions are those
-//! of the example `bare_session`, which are processes without a picture.
+//! The portal as a process: its REST interface, recovery after a kill, refusals. Sessions are processes of the example
+//! `bare_session`, without a picture.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod acme;
 mod attacks;

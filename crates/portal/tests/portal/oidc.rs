@@ -1,13 +1,13 @@
-//! Log-ins by a provider of OpenID Connect, a real one.
+//! Log-ins with a real OpenID Connect provider.
 
 use serde_json::json;
 
-use super::provider::{Provider, Visitor, begin, come_back, log_in};
-use super::support::{PASSWORD, Place};
+use super::provider::{Provider, Visitor, come_back, log_in, start_log_in};
+use super::support::{Installation, PASSWORD};
 
 const GROUPS: &str = "create = true\nusers = \"players\"\noperators = \"operators\"";
 
-/// A field of a URL's query, as it stands there.
+/// A raw field of a URL's query.
 fn field<'a>(url: &'a str, name: &str) -> &'a str {
     let query = url.split_once('?').unwrap().1;
     let mut fields = query.split('&').filter_map(|field| field.split_once('='));
@@ -17,38 +17,46 @@ fn field<'a>(url: &'a str, name: &str) -> &'a str {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn people_come_by_the_provider() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, GROUPS);
     let portal = place.start_at(&provider.portal);
-    let nobody = portal.nobody();
-    let ways = nobody.ask("GET", "/api/login", None).unwrap().json();
+    let anonymous = portal.anonymous();
+    let ways = anonymous.request("GET", "/api/login", None).unwrap().json();
     assert_eq!(ways, json!({"provider": "Example"}));
 
     for _ in 0..2 {
-        let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
-        let me = ada.ask("GET", "/api/me", None).unwrap().json();
+        let ada = log_in(&provider, portal.anonymous(), "ada").unwrap();
+        let me = ada.request("GET", "/api/me", None).unwrap().json();
         assert_eq!(
             (&me["name"], &me["operator"]),
             (&json!("ada"), &json!(false))
         );
         assert_eq!(me["password"], false);
-        assert_eq!(ada.begin(&super::support::id(1), "bare").status, 202);
+        assert_eq!(
+            ada.start_session(&super::support::id(1), "bare").status,
+            202
+        );
     }
-    let olga = log_in(&provider, portal.nobody(), "olga").unwrap();
-    let users = olga.ask("GET", "/api/operator/users", None).unwrap().json();
+    let olga = log_in(&provider, portal.anonymous(), "olga").unwrap();
+    let users = olga
+        .request("GET", "/api/operator/users", None)
+        .unwrap()
+        .json();
     assert_eq!(users.as_array().unwrap().len(), 2, "{users}");
-    let stranger = log_in(&provider, portal.nobody(), "stranger").err();
+    let stranger = log_in(&provider, portal.anonymous(), "stranger").err();
     assert_eq!(stranger.as_deref(), Some("/#login=group"));
-    let odd = log_in(&provider, portal.nobody(), "..%2Fada").err();
+    let odd = log_in(&provider, portal.anonymous(), "..%2Fada").err();
     assert_eq!(odd.as_deref(), Some("/#login=name"));
 
-    // Nobody has a password of such an account.
+    // Such an account has no password.
     for password in ["", "x", PASSWORD] {
         let body = json!({"name": "ada", "password": password});
-        let answer = nobody.ask("POST", "/api/login", Some(&body)).unwrap();
+        let answer = anonymous
+            .request("POST", "/api/login", Some(&body))
+            .unwrap();
         assert_eq!(answer.status, 401);
     }
-    let left = olga.ask("POST", "/api/logout", None).unwrap();
+    let left = olga.request("POST", "/api/logout", None).unwrap();
     assert_eq!(left.status, 200);
     let url = left.json()["url"].as_str().unwrap().to_owned();
     assert!(
@@ -61,10 +69,10 @@ fn people_come_by_the_provider() {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn a_log_in_counts_once_and_in_its_own_browser() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, GROUPS);
     let portal = place.start_at(&provider.portal);
-    let (url, person) = begin(portal.nobody());
+    let (url, person) = start_log_in(portal.anonymous());
     for part in [
         "code_challenge_method=S256",
         "nonce=",
@@ -78,26 +86,26 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
         let answer = come_back(person, back);
         answer.header("location").unwrap().to_owned()
     };
-    // In the browser of somebody else, who would then act as ada; and without any.
-    let (_, other) = begin(portal.nobody());
+    // In another user's browser, which would then act as ada; and without a browser's cookie.
+    let (_, other) = start_log_in(portal.anonymous());
     assert_eq!(leads(&other, &back), "/#login=state");
-    assert_eq!(leads(&portal.nobody(), &back), "/#login=state");
-    // With a state that was not given, and from another provider.
+    assert_eq!(leads(&portal.anonymous(), &back), "/#login=state");
+    // With an unknown state, and from another provider.
     let forged = back.replace("state=", "state=x");
     assert_eq!(leads(&person, &forged), "/#login=state");
     assert_eq!(leads(&person, &back), "/");
     assert_eq!(leads(&person, &back), "/#login=state", "a second time");
 
-    // The same code for a log-in that begins anew: its verifier is another, and it is used up.
+    // A used code for a new log-in: its verifier differs.
     let code = field(&back, "code");
-    let (url, person) = begin(portal.nobody());
+    let (url, person) = start_log_in(portal.anonymous());
     let state = field(&url, "state");
     let replayed = format!(
         "http://{}/api/oidc/callback?code={code}&state={state}",
         person.at
     );
     assert_eq!(leads(&person, &replayed), "/#login=token");
-    let (url, person) = begin(portal.nobody());
+    let (url, person) = start_log_in(portal.anonymous());
     let state = field(&url, "state");
     let denied = format!(
         "http://{}/api/oidc/callback?error=access_denied&state={state}",
@@ -106,19 +114,19 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
     assert_eq!(leads(&person, &denied), "/#login=denied");
     let site = [("sec-fetch-site", "cross-site")];
     let refused = portal
-        .nobody()
-        .ask_with("POST", "/api/oidc/login", None, &site);
-    assert_eq!(refused.unwrap().status, 403, "begun by another site");
+        .anonymous()
+        .request_with("POST", "/api/oidc/login", None, &site);
+    assert_eq!(refused.unwrap().status, 403, "started by another site");
 }
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
-fn a_name_leads_to_no_account_that_is_there() {
-    let place = Place::new();
+fn a_name_never_selects_an_existing_account() {
+    let place = Installation::new();
     let provider = Provider::start(&place, "create = true");
     place.add_user("ada", &["--operator"]);
     let portal = place.start_at(&provider.portal);
-    let refused = log_in(&provider, portal.nobody(), "ada").err();
+    let refused = log_in(&provider, portal.anonymous(), "ada").err();
     assert_eq!(refused.as_deref(), Some("/#login=name"));
     let link = place.run(&["user", "link", "ada", "--subject", "ada"], "");
     assert!(
@@ -126,12 +134,9 @@ fn a_name_leads_to_no_account_that_is_there() {
         "{}",
         String::from_utf8_lossy(&link.stderr)
     );
-    let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
-    let me = ada.ask("GET", "/api/me", None).unwrap().json();
-    assert_eq!(
-        me["operator"], true,
-        "as the operator's own command has said"
-    );
+    let ada = log_in(&provider, portal.anonymous(), "ada").unwrap();
+    let me = ada.request("GET", "/api/me", None).unwrap().json();
+    assert_eq!(me["operator"], true, "as set by the operator's command");
     let twice = place.run(&["user", "add", "bob", "--subject", "ada"], "");
     let said = String::from_utf8(twice.stderr).unwrap();
     assert!(
@@ -140,31 +145,31 @@ fn a_name_leads_to_no_account_that_is_there() {
     );
     assert!(place.run(&["user", "link", "ada"], "").status.success());
     assert_eq!(ada.status("GET", "/api/me", None), 401, "its log-ins end");
-    let refused = log_in(&provider, portal.nobody(), "ada").err();
+    let refused = log_in(&provider, portal.anonymous(), "ada").err();
     assert_eq!(refused.as_deref(), Some("/#login=name"));
 }
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn without_the_provider_passwords_go_on() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, "");
     place.add_user("ada", &[]);
     let portal = place.start_at(&provider.portal);
-    let unknown = log_in(&provider, portal.nobody(), "bob").err();
+    let unknown = log_in(&provider, portal.anonymous(), "bob").err();
     assert_eq!(unknown.as_deref(), Some("/#login=account"), "none is made");
-    let (url, person) = begin(portal.nobody());
+    let (url, person) = start_log_in(portal.anonymous());
     let back = Visitor::default().log_in(&provider, &url, "ada");
     let at = provider.portal.clone();
     drop(provider);
-    // It goes while a person is on the way, and the portal starts without it.
+    // The provider stops during a log-in, and the portal starts without it.
     let answer = come_back(&person, &back);
     assert_eq!(answer.header("location"), Some("/#login=provider"));
     portal.kill();
     let portal = place.start_at(&at);
     let begun = portal
-        .nobody()
-        .ask("POST", "/api/oidc/login", None)
+        .anonymous()
+        .request("POST", "/api/oidc/login", None)
         .unwrap();
     assert_eq!(begun.status, 503);
     assert!(

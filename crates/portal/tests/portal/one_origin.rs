@@ -1,5 +1,5 @@
-//! What a session can do to a browser that plays it at the portal's own address: nothing but talk through one WebSocket,
-//! for as long as the person may be there.
+//! A session's influence on a browser that plays it on the portal's origin: only messages of one WebSocket, while the
+//! user has access.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Person, Place, Portal, example, id, wait};
+use super::support::{Installation, Person, Portal, example, id, wait};
 
-/// A portal of hostile sessions, with people who have logged in.
+/// A portal of hostile sessions, with logged-in users.
 struct World {
-    place: Place,
+    place: Installation,
     portal: Portal,
 }
 
 impl World {
     fn new() -> World {
-        let place = Place::new();
+        let place = Installation::new();
         let program = example("hostile_session");
         place.write(
             "portal.toml",
@@ -33,9 +33,9 @@ impl World {
     }
 }
 
-/// A session of this person that does this.
-fn begin(person: &Person, session: &str, does: &str) -> PathBuf {
-    assert_eq!(person.begin(session, "bare").status, 202);
+/// Starts a session of this user with this behaviour.
+fn start_hostile(person: &Person, session: &str, does: &str) -> PathBuf {
+    assert_eq!(person.start_session(session, "bare").status, 202);
     person.until(session, "running");
     let name = format!("ouvr-{}", session.replace('-', ""));
     let folder = std::env::temp_dir().join(name);
@@ -43,7 +43,7 @@ fn begin(person: &Person, session: &str, does: &str) -> PathBuf {
     folder
 }
 
-/// Asks for the WebSocket: the status, the headers, and what comes then.
+/// Requests the WebSocket. Returns the status, the headers, and the following data.
 fn connect(
     person: &Person,
     session: &str,
@@ -87,10 +87,10 @@ fn names(headers: &[(String, String)]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_session_hears_no_secret_and_sets_nothing_in_the_browser() {
+fn a_session_gets_no_secret_and_sets_no_header() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    let folder = begin(&ada, &session, "echo");
+    let folder = start_hostile(&ada, &session, "echo");
     let secrets = [
         ("x-openuvr-csrf", ada.csrf.as_deref().unwrap()),
         ("authorization", "Bearer of-the-browser"),
@@ -98,7 +98,7 @@ fn a_session_hears_no_secret_and_sets_nothing_in_the_browser() {
     ];
     let (status, headers, mut answer) = connect(&ada, &session, &secrets);
     assert_eq!(status, 101, "{headers:?}");
-    // Of its answer the browser sees nothing: these are the portal's own.
+    // Its response does not reach the browser: these headers are the portal's own.
     let own = [
         "cache-control",
         "connection",
@@ -118,12 +118,12 @@ fn a_session_hears_no_secret_and_sets_nothing_in_the_browser() {
         "sec-websocket-accept".to_owned(),
         "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned()
     )));
-    // What both say goes through.
+    // Data passes in both directions.
     answer.get_mut().write_all(b"offer").unwrap();
     let mut back = [0; 5];
     answer.read_exact(&mut back).unwrap();
     assert_eq!(&back, b"offer");
-    // Of the browser it hears nothing but who comes.
+    // It learns only the browser's device, name and address.
     let asked = fs::read_to_string(folder.join("asked")).unwrap();
     let mut lines = asked.lines();
     assert_eq!(
@@ -151,16 +151,16 @@ fn a_session_hears_no_secret_and_sets_nothing_in_the_browser() {
     for secret in [cookie, ada.csrf.as_deref().unwrap(), "of-the-browser"] {
         assert!(!asked.contains(secret), "{asked}");
     }
-    // It says itself where the browser is: nobody in front of it is believed.
+    // The portal sets the browser's address: a header of the client is not trusted.
     assert!(heard.contains(&("x-forwarded-for".to_owned(), "127.0.0.1".to_owned())));
     assert!(heard.contains(&("x-openuvr-name".to_owned(), "ada".to_owned())));
 }
 
 #[test]
-fn a_session_that_answers_something_else_is_not_shown() {
+fn other_responses_of_a_session_are_not_shown() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    let folder = begin(&ada, &session, "page");
+    let folder = start_hostile(&ada, &session, "page");
     for does in ["page", "silent"] {
         fs::write(folder.join("does"), does).unwrap();
         let (status, headers, mut answer) = connect(&ada, &session, &[("connection", "close")]);
@@ -169,10 +169,10 @@ fn a_session_that_answers_something_else_is_not_shown() {
         assert!(!names(&headers).contains("x-evil"), "{headers:?}");
         let mut body = String::new();
         answer.read_to_string(&mut body).unwrap();
-        assert!(body.contains("does not let this browser in"), "{body}");
+        assert!(body.contains("refused this browser"), "{body}");
         assert!(!body.contains("script"), "{body}");
     }
-    // The portal itself is as before.
+    // The portal itself is not affected.
     assert_eq!(ada.status("GET", "/api/me", None), 200);
 }
 
@@ -180,7 +180,7 @@ fn a_session_that_answers_something_else_is_not_shown() {
 fn a_session_that_talks_without_end_is_cut_off() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    begin(&ada, &session, "flood");
+    start_hostile(&ada, &session, "flood");
     let (status, _, mut answer) = connect(&ada, &session, &[]);
     assert_eq!(status, 101);
     let mut said = Vec::new();
@@ -189,18 +189,18 @@ fn a_session_that_talks_without_end_is_cut_off() {
 }
 
 #[test]
-fn only_who_may_play_or_watch_comes_to_a_session() {
+fn only_permitted_users_reach_a_session() {
     let world = World::new();
     let (ada, bob) = (world.portal.log_in("ada"), world.portal.log_in("bob"));
     let session = id(1);
-    let folder = begin(&ada, &session, "echo");
+    let folder = start_hostile(&ada, &session, "echo");
     let status = |person: &Person, more: &[(&str, &str)]| connect(person, &session, more).0;
-    assert_eq!(status(&world.portal.nobody(), &[]), 401);
+    assert_eq!(status(&world.portal.anonymous(), &[]), 401);
     assert_eq!(status(&bob, &[]), 404);
-    // From another site, and from none.
+    // From another site, and without an origin.
     let site = [("sec-fetch-site", "cross-site")];
     assert_eq!(status(&ada, &site), 403);
-    let plain = ada.ask_with(
+    let plain = ada.request_with(
         "GET",
         &format!("/play/{session}/signalling"),
         None,
@@ -210,9 +210,12 @@ fn only_who_may_play_or_watch_comes_to_a_session() {
         ],
     );
     assert_eq!(plain.unwrap().status, 403);
-    assert!(!folder.join("asked").exists(), "the session heard of it");
+    assert!(
+        !folder.join("asked").exists(),
+        "the request reached the session"
+    );
 
-    // Whoever watches loses it when it is shared no more; who plays, by the end of the log-in.
+    // Observers lose access when sharing ends; the owner, when the log-in ends.
     let share = |shared: bool| {
         let path = format!("/api/sessions/{session}/shared");
         assert_eq!(
@@ -237,33 +240,33 @@ fn only_who_may_play_or_watch_comes_to_a_session() {
 }
 
 #[test]
-fn one_log_in_takes_so_many_connections_and_no_more() {
+fn connections_of_one_log_in_are_limited() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    begin(&ada, &session, "echo");
+    start_hostile(&ada, &session, "echo");
     let mut all: Vec<_> = (0..8).map(|_| connect(&ada, &session, &[])).collect();
     assert!(all.iter().all(|(status, ..)| *status == 101));
     assert_eq!(connect(&ada, &session, &[]).0, 503);
-    // The same person's other browser has places of its own.
+    // The same user's other browser has its own limit.
     let other = world.portal.log_in("ada");
     assert_eq!(connect(&other, &session, &[]).0, 101);
     all.pop();
-    wait("a place is free", || connect(&ada, &session, &[]).0 == 101);
+    wait("a free slot", || connect(&ada, &session, &[]).0 == 101);
     drop(world.place);
 }
 
 #[test]
 fn the_page_that_plays_is_the_portals_own() {
     let world = World::new();
-    let nobody = world.portal.nobody();
+    let anonymous = world.portal.anonymous();
     let page = format!("/play/{}/", id(1));
-    let get = |path: &str| nobody.ask("GET", path, None).unwrap();
+    let get = |path: &str| anonymous.request("GET", path, None).unwrap();
     let served = get(&page);
     assert_eq!(served.status, 200);
     assert!(served.text().contains("<html lang=\"en\" data-portal>"));
     let policy = served.header("content-security-policy").unwrap();
     assert!(policy.contains("trusted-types 'none'"), "{policy}");
-    // All that the page is made of, and nothing else.
+    // The page's files, and nothing else.
     let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/page/dist");
     for file in fs::read_dir(dist).unwrap().flatten() {
         let name = file.file_name().into_string().unwrap();

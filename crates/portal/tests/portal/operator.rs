@@ -1,12 +1,12 @@
-//! What an operator changes: accounts, and whether new sessions are taken.
+//! Operator actions: accounts, and draining.
 
 use serde_json::{Value, json};
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
 #[test]
 fn an_operator_makes_limits_and_disables_accounts() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let root = portal.log_in("root");
@@ -15,49 +15,54 @@ fn an_operator_makes_limits_and_disables_accounts() {
         root.status("PUT", &path, Some(rights))
     };
     let new = json!({"name": "ada", "sessions": 1});
-    let made = root.ask("POST", "/api/operator/users", Some(&new)).unwrap();
+    let made = root
+        .request("POST", "/api/operator/users", Some(&new))
+        .unwrap();
     assert_eq!(made.status, 201);
     let login = json!({"name": "ada", "password": made.json()["password"]});
     let again = root.status("POST", "/api/operator/users", Some(&new));
-    assert_eq!(again, 409, "there is one already");
+    assert_eq!(again, 409, "the account exists");
     let ada = portal.log_in_with(&login);
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     assert_eq!(
-        ada.begin(&id(2), "bare").status,
+        ada.start_session(&id(2), "bare").status,
         409,
         "one session is the limit"
     );
     let more = json!({"operator": false, "sessions": 2, "disabled": false});
     assert_eq!(change("ada", &more), 204);
-    assert_eq!(ada.begin(&id(2), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(2), "bare").status, 202);
     ada.until(&id(1), "running");
     ada.until(&id(2), "running");
     assert_eq!(place.processes().len(), 2);
-    // Disabled: nobody is logged in to it or can log in, and its sessions end.
+    // Disabled: its log-ins end, log-in is refused, and its sessions end.
     let disabled = json!({"operator": false, "sessions": 2, "disabled": true});
     assert_eq!(change("ada", &disabled), 204);
     assert_eq!(ada.status("GET", "/api/me", None), 401);
-    let nobody = portal.nobody();
-    assert_eq!(nobody.status("POST", "/api/login", Some(&login)), 401);
-    wait("its sessions end", || place.processes().is_empty());
-    let listed = root.ask("GET", "/api/operator/users", None).unwrap().json();
+    let anonymous = portal.anonymous();
+    assert_eq!(anonymous.status("POST", "/api/login", Some(&login)), 401);
+    wait("the end of its sessions", || place.processes().is_empty());
+    let listed = root
+        .request("GET", "/api/operator/users", None)
+        .unwrap()
+        .json();
     let ada = json!({"name": "ada", "operator": false, "sessions": 2, "disabled": true});
     assert!(listed.as_array().unwrap().contains(&ada), "{listed}");
     assert_eq!(change("ada", &more), 204);
-    assert_eq!(nobody.status("POST", "/api/login", Some(&login)), 200);
-    // Nobody locks themselves out.
+    assert_eq!(anonymous.status("POST", "/api/login", Some(&login)), 200);
+    // Operators cannot lock themselves out.
     assert_eq!(change("root", &disabled), 409);
     assert_eq!(change("root", &more), 409);
 }
 
 #[test]
 fn a_portal_that_is_drained_starts_nothing_and_ends_nothing() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let drain = |draining: bool| {
         let body = json!({ "draining": draining });
@@ -65,16 +70,16 @@ fn a_portal_that_is_drained_starts_nothing_and_ends_nothing() {
             root.status("PUT", "/api/operator/draining", Some(&body)),
             204
         );
-        let load = root.ask("GET", "/api/operator/servers", None).unwrap();
+        let load = root.request("GET", "/api/operator/servers", None).unwrap();
         assert_eq!(load.json()["draining"], json!(draining));
     };
     drain(true);
-    let refused = ada.begin(&id(2), "bare");
+    let refused = ada.start_session(&id(2), "bare");
     assert_eq!(refused.status, 503);
     assert!(refused.text().contains("maintenance"), "{}", refused.text());
-    // Asking again for what runs starts nothing.
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    // Repeating the request for a running session starts nothing.
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     assert_eq!(place.processes().len(), 1);
     drain(false);
-    assert_eq!(ada.begin(&id(2), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(2), "bare").status, 202);
 }

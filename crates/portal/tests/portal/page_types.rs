@@ -1,16 +1,16 @@
-//! The page's types are those of the interface: each field that it reads is described there, as null where it may be.
+//! The page's types match the REST interface: each field is described there, and nullable in both or in neither.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::support::Place;
+use super::support::Installation;
 
-/// A type of the page, and the schema that it stands for.
+/// A type of the page, and its schema.
 const TYPES: [(&str, &str); 13] = [
     ("Me", "Me"),
-    ("Ways", "Ways"),
-    ("Elsewhere", "Elsewhere"),
+    ("LoginMethods", "LoginMethods"),
+    ("ProviderRedirect", "ProviderRedirect"),
     ("Application", "ApplicationView"),
     ("Session", "SessionView"),
     ("Subscribers", "SubscribersView"),
@@ -23,7 +23,7 @@ const TYPES: [(&str, &str); 13] = [
     ("Load", "Load"),
 ];
 
-/// The fields of each interface, and whether one may be null.
+/// The fields of each interface, and whether they may be null.
 fn interfaces() -> BTreeMap<String, BTreeMap<String, bool>> {
     let source = include_str!("../../page/src/api.ts");
     let mut all = BTreeMap::new();
@@ -42,7 +42,7 @@ fn interfaces() -> BTreeMap<String, BTreeMap<String, bool>> {
     all
 }
 
-/// The properties of a schema, with those of what it extends.
+/// The properties of a schema, including inherited ones.
 fn properties(schema: &Value) -> BTreeMap<String, bool> {
     let parts = schema["allOf"].as_array().cloned().unwrap_or_default();
     let own = schema["properties"].as_object().into_iter().flatten();
@@ -51,17 +51,20 @@ fn properties(schema: &Value) -> BTreeMap<String, bool> {
 }
 
 #[test]
-fn the_page_reads_what_the_interface_describes() {
-    let portal = Place::new();
+fn the_pages_types_match_the_interface() {
+    let portal = Installation::new();
     let portal = (portal.start(), portal);
-    let api = portal.0.nobody().ask("GET", "/api/openapi.json", None);
+    let api = portal
+        .0
+        .anonymous()
+        .request("GET", "/api/openapi.json", None);
     let schemas = &api.unwrap().json()["components"]["schemas"];
     let interfaces = interfaces();
     for (name, schema) in TYPES {
         let described = properties(&schemas[schema]);
         let fields = interfaces
             .get(name)
-            .unwrap_or_else(|| panic!("{name} is not in api.ts"));
+            .unwrap_or_else(|| panic!("{name} is missing in api.ts"));
         assert!(
             !fields.is_empty() && !described.is_empty(),
             "{name}: {schemas}"

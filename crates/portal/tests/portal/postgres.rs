@@ -1,26 +1,26 @@
-//! PostgreSQL as the portals' database, a real server of its own for each test. The other tests of the interface run
-//! on it, too, where `OPENUVR_TEST_DATABASE=postgres` says so: `./dev test-portal`.
+//! PostgreSQL as the portals' database, a real server for each test. With `OPENUVR_TEST_DATABASE=postgres`, the other
+//! tests of the interface also use it: `./dev test-portal`.
 
 use std::thread;
 
 use super::support::postgres_server::Server;
-use super::support::{Place, Portal, id, wait};
+use super::support::{Installation, Portal, id, wait};
 
-/// A place whose portals keep what they know at this URL.
-fn place_in(url: &str) -> Place {
-    let mut place = Place::new();
+/// An installation with the database at this URL.
+fn place_in(url: &str) -> Installation {
+    let mut place = Installation::new();
     place.database = Some(url.to_owned());
     place
 }
 
-/// With these words in place of the URL's own about TLS.
+/// With these TLS parameters in place of the URL's own.
 fn with_tls(url: &str, words: &str) -> String {
     let (at, _) = url.split_once('?').unwrap();
     format!("{at}?{words}")
 }
 
-/// The portal starts, says one line, and ends.
-fn refusal(place: &Place) -> String {
+/// The single output line of a failed start.
+fn refusal(place: &Installation) -> String {
     let done = place.run(&["--listen", "127.0.0.1:0"], "");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success(), "{said}");
@@ -29,7 +29,7 @@ fn refusal(place: &Place) -> String {
 }
 
 fn healthy(portal: &Portal) -> bool {
-    portal.nobody().status("GET", "/healthz", None) == 200
+    portal.anonymous().status("GET", "/healthz", None) == 200
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn portals_that_start_at_once_make_one_set_of_tables() {
     let mut server = Server::start();
     for _ in 0..5 {
         let url = server.database();
-        let places: Vec<Place> = (0..4).map(|_| place_in(&url)).collect();
+        let places: Vec<Installation> = (0..4).map(|_| place_in(&url)).collect();
         let portals: Vec<Portal> = thread::scope(|scope| {
             let starting: Vec<_> = (places.iter())
                 .map(|place| scope.spawn(|| place.start()))
@@ -56,7 +56,7 @@ fn portals_that_start_at_once_make_one_set_of_tables() {
 
 #[test]
 #[ignore = "needs PostgreSQL: ./dev test-portal"]
-fn what_one_portal_is_told_another_knows() {
+fn portals_share_accounts_and_history() {
     let mut server = Server::start();
     let url = server.database();
     let (one, other) = (place_in(&url), place_in(&url));
@@ -64,23 +64,23 @@ fn what_one_portal_is_told_another_knows() {
     let said = other.run(&["user", "add", "ada", "--password-stdin"], "another one\n");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(
-        said.contains("there is an account \"ada\" already"),
+        said.contains("the account \"ada\" already exists"),
         "{said}"
     );
     let portals = [one.start(), other.start()];
     let ada = portals[0].log_in("ada");
     let there = ada.at(&portals[1]);
     assert_eq!(there.status("GET", "/api/operator/users", None), 200);
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     assert_eq!(
         ada.status("DELETE", &format!("/api/sessions/{}", id(1)), None),
         202
     );
     ada.until(&id(1), "ended");
-    // What was played is told by either; sessions themselves each portal's engine knows.
-    wait("the session's end is noted", || {
-        let past = there.ask("GET", "/api/history", None).unwrap().json();
+    // Either portal reports past sessions; only its own engine knows current ones.
+    wait("the recorded end", || {
+        let past = there.request("GET", "/api/history", None).unwrap().json();
         past[0]["ended"].is_i64()
     });
     assert_eq!(there.status("POST", "/api/logout", None), 204);
@@ -89,33 +89,33 @@ fn what_one_portal_is_told_another_knows() {
 
 #[test]
 #[ignore = "needs PostgreSQL: ./dev test-portal"]
-fn a_server_that_is_gone_is_told_and_taken_back() {
+fn a_lost_server_is_reported_and_recovered() {
     let mut server = Server::start();
     let url = server.database();
     let place = place_in(&url);
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     server.order("stop");
     assert!(!healthy(&portal));
-    let refused = ada.begin(&id(2), "bare");
+    let refused = ada.start_session(&id(2), "bare");
     assert_eq!(refused.status, 503, "{}", refused.text());
     let said = refused.text();
-    assert!(said.contains("database does not answer"), "{said}");
+    assert!(said.contains("database does not respond"), "{said}");
     assert!(!said.contains("portal:portal"), "{said}");
-    // Who plays goes on.
+    // Playing sessions continue.
     assert_eq!(place.processes().len(), 1);
     server.order("start");
-    wait("it is taken back", || healthy(&portal));
-    assert_eq!(ada.begin(&id(2), "bare").status, 202);
+    wait("recovery", || healthy(&portal));
+    assert_eq!(ada.start_session(&id(2), "bare").status, 202);
     ada.until(&id(2), "running");
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: ./dev test-portal"]
-fn the_connection_is_encrypted_and_the_server_is_who_it_says() {
+fn the_connection_is_encrypted_and_verified() {
     let mut server = Server::start();
     let url = server.database();
     let authority = server.authority.display().to_string();
@@ -126,8 +126,8 @@ fn the_connection_is_encrypted_and_the_server_is_who_it_says() {
     let place = place_in(&known);
     place.add_user("ada", &[]);
     place.start().log_in("ada");
-    // Another authority, and those that everybody knows.
-    let stranger = Place::new();
+    // Another authority, and the public ones.
+    let stranger = Installation::new();
     stranger.secure();
     let other = stranger.path("cert.pem").display().to_string();
     for words in [
@@ -135,11 +135,11 @@ fn the_connection_is_encrypted_and_the_server_is_who_it_says() {
         "sslmode=verify-full".to_owned(),
     ] {
         let said = refusal(&place_in(&with_tls(&url, &words)));
-        assert!(said.contains("can't be opened"), "{said}");
+        assert!(said.contains("cannot open the database"), "{said}");
         assert!(said.contains("certificate"), "{said}");
         assert!(!said.contains("portal:portal"), "{said}");
     }
-    // Nor is one taken by another name than its own.
+    // A certificate for another name is rejected, too.
     let elsewhere = known.replace("@localhost:", "@127.0.0.2:");
     refusal(&place_in(&elsewhere));
 }

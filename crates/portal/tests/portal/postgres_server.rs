@@ -1,4 +1,4 @@
-//! A server of PostgreSQL, which goes with this process at the latest.
+//! A PostgreSQL server, which ends with this process at the latest.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// Has all portals of a test program keep what they know in PostgreSQL.
+/// Makes all portals of a test program use PostgreSQL.
 const WANTED: &str = "OPENUVR_TEST_DATABASE";
 
-/// The one of all tests that don't care which.
+/// The shared server.
 static SHARED: LazyLock<Mutex<Server>> = LazyLock::new(|| Mutex::new(Server::start()));
 
 pub(crate) struct Server {
     child: Child,
-    /// The script ends the server when this ends.
+    /// The script stops the server when its standard input closes.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     pub(crate) port: u16,
-    /// The certificate of who has signed the server's.
+    /// Certificate of the authority of the server's certificate.
     pub(crate) authority: PathBuf,
 }
 
-/// The URL of an empty database, if this run of the tests is on PostgreSQL.
+/// The URL of an empty database, if this test run uses PostgreSQL.
 pub(crate) fn database() -> Option<String> {
     let wanted = std::env::var(WANTED).ok()?;
-    assert_eq!(wanted, "postgres", "{WANTED} is postgres or not there");
+    assert_eq!(wanted, "postgres", "{WANTED} must be postgres or unset");
     Some(SHARED.lock().unwrap().database())
 }
 

@@ -1,4 +1,4 @@
-//! A real provider of OpenID Connect, and the browser of a person who logs in there: as much of one as it takes.
+//! A real OpenID Connect provider, and a minimal browser of a user who logs in there.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,32 +6,32 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use super::support::{Answer, Person, Place};
+use super::support::{Answer, Installation, Person};
 
-/// Until an answer of the provider, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a response of the provider, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "the portal's secret";
 
-/// A provider that runs, and where the portal is to be.
+/// A running provider, and the portal's address.
 pub(crate) struct Provider {
     child: Child,
-    // It ends when nobody reads any more.
+    // It ends when its output is closed.
     _said: BufReader<ChildStdout>,
     pub(crate) issuer: String,
     pub(crate) portal: String,
 }
 
 impl Provider {
-    /// Starts one, and names it in the configuration of `place`, with these lines beside.
-    pub(crate) fn start(place: &Place, more: &str) -> Provider {
+    /// Starts one, and adds it to the configuration of `place`, with these further lines.
+    pub(crate) fn start(place: &Installation, more: &str) -> Provider {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provider");
         assert!(
             folder.join("node_modules").exists(),
             "./dev test-portal fetches the provider; or npm ci in {}",
             folder.display()
         );
-        // Free now; the portal takes it a moment later.
+        // Free now; the portal binds it a moment later.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = free.local_addr().unwrap().to_string();
         drop(free);
@@ -47,7 +47,10 @@ impl Provider {
         let mut issuer = String::new();
         said.read_line(&mut issuer).unwrap();
         let issuer = issuer.trim().to_owned();
-        assert!(issuer.starts_with("http://"), "it said {issuer:?}");
+        assert!(
+            issuer.starts_with("http://"),
+            "unexpected output {issuer:?}"
+        );
         place.write("secret", &format!("{SECRET}\n"));
         let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();
         let config = config.split("[oidc]").next().unwrap();
@@ -74,14 +77,14 @@ impl Drop for Provider {
     }
 }
 
-/// A browser that is at the provider.
+/// A browser at the provider.
 #[derive(Default)]
 pub(crate) struct Visitor {
     cookies: Vec<(String, String)>,
 }
 
 impl Visitor {
-    /// Goes to an address at the provider, and says where it leads.
+    /// Opens an address at the provider. Returns the redirect target.
     fn go(&mut self, method: &str, url: &str, form: &str) -> String {
         let (authority, path) = url
             .strip_prefix("http://")
@@ -98,7 +101,7 @@ impl Visitor {
             form.len()
         );
         let mut stream = TcpStream::connect(authority).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = Vec::new();
         stream.read_to_end(&mut text).unwrap();
@@ -121,16 +124,16 @@ impl Visitor {
                 _ => {}
             }
         }
-        let to = to.unwrap_or_else(|| panic!("{url} leads nowhere: {text}"));
+        let to = to.unwrap_or_else(|| panic!("{url} does not redirect: {text}"));
         match to.starts_with('/') {
             true => format!("http://{authority}{to}"),
             false => to,
         }
     }
 
-    /// Logs in under this name, agrees, and says where the provider sends the browser back to.
-    pub(crate) fn log_in(&mut self, provider: &Provider, begin: &str, name: &str) -> String {
-        let mut at = begin.to_owned();
+    /// Logs in with this name and gives consent. Returns the provider's redirect to the portal.
+    pub(crate) fn log_in(&mut self, provider: &Provider, start_log_in: &str, name: &str) -> String {
+        let mut at = start_log_in.to_owned();
         let mut forms = [
             format!("prompt=login&login={name}&password=x"),
             "prompt=consent".to_owned(),
@@ -145,13 +148,13 @@ impl Visitor {
                 false => self.go("GET", &at, ""),
             };
         }
-        panic!("the provider sends around: {at}");
+        panic!("redirect loop of the provider: {at}");
     }
 }
 
-/// Presses the button: where the provider is, and the browser with what ties the log-in to it.
-pub(crate) fn begin(nobody: Person) -> (String, Person) {
-    let answer = nobody.ask("POST", "/api/oidc/login", None).unwrap();
+/// Starts a log-in. Returns the provider's URL, and the browser with the cookie that is bound to the log-in.
+pub(crate) fn start_log_in(anonymous: Person) -> (String, Person) {
+    let answer = anonymous.request("POST", "/api/oidc/login", None).unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let url = answer.json()["url"].as_str().unwrap().to_owned();
     let cookie = answer.header("set-cookie").unwrap().to_owned();
@@ -159,23 +162,23 @@ pub(crate) fn begin(nobody: Person) -> (String, Person) {
         cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
         "{cookie}"
     );
-    let mut person = nobody;
+    let mut person = anonymous;
     person.cookie = Some(cookie.split(';').next().unwrap().to_owned());
     (url, person)
 }
 
-/// Comes back to the portal at this address.
+/// Returns to the portal at this address.
 pub(crate) fn come_back(person: &Person, address: &str) -> Answer {
     let path = address.strip_prefix(&format!("http://{}", person.at));
-    let path = path.unwrap_or_else(|| panic!("{address} is not the portal"));
-    let answer = person.ask("GET", path, None).unwrap();
+    let path = path.unwrap_or_else(|| panic!("{address} is not at the portal"));
+    let answer = person.request("GET", path, None).unwrap();
     assert_eq!(answer.status, 303, "{}", answer.text());
     answer
 }
 
-/// The whole of it: a person who is logged in, or where the page says why not.
-pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<Person, String> {
-    let (url, mut person) = begin(nobody);
+/// A complete log-in: a logged-in user, or the page's URL with the reason.
+pub(crate) fn log_in(provider: &Provider, anonymous: Person, name: &str) -> Result<Person, String> {
+    let (url, mut person) = start_log_in(anonymous);
     let back = Visitor::default().log_in(provider, &url, name);
     let answer = come_back(&person, &back);
     let to = answer.header("location").unwrap();
@@ -189,7 +192,7 @@ pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<
     let mut cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
     let cookie = cookie.rfind(|of| of.starts_with("openuvr-portal="));
     person.cookie = Some(cookie.unwrap().to_owned());
-    let me = person.ask("GET", "/api/me", None).unwrap().json();
+    let me = person.request("GET", "/api/me", None).unwrap().json();
     person.csrf = Some(me["csrf"].as_str().unwrap().to_owned());
     Ok(person)
 }

@@ -1,8 +1,8 @@
-//! What the portal says when something is not as it should be.
+//! Refused configurations and requests.
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
-fn refusal(place: &Place, words: &[&str]) -> String {
+fn refusal(place: &Installation, words: &[&str]) -> String {
     let ended = place.run(words, "");
     assert!(!ended.status.success());
     let said = String::from_utf8(ended.stderr).unwrap();
@@ -11,55 +11,55 @@ fn refusal(place: &Place, words: &[&str]) -> String {
 
 #[test]
 fn plain_http_is_for_this_machine_alone() {
-    let place = Place::new();
+    let place = Installation::new();
     let said = refusal(&place, &["--listen", "0.0.0.0:0"]);
     assert!(
-        said.contains("for all to read") && said.contains("behind_proxy"),
+        said.contains("unencrypted") && said.contains("behind_proxy"),
         "{said}"
     );
 }
 
-/// A place whose database is SQLite, whatever the others have.
-fn in_a_file() -> Place {
-    let mut place = Place::new();
+/// An installation with SQLite, even if the other tests use PostgreSQL.
+fn in_a_file() -> Installation {
+    let mut place = Installation::new();
     place.database = None;
     place
 }
 
 #[test]
 fn two_portals_do_not_share_a_folder() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let _portal = place.start();
     let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
-    assert!(said.contains("another portal works in"), "{said}");
+    assert!(said.contains("another portal uses"), "{said}");
 }
 
 #[test]
 fn a_wrong_configuration_is_one_line() {
-    let place = Place::new();
+    let place = Installation::new();
     place.write("portal.toml", "launcher = \"magic\"\ndata = \"data\"\n");
     let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
-    assert!(said.contains("no launcher \"magic\""), "{said}");
-    let twice = Place::new();
+    assert!(said.contains("unknown launcher \"magic\""), "{said}");
+    let twice = Installation::new();
     twice.add_user("ada", &[]);
     let said = refusal(&twice, &["user", "add", "ada"]);
     assert!(
-        said.contains("there is an account \"ada\" already"),
+        said.contains("the account \"ada\" already exists"),
         "{said}"
     );
     let said = refusal(&twice, &["user", "add", "../ada"]);
-    assert!(said.contains("is no name of an account"), "{said}");
+    assert!(said.contains("is not a valid account name"), "{said}");
 }
 
-/// A writer that does not end: the portal says so, and goes on when it has ended.
+/// A writer that holds the lock: the portal reports it, and recovers afterwards.
 #[test]
-fn a_locked_database_is_told_and_playing_goes_on() {
+fn a_locked_database_is_reported_and_playing_continues() {
     let place = in_a_file();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let hold = "import sqlite3, sys\n\
                 c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
@@ -77,18 +77,18 @@ fn a_locked_database_is_told_and_playing_goes_on() {
     let said = holder.stdout.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
     assert_eq!(line, "held\n");
-    let refused = ada.begin(&id(2), "bare");
+    let refused = ada.start_session(&id(2), "bare");
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(
-        refused.text().contains("database does not answer"),
+        refused.text().contains("database does not respond"),
         "{}",
         refused.text()
     );
     assert_eq!(place.processes().len(), 1);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    wait("it is taken again", || {
-        ada.begin(&id(3), "bare").status == 202
+    wait("recovery", || {
+        ada.start_session(&id(3), "bare").status == 202
     });
     ada.until(&id(3), "running");
 }

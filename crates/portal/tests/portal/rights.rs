@@ -1,20 +1,21 @@
-//! Who may do what: every route of the interface, for each role. A route that is not in the table fails the test.
+//! Authorization: every route of the interface, for each role. A route that is missing in the table fails the test.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::support::{Person, Place, id};
+use super::support::{Installation, Person, id};
 
-/// Method, path, body; what nobody, the owner, another person and an operator who is not the owner get. The
-/// sessions are one that the owner does not share, `{own}`, and one that is shared, `{shared}`.
+/// Method, path, body; the status for an anonymous client, the owner, another user and an operator who is not the
+/// owner.
+/// `{own}` is a session that the owner does not share, `{shared}` one that is shared.
 type Line = (&'static str, &'static str, Option<Value>, [u16; 4]);
 
 fn table() -> Vec<Line> {
     let share = || Some(json!({"shared": true}));
     let wish = || Some(json!({"watch": true}));
     let start = || Some(json!({"application": "bare"}));
-    let login = Some(json!({"name": "nobody", "password": "wrong password"}));
+    let login = Some(json!({"name": "unknown", "password": "wrong password"}));
     let password = Some(json!({"old": "wrong password", "new": "another password"}));
     vec![
         ("GET", "/api/me", None, [401, 200, 200, 200]),
@@ -87,7 +88,7 @@ fn table() -> Vec<Line> {
         ),
         (
             "PUT",
-            "/api/operator/users/nobody",
+            "/api/operator/users/unknown",
             Some(json!({"operator": false, "sessions": null, "disabled": false})),
             [401, 403, 403, 404],
         ),
@@ -109,8 +110,8 @@ fn table() -> Vec<Line> {
 }
 
 #[test]
-fn each_route_allows_what_it_should_to_each_role() {
-    let place = Place::new();
+fn each_route_permits_the_right_roles() {
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &[]);
     place.add_user("root", &["--operator"]);
@@ -119,7 +120,7 @@ fn each_route_allows_what_it_should_to_each_role() {
     let [ada, ..] = &people;
     let [own, shared] = [id(1), id(2)];
     for id in [&own, &shared] {
-        assert_eq!(ada.begin(id, "bare").status, 202);
+        assert_eq!(ada.start_session(id, "bare").status, 202);
         ada.until(id, "running");
     }
     let path = format!("/api/sessions/{shared}/shared");
@@ -128,13 +129,13 @@ fn each_route_allows_what_it_should_to_each_role() {
         204
     );
 
-    let nobody = portal.nobody();
-    let all: [&Person; 4] = [&nobody, &people[0], &people[1], &people[2]];
-    let names = ["nobody", "the owner", "another", "an operator"];
+    let anonymous = portal.anonymous();
+    let all: [&Person; 4] = [&anonymous, &people[0], &people[1], &people[2]];
+    let names = ["anonymous", "the owner", "another", "an operator"];
     for (method, path, body, expected) in table() {
         let path = path.replace("{own}", &own).replace("{shared}", &shared);
         for ((person, name), expected) in all.iter().zip(names).zip(expected) {
-            // 0: not asked, since it would take away what the others ask for.
+            // 0: skipped, since it would remove what the others need.
             if expected != 0 {
                 let status = person.status(method, &path, body.as_ref());
                 assert_eq!(status, expected, "{method} {path} by {name}");
@@ -142,14 +143,17 @@ fn each_route_allows_what_it_should_to_each_role() {
         }
     }
 
-    let api = nobody.ask("GET", "/api/openapi.json", None).unwrap().json();
+    let api = anonymous
+        .request("GET", "/api/openapi.json", None)
+        .unwrap()
+        .json();
     let known: BTreeSet<(String, String)> = (api["paths"].as_object().unwrap().iter())
         .flat_map(|(path, of)| {
             let methods = of.as_object().unwrap().keys();
             methods.map(|method| (method.to_uppercase(), path.clone()))
         })
         .collect();
-    // A generator of clients names its functions by them.
+    // Generators of clients use them as function names.
     let ids = (api["paths"].as_object().unwrap().values()).flat_map(|of| of.as_object().unwrap());
     let mut ids: Vec<&str> = ids
         .map(|(_, of)| of["operationId"].as_str().unwrap())
@@ -157,40 +161,40 @@ fn each_route_allows_what_it_should_to_each_role() {
     let count = ids.len();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), count, "an id stands for two operations: {ids:?}");
+    assert_eq!(ids.len(), count, "duplicate operation id: {ids:?}");
     let plain = |path: &str| {
         path.replace("{own}", "{id}")
             .replace("{shared}", "{id}")
             .replace("/bare/", "/{name}/")
-            .replace("/users/nobody", "/users/{name}")
+            .replace("/users/unknown", "/users/{name}")
     };
     let tested: BTreeSet<(String, String)> = (table().iter())
         .map(|(method, path, ..)| ((*method).to_owned(), plain(path)))
         .collect();
     let missing: Vec<_> = known.difference(&tested).collect();
-    assert!(missing.is_empty(), "not in the table: {missing:?}");
+    assert!(missing.is_empty(), "missing in the table: {missing:?}");
 }
 
 #[test]
-fn only_operators_are_told_who_is_connected() {
-    let place = Place::new();
+fn only_operators_see_subscribers() {
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
     for (person, number) in [(&ada, 1), (&root, 2)] {
-        assert_eq!(person.begin(&id(number), "bare").status, 202);
+        assert_eq!(person.start_session(&id(number), "bare").status, 202);
         person.until(&id(number), "running");
     }
-    let ask = |person: &Person, path: &str| person.ask("GET", path, None).unwrap();
-    // This program is no session that could say it: nothing is known, and that is said.
+    let ask = |person: &Person, path: &str| person.request("GET", path, None).unwrap();
+    // This program reports no statistics, so they are null.
     let all = ask(&root, "/api/operator/sessions").json();
     let all = all.as_array().unwrap();
     assert_eq!(all.len(), 2);
     for session in all {
         assert_eq!(session.get("subscribers"), Some(&Value::Null), "{session}");
     }
-    // Also of their own sessions, operators hear it in that list alone.
+    // Operators get statistics only in that list, even of their own sessions.
     for (person, number) in [(&ada, 1), (&root, 2)] {
         let own = format!("/api/sessions/{}", id(number));
         for path in ["/api/sessions", &own] {
@@ -206,8 +210,8 @@ fn only_operators_are_told_who_is_connected() {
 }
 
 #[test]
-fn what_changes_something_needs_our_own_page() {
-    let place = Place::new();
+fn changes_need_the_portals_own_page() {
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
@@ -223,13 +227,15 @@ fn what_changes_something_needs_our_own_page() {
         "without the header"
     );
     let foreign = [("origin", "http://evil.example")];
-    let refused = ada.ask_with("PUT", &path, Some(&body), &foreign).unwrap();
+    let refused = ada
+        .request_with("PUT", &path, Some(&body), &foreign)
+        .unwrap();
     assert_eq!(refused.status, 403, "from another site");
     let site = [("sec-fetch-site", "cross-site")];
     let login = json!({"name": "ada", "password": super::support::PASSWORD});
     let refused = portal
-        .nobody()
-        .ask_with("POST", "/api/login", Some(&login), &site);
+        .anonymous()
+        .request_with("POST", "/api/login", Some(&login), &site);
     assert_eq!(refused.unwrap().status, 403, "logging in from another site");
     assert!(place.processes().is_empty());
 }

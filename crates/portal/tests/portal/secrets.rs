@@ -1,14 +1,14 @@
-//! What of the portal's secrets the program of a session gets: none, by its environment or by its words, which all who
-//! use the machine can read.
+//! A session's program gets none of the portal's secrets by its environment or its arguments, which all users of the
+//! machine can read.
 
 use std::fmt::Display;
 use std::fs;
 
-use super::support::{Place, id};
+use super::support::{Installation, id};
 
 const SECRET: &str = "hush-of-a-test";
 
-/// The parts of such a file of `/proc`, which end in a zero each.
+/// The zero-terminated parts of a `/proc` file.
 fn parts(process: impl Display, file: &str) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap();
     let parts = bytes.split(|byte| *byte == 0);
@@ -16,8 +16,8 @@ fn parts(process: impl Display, file: &str) -> Vec<String> {
     text.filter(|part| !part.is_empty()).collect()
 }
 
-/// The one session that runs.
-fn session(place: &Place) -> i32 {
+/// The only running session.
+fn session(place: &Installation) -> i32 {
     let processes = place.processes();
     assert_eq!(processes.len(), 1);
     processes[0]
@@ -25,9 +25,9 @@ fn session(place: &Place) -> i32 {
 
 #[test]
 fn a_session_has_no_secret_of_the_portals_environment() {
-    let mut place = Place::new();
+    let mut place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
-    // The table at its end is that of sessions on this machine.
+    // The table at the end configures local sessions.
     let more = "environment = [\"SITE_LICENCE\"]\n";
     place.write("portal.toml", &format!("{config}{more}"));
     let secrets = ["AWS_SECRET_ACCESS_KEY", "OPENUVR_PORTAL_OF_A_TEST"];
@@ -38,7 +38,7 @@ fn a_session_has_no_secret_of_the_portals_environment() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
 
     let (of_portal, of_session) = (
@@ -59,8 +59,8 @@ fn a_session_has_no_secret_of_the_portals_environment() {
 }
 
 #[test]
-fn a_session_is_told_the_file_of_relays_and_not_their_secret() {
-    let place = Place::new();
+fn a_session_gets_no_relay_secret_in_its_arguments() {
+    let place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     place.write("portal.toml", &format!("ice_file = \"relays\"\n{config}"));
     let relays = format!("turn:ada:{SECRET}@relay.example:3478\n");
@@ -68,7 +68,7 @@ fn a_session_is_told_the_file_of_relays_and_not_their_secret() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
 
     let words = parts(session(&place), "cmdline");

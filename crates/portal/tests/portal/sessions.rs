@@ -2,19 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Person, Place, id, wait};
+use super::support::{Installation, Person, id, wait};
 
 fn history(person: &Person) -> Value {
-    person.ask("GET", "/api/history", None).unwrap().json()
+    person.request("GET", "/api/history", None).unwrap().json()
 }
 
 #[test]
 fn a_person_starts_plays_and_stops() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    let listed = ada.ask("GET", "/api/applications", None).unwrap().json();
+    let listed = ada
+        .request("GET", "/api/applications", None)
+        .unwrap()
+        .json();
     let names: Vec<&str> = (listed.as_array().unwrap().iter())
         .map(|of| of["name"].as_str().unwrap())
         .collect();
@@ -22,15 +25,15 @@ fn a_person_starts_plays_and_stops() {
 
     let session = id(1);
     for _ in 0..2 {
-        assert_eq!(ada.begin(&session, "bare").status, 202);
+        assert_eq!(ada.start_session(&session, "bare").status, 202);
     }
     let running = ada.until(&session, "running");
     assert_eq!(running["title"], "Bare");
     assert!(running["server"].is_string());
     assert_eq!(place.processes().len(), 1);
     let path = format!("/api/sessions/{session}/ticket");
-    let ticket = ada.ask("POST", &path, Some(&json!({}))).unwrap().json();
-    // It answers no native clients, and browsers need no ticket.
+    let ticket = ada.request("POST", &path, Some(&json!({}))).unwrap().json();
+    // It has no endpoint for native clients, and browsers need no ticket.
     assert_eq!(ticket["native"], Value::Null);
     assert_eq!(ticket["ticket"].as_str().unwrap().len(), 187);
     assert_eq!(history(&ada)[0]["ended"], Value::Null);
@@ -38,54 +41,64 @@ fn a_person_starts_plays_and_stops() {
     let path = format!("/api/sessions/{session}");
     assert_eq!(ada.status("DELETE", &path, None), 202);
     let ended = ada.until(&session, "ended");
-    assert_eq!(ended["why"], "it was stopped");
+    assert_eq!(ended["why"], "stopped");
     assert!(place.processes().is_empty());
-    wait("it is noted", || {
-        history(&ada)[0]["why"] == "it was stopped"
-    });
+    wait("the history", || history(&ada)[0]["why"] == "stopped");
     let ticket = format!("{path}/ticket");
     assert_eq!(ada.status("POST", &ticket, Some(&json!({}))), 410);
 }
 
 #[test]
-fn limits_are_told_in_words() {
-    let place = Place::new();
+fn limit_errors_are_readable() {
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &["--sessions", "5"]);
     let portal = place.start();
     let (ada, bob) = (portal.log_in("ada"), portal.log_in("bob"));
-    assert_eq!(bob.begin(&id(1), "adas").status, 404, "not his");
-    assert_eq!(bob.begin("../../x", "bare").status, 404, "another path");
-    assert_eq!(bob.begin("x", "bare").status, 422);
-    assert_eq!(bob.begin(&id(1), "none").status, 404);
-    assert_eq!(bob.begin(&id(1), "bare").status, 202);
-    assert_eq!(ada.begin(&id(1), "bare").status, 404, "another's id");
+    assert_eq!(
+        bob.start_session(&id(1), "adas").status,
+        404,
+        "not permitted"
+    );
+    assert_eq!(
+        bob.start_session("../../x", "bare").status,
+        404,
+        "another path"
+    );
+    assert_eq!(bob.start_session("x", "bare").status, 422);
+    assert_eq!(bob.start_session(&id(1), "none").status, 404);
+    assert_eq!(bob.start_session(&id(1), "bare").status, 202);
+    assert_eq!(
+        ada.start_session(&id(1), "bare").status,
+        404,
+        "another's id"
+    );
 
-    assert_eq!(ada.begin(&id(2), "save").status, 202);
-    let twice = ada.begin(&id(3), "save");
+    assert_eq!(ada.start_session(&id(2), "save").status, 202);
+    let twice = ada.start_session(&id(3), "save");
     assert_eq!(twice.status, 409);
     assert!(
-        twice.text().contains("no two write your saves"),
+        twice.text().contains("would overwrite the saves"),
         "{}",
         twice.text()
     );
-    assert_eq!(ada.begin(&id(4), "bare").status, 202);
-    let many = ada.begin(&id(5), "bare");
+    assert_eq!(ada.start_session(&id(4), "bare").status, 202);
+    let many = ada.start_session(&id(5), "bare");
     assert_eq!(many.status, 409);
     assert!(
-        many.text().contains("you have 2 already"),
+        many.text().contains("session limit reached (2)"),
         "{}",
         many.text()
     );
 
-    // All three places are taken; one may wait.
-    assert_eq!(bob.begin(&id(6), "bare").status, 202);
-    wait("it is told what it waits for", || {
-        bob.until(&id(6), "queued")["why"] == "all 3 places of this machine are in use"
+    // All three slots are in use; one session may be queued.
+    assert_eq!(bob.start_session(&id(6), "bare").status, 202);
+    wait("the reason of queueing", || {
+        bob.until(&id(6), "queued")["why"] == "all 3 session slots of this machine are in use"
     });
-    let full = bob.begin(&id(7), "bare");
+    let full = bob.start_session(&id(7), "bare");
     assert_eq!(full.status, 503);
-    assert!(full.text().contains("there is no room"), "{}", full.text());
+    assert!(full.text().contains("no capacity"), "{}", full.text());
     assert_eq!(
         ada.status("DELETE", &format!("/api/sessions/{}", id(4)), None),
         202
@@ -95,8 +108,8 @@ fn limits_are_told_in_words() {
 }
 
 #[test]
-fn applications_are_read_anew_when_they_change() {
-    let place = Place::new();
+fn applications_are_reloaded_when_they_change() {
+    let place = Installation::new();
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let root = portal.log_in("root");
@@ -104,11 +117,14 @@ fn applications_are_read_anew_when_they_change() {
         "applications.toml",
         "[[application]]\nname = \"new\"\ncommand = [\"x\"]\n[[application]]\nname = \"bad\"\n",
     );
-    let listed = root.ask("GET", "/api/applications", None).unwrap().json();
+    let listed = root
+        .request("GET", "/api/applications", None)
+        .unwrap()
+        .json();
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["name"], "new");
     let load = root
-        .ask("GET", "/api/operator/servers", None)
+        .request("GET", "/api/operator/servers", None)
         .unwrap()
         .json();
     let problem = load["problems"][0].as_str().unwrap();

@@ -17,23 +17,23 @@ use serde_json::{Value, json};
 #[path = "postgres_server.rs"]
 pub(crate) mod postgres_server;
 
-/// How long something may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const PASSWORD: &str = "correct horse";
 
 /// A folder with a configuration, in which portals run one after the other.
-pub(crate) struct Place {
+pub(crate) struct Installation {
     pub(crate) folder: PathBuf,
-    /// The URL of PostgreSQL; else it is SQLite in the folder.
+    /// The URL of PostgreSQL; otherwise SQLite in the folder.
     pub(crate) database: Option<String>,
-    /// What portals have in their environment besides.
+    /// Further environment variables of portals.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// What becomes the portal, with its first words, as `env`; empty: nothing stands before it.
+    /// A wrapper program with its first arguments, such as `env`; empty: none.
     pub(crate) before: Vec<&'static str>,
 }
 
-/// A portal that runs.
+/// A running portal.
 pub(crate) struct Portal {
     child: Child,
     /// `http` or `https`.
@@ -41,7 +41,7 @@ pub(crate) struct Portal {
     pub(crate) at: String,
 }
 
-/// A person with a browser.
+/// A user's browser.
 pub(crate) struct Person {
     pub(crate) at: String,
     pub(crate) cookie: Option<String>,
@@ -54,38 +54,38 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Where cargo puts the program, if it was built.
+/// Path of the program, if it was built.
 pub(crate) fn openuvr() -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("openuvr");
     assert!(
         program.exists(),
-        "cargo build -p openuvr-cli makes {}",
+        "cargo build -p openuvr-cli builds {}",
         program.display()
     );
     program
 }
 
-/// A program of sessions that is an example of this crate.
+/// A session program that is an example of this crate.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(
         program.exists(),
-        "cargo build -p openuvr-portal --examples makes {}",
+        "cargo build -p openuvr-portal --examples builds {}",
         program.display()
     );
     program
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl Installation {
+    pub(crate) fn new() -> Installation {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("openuvr-portal-{}-{number}", std::process::id());
         let folder = env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
-        let place = Place {
+        let place = Installation {
             folder,
             database: postgres_server::database(),
             environment: Vec::new(),
@@ -118,7 +118,7 @@ impl Place {
             users = ["ada"]
             "#,
         );
-        // A picture is told by its first bytes.
+        // The media type is detected by the first bytes.
         fs::write(place.folder.join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
         place
     }
@@ -176,12 +176,12 @@ impl Place {
         self.start_at("127.0.0.1:0")
     }
 
-    /// Gives the portal a certificate that it has made itself; before all that is written for it.
+    /// Gives the portal a self-signed certificate; call it before other changes of the configuration.
     pub(crate) fn secure(&self) -> &'static str {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         self.write("cert.pem", &made.cert.pem());
         self.write("key.pem", &made.signing_key.serialize_pem());
-        // By which a browser can be told to take this certificate and no other.
+        // Lets a browser accept only this certificate.
         let public = made.signing_key.subject_public_key_info();
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &public);
         self.write("spki", &BASE64_STANDARD.encode(hash));
@@ -202,7 +202,7 @@ impl Place {
         let said = line.trim().strip_prefix("The portal is at ");
         let at = said.and_then(|url| url.split_once("://"));
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let (scheme, at) = at.unwrap_or_else(|| panic!("it said {line:?}: {}", log()));
+        let (scheme, at) = at.unwrap_or_else(|| panic!("unexpected output {line:?}: {}", log()));
         Portal {
             child,
             scheme: scheme.to_owned(),
@@ -210,7 +210,7 @@ impl Place {
         }
     }
 
-    /// Processes of sessions that this place has started and that run.
+    /// Running session processes that this installation has started.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let folder = self.folder.join("data/sessions");
         let all = fs::read_dir("/proc").unwrap().flatten();
@@ -222,7 +222,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Installation {
     fn drop(&mut self) {
         for pid in self.processes() {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -233,7 +233,7 @@ impl Drop for Place {
 }
 
 impl Portal {
-    pub(crate) fn nobody(&self) -> Person {
+    pub(crate) fn anonymous(&self) -> Person {
         Person {
             at: self.at.clone(),
             cookie: None,
@@ -247,8 +247,8 @@ impl Portal {
 
     /// The same with another password.
     pub(crate) fn log_in_with(&self, login: &Value) -> Person {
-        let mut person = self.nobody();
-        let answer = person.ask("POST", "/api/login", Some(login)).unwrap();
+        let mut person = self.anonymous();
+        let answer = person.request("POST", "/api/login", Some(login)).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
         let cookie = answer.header("set-cookie").unwrap();
         person.cookie = Some(cookie.split(';').next().unwrap().to_owned());
@@ -261,7 +261,7 @@ impl Portal {
         self.child.id()
     }
 
-    /// Ends at once, as by a loss of power.
+    /// Ends immediately, as by a power loss.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -276,7 +276,7 @@ impl Drop for Portal {
 }
 
 impl Person {
-    /// The same person at another portal, or at the same that was started anew.
+    /// The same user at another or restarted portal.
     pub(crate) fn at(&self, portal: &Portal) -> Person {
         Person {
             at: portal.at.clone(),
@@ -285,12 +285,12 @@ impl Person {
         }
     }
 
-    /// None: there was no answer.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
-        self.ask_with(method, path, body, &[])
+    /// `None`: no response.
+    pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        self.request_with(method, path, body, &[])
     }
 
-    pub(crate) fn ask_with(
+    pub(crate) fn request_with(
         &self,
         method: &str,
         path: &str,
@@ -298,7 +298,7 @@ impl Person {
         headers: &[(&str, &str)],
     ) -> Option<Answer> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n",
             self.at
@@ -335,7 +335,7 @@ impl Person {
             }
         }
         let mut body = Vec::new();
-        // What has no end by itself is ended by the caller's not reading on.
+        // Endless responses are ended by closing the connection.
         let endless = headers
             .iter()
             .any(|(_, value)| value.starts_with("text/event-stream"));
@@ -350,21 +350,21 @@ impl Person {
     }
 
     pub(crate) fn status(&self, method: &str, path: &str, body: Option<&Value>) -> u16 {
-        self.ask(method, path, body).unwrap().status
+        self.request(method, path, body).unwrap().status
     }
 
-    pub(crate) fn begin(&self, id: &str, application: &str) -> Answer {
+    pub(crate) fn start_session(&self, id: &str, application: &str) -> Answer {
         let body = json!({"application": application});
         let path = format!("/api/sessions/{id}");
-        self.ask("PUT", &path, Some(&body)).unwrap()
+        self.request("PUT", &path, Some(&body)).unwrap()
     }
 
-    /// Waits until the session is in this state, and says how it is.
+    /// Waits until the session is in this state, and returns it.
     pub(crate) fn until(&self, id: &str, state: &str) -> Value {
         let path = format!("/api/sessions/{id}");
         let mut seen = Value::Null;
         wait(&format!("{id} is {state}"), || {
-            let answer = self.ask("GET", &path, None).unwrap();
+            let answer = self.request("GET", &path, None).unwrap();
             seen = answer.json();
             seen["state"] == state
         });
@@ -388,15 +388,15 @@ impl Answer {
 }
 
 pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !until() {
-        assert!(Instant::now() < end, "in vain: {what}");
+        assert!(Instant::now() < end, "timeout: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The UUID of this number, for the test whose thread asks: a launcher ends what is left of a session wherever on the
-/// machine it is, so no two tests may have one of the same id.
+/// A UUID from this number and the test's thread: a launcher kills remaining processes of a session anywhere on the
+/// machine, so ids must be unique across tests.
 pub(crate) fn id(number: u32) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     (std::process::id(), thread::current().id()).hash(&mut hash);

@@ -1,14 +1,14 @@
-// A provider of OpenID Connect for the tests: the library oidc-provider, with its own page for logging in, where any
-// name is somebody and any password is right. It prints its address, and ends when standard input does.
+// An OpenID Connect provider for the tests: the library oidc-provider with its own log-in page, which accepts any name
+// and password. It prints its address, and ends when standard input does.
 //
-// node provider.js CALLBACK SECRET: of its one client, whose id is `portal`.
+// node provider.js CALLBACK SECRET: redirect URL and secret of its only client, `portal`.
 
 import { createServer } from "node:http";
 import { Provider } from "oidc-provider";
 
 const [callback, secret] = process.argv.slice(2);
 
-// Who is in which group; everybody is a player, but for one.
+// Groups of each user: all are players, except one.
 const groups = (name) => (name === "stranger" ? [] : name === "olga" ? ["players", "operators"] : ["players"]);
 
 const server = createServer();

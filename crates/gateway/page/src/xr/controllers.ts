@@ -1,15 +1,15 @@
-// What a person holds in both hands, as WebXR's module "xr-standard" has it, and what it makes them feel.
+// Motion controllers (WebXR module "xr-standard"), and their haptic feedback.
 
 import type { Controller, Haptic, Place } from "../wire";
 
-/** Buttons of a gamepad "xr-standard" by their places. What opens the system's menu the browser does not tell. */
+/** Buttons of an "xr-standard" gamepad by index. Browsers do not report the system button. */
 const [TRIGGER, SQUEEZE, STICK, LOWER, UPPER] = [0, 1, 3, 4, 5];
 
-/** Bits of crates/proto/src/controller.rs: of each place that it is pressed, and that it is touched. */
+/** Bits of crates/proto/src/controller.rs: pressed and touched, for each control. */
 const PRESSED: [number, number][] = [[LOWER, 1 << 0], [UPPER, 1 << 1], [STICK, 1 << 3]];
 const TOUCHED: [number, number][] = [[LOWER, 1 << 4], [UPPER, 1 << 5], [TRIGGER, 1 << 6], [STICK, 1 << 7]];
 
-/** Left and right; `null`: there is none. */
+/** Left and right; `null`: no controller. */
 export type Both = [Controller | null, Controller | null];
 
 export function controllers(sources: XRInputSource[], frame: XRFrame, space: XRReferenceSpace): Both {
@@ -21,7 +21,7 @@ export function controllers(sources: XRInputSource[], frame: XRFrame, space: XRR
   };
   const both: Both = [null, null];
   for (const source of sources) {
-    // Neither a look nor a tap on a screen, which have no hand.
+    // Excludes gaze and screen input, which have no hand.
     const hand = ["left", "right"].indexOf(source.handedness);
     if (hand < 0) continue;
     both[hand] = { grip: place(source.gripSpace), aim: place(source.targetRaySpace), ...held(source.gamepad) };
@@ -34,19 +34,19 @@ function held(pad: Gamepad | undefined): Omit<Controller, "grip" | "aim"> {
   let buttons = 0;
   for (const [at, bit] of PRESSED) if (button(at)?.pressed) buttons |= bit;
   for (const [at, bit] of TOUCHED) if (button(at)?.touched) buttons |= bit;
-  // The first two axes are those of a touchpad; down is positive.
+  // The first two axes belong to a touchpad; positive is down.
   const [x, y] = [pad?.axes[2] ?? 0, -(pad?.axes[3] ?? 0)];
   return { buttons, trigger: button(TRIGGER)?.value ?? 0, squeeze: button(SQUEEZE)?.value ?? 0, thumbstick: [x, y] };
 }
 
-/** The shortest that a hand feels, in milliseconds, where the application wants that (guess: two periods at 100 Hz). */
+/** Duration of minimal feedback in milliseconds (guess: two periods at 100 Hz). */
 const SHORTEST = 20;
 
-/** Has a hand feel it, if it holds something that can. */
+/** Plays haptic feedback, if the controller supports it. */
 export function feel(sources: XRInputSource[], { hand, amplitude, lasts }: Haptic) {
   const source = sources.find(({ handedness }) => handedness === (hand === 0 ? "left" : "right"));
   const motor = source?.gamepad?.hapticActuators?.[0] as { pulse?(value: number, ms: number): Promise<boolean> } | undefined;
   const duration = amplitude > 0 ? Math.max(SHORTEST, lasts) : 0;
-  // A controller that was put away meanwhile feels nothing.
+  // The controller was put away meanwhile.
   void motor?.pulse?.(amplitude, duration)?.catch(() => undefined);
 }

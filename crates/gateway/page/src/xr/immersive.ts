@@ -1,4 +1,4 @@
-// An immersive session of WebXR: the headset's display, head and controllers.
+// An immersive WebXR session: the headset's display, head pose and controllers.
 
 import type { Display } from "../wire";
 import { onScreen, reaimed, tangentsOf, type Quaternion, type Vector } from "./math";
@@ -6,22 +6,22 @@ import type { Painter } from "./painter";
 import type { Head } from "./poses";
 import type { Drawn } from "./views";
 
-/** The screen on which a flat picture is shown: so far ahead and so wide, in metres. It fills 60°. */
+/** Virtual screen for a flat picture: its distance and width in metres. It fills 60°. */
 const SCREEN = { away: 2, wide: 2.3 };
 
 export interface Scene {
-  /** What the painter has: its size, how many pictures stand side by side in it, and with what it was drawn; `null`:
-   * it is to be seen on a screen. */
+  /** The picture: its size, the number of views side by side, and the poses it was drawn with; `null`: shown on the
+   * virtual screen. */
   newest(): { width: number; height: number; parts: number; drawn: Drawn | null };
-  /** The head is expected there at this time of the page's clock. */
+  /** Head pose expected at this time of the page's clock. */
   posed(head: Head, at: number): void;
-  /** What its display is like. */
+  /** Properties of its display. */
   sees(display: Display): void;
-  /** How the controllers are held; none of them is where there is no session. */
+  /** State of the controllers; empty without a session. */
   held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
   /** The newest picture was drawn for the headset's display. */
   shown(): void;
-  /** It has begun or is over. */
+  /** The session has started or ended. */
   changed(): void;
 }
 
@@ -29,21 +29,21 @@ export class Immersive {
   private session: XRSession | null = null;
   private space: XRReferenceSpace | null = null;
   private layer: XRWebGLLayer | null = null;
-  /** It is about to begin. */
-  private begins = false;
+  /** The session is starting. */
+  private starting = false;
 
   constructor(
     private readonly button: HTMLElement,
     private readonly painter: () => Painter | null,
     private readonly scene: Scene,
-    private readonly say: (words: string) => void,
+    private readonly showStatus: (words: string) => void,
   ) {
     button.addEventListener("click", () => void this.toggle());
-    navigator.xr?.addEventListener("devicechange", () => void this.look());
-    void this.look();
+    navigator.xr?.addEventListener("devicechange", () => void this.updateButton());
+    void this.updateButton();
   }
 
-  /** Whether the headset shows something of ours. */
+  /** Whether the headset is in use. */
   isOn(): boolean {
     return this.session !== null;
   }
@@ -61,33 +61,33 @@ export class Immersive {
     void this.session?.end().catch(() => undefined);
   }
 
-  /** Shows the button where there is a headset. */
-  private async look() {
+  /** Shows the button if there is a headset. */
+  private async updateButton() {
     const there = await navigator.xr?.isSessionSupported("immersive-vr").catch(() => false);
     this.button.hidden = !there;
   }
 
   private async toggle() {
     if (this.session) return this.end();
-    if (this.begins) return;
-    this.begins = true;
+    if (this.starting) return;
+    this.starting = true;
     try {
-      await this.begin();
+      await this.start();
     } catch (why) {
-      this.say(`the headset was not entered: ${why instanceof Error ? why.message : why}`);
+      this.showStatus(`cannot enter VR: ${why instanceof Error ? why.message : why}`);
     } finally {
-      this.begins = false;
+      this.starting = false;
     }
   }
 
-  private async begin() {
+  private async start() {
     const painter = this.painter();
     if (!painter || !navigator.xr) throw new Error("this browser has no WebGL 2");
-    // First, as long as the person's click counts.
+    // First, while the user activation is valid.
     const session = await navigator.xr.requestSession("immersive-vr");
     session.addEventListener("end", () => this.ended(session));
     session.addEventListener("visibilitychange", () => {
-      // The headset's own menu has the controllers, or nothing is seen at all.
+      // The headset's menu has the controllers, or nothing is visible.
       if (session.visibilityState !== "visible") this.scene.held([], null, null);
     });
     try {
@@ -121,7 +121,7 @@ export class Immersive {
     const visible = session.visibilityState === "visible";
     this.scene.held(visible ? [...session.inputSources] : [], frame, this.space);
     if (!pose) return;
-    // A position that is made up is better than none: it is what the browser draws with.
+    // An emulated position is better than none: the browser draws with it, too.
     const head: Head = { ...where(pose.transform), linear: vector(pose.linearVelocity), angular: vector(pose.angularVelocity) };
     this.scene.posed(head, frame.predictedDisplayTime ?? performance.now());
     this.scene.sees(displayOf(session, frame, pose));
@@ -133,7 +133,7 @@ export class Immersive {
     const layer = session.renderState.baseLayer;
     if (!painter || !layer) return;
     const { width, height, parts, drawn } = this.scene.newest();
-    painter.begin(layer.framebuffer);
+    painter.setTarget(layer.framebuffer);
     for (const view of pose.views) {
       const viewport = layer.getViewport(view);
       if (!viewport) continue;
@@ -155,7 +155,7 @@ export class Immersive {
   }
 }
 
-/** What is known of the headset's display: without a rate its times say nothing. */
+/** Properties of the headset's display: without a frame rate, its times are meaningless. */
 function displayOf({ frameRate }: XRSession, { predictedDisplayTime: at }: XRFrame, { views }: XRViewerPose): Display {
   const refresh = frameRate && at ? { at, period: 1000 / frameRate } : undefined;
   const [left, right] = ["left", "right"].map((eye) => views.find((view) => view.eye === eye));

@@ -1,23 +1,23 @@
-// A head for who has no headset: the mouse turns it where it is dragged or locked, a phone or tablet as it is turned
-// itself. It stands still at the origin.
+// Head orientation without a headset: by dragging or locking the mouse, or by turning a phone or tablet. The position
+// is the origin.
 
 import { around, times, type Quaternion } from "./math";
 import { Phone } from "./phone";
 
-/** Radians for each pixel that the mouse is dragged over: a picture of 900 pixels is about a right angle. */
+/** Radians per pixel of mouse movement: a picture of 900 pixels is about a right angle. */
 const TURN = Math.PI / 1800;
 
-/** It does not look further up or down. */
+/** Maximum pitch. */
 const STEEP = Math.PI / 2 - 0.01;
 
-/** A press that moves the mouse by less, in pixels, is a click. */
+/** Mouse movement in pixels below which a press is a click. */
 const CLICK = 4;
 
 export class Look {
   private yaw = 0;
   private pitch = 0;
   private held: Quaternion | null = null;
-  /** When the phone said so, until that was asked for. */
+  /** Time of the phone's newest orientation, until it is read. */
   private turnedAt: number | null = null;
   private readonly phone = new Phone((orientation) => {
     this.held = orientation;
@@ -25,7 +25,7 @@ export class Look {
   });
   private moved = 0;
 
-  /** The mouse is heard on this element, and no event of it goes on to those around while `looks`. */
+  /** Listens for the mouse on this element, and stops propagation of its events while `looks`. */
   constructor(
     private readonly area: HTMLElement,
     private readonly looks: () => boolean,
@@ -50,7 +50,7 @@ export class Look {
         if (locked || event.buttons & 1) this.turn(event.movementX, event.movementY);
         break;
       case "click":
-        // With a mouse only: fingers have nothing to lock.
+        // Only with a mouse: touch has no pointer lock.
         if (this.moved < CLICK && event.pointerType === "mouse") this.lock(locked);
     }
   }
@@ -62,26 +62,26 @@ export class Look {
 
   private turn(x: number, y: number) {
     this.moved += Math.abs(x) + Math.abs(y);
-    // A picture that is dragged goes along; a mouse that is locked points where it looks.
+    // Dragging moves the picture; with a locked pointer the movement is the viewing direction.
     const sign = document.pointerLockElement === this.area ? -1 : 1;
     this.yaw += sign * x * TURN;
     this.pitch = Math.max(-STEEP, Math.min(STEEP, this.pitch + sign * y * TURN));
   }
 
-  /** Whether the person lets it look. */
+  /** Whether looking around is enabled. */
   async isAllowed(): Promise<boolean> {
     return !Phone.isHeld() || (await this.phone.isAllowed());
   }
 
-  /** It begins to look, and ahead. */
-  begin() {
+  /** Enables looking around, straight ahead. */
+  start() {
     [this.yaw, this.pitch, this.held] = [0, 0, null];
     this.phone.recentre();
   }
 
-  /** The head, and when it was there. */
+  /** The head pose and its time. */
   now(): { orientation: Quaternion; at: number } {
-    // A phone that says nothing is held as it was.
+    // Without new events, a phone keeps its orientation.
     const at = this.turnedAt ?? performance.now();
     this.turnedAt = null;
     return { orientation: times(around(1, this.yaw), this.held ?? around(0, this.pitch)), at };

@@ -1,15 +1,15 @@
-// Rotations and homographies: what a picture that was drawn for one orientation looks like from another.
+// Rotations and homographies: maps a picture that was drawn for one orientation to another.
 //
-// Axes are those of OpenXR and WebXR: x to the right, y up, -z ahead. Matrices have three rows and columns and
-// are column by column, as WebGL takes them. Pictures are said in two ways: a place of the display from -1 to 1
-// with y up, as WebGL has it; a place of a picture from 0 to 1 with v down, as its pixels lie.
+// Axes are those of OpenXR and WebXR: x to the right, y up, -z ahead. Matrices are 3x3 and column-major, as in WebGL.
+// Positions on the display range from -1 to 1 with y up, as in WebGL; positions in a picture from 0 to 1 with v down,
+// as its rows.
 
 export type Vector = [number, number, number];
 /** x, y, z, w. */
 export type Quaternion = [number, number, number, number];
 export type Matrix = number[];
 
-/** A view's four sides as tangents of the angles to its axis. Left and down are usually negative. */
+/** Tangents of the angles of a view's four sides to its axis. Left and down are usually negative. */
 export interface Tangents {
   left: number;
   right: number;
@@ -17,7 +17,7 @@ export interface Tangents {
   down: number;
 }
 
-/** Of a rotation by so many radians around axis 0 (x), 1 (y) or 2 (z). */
+/** A rotation in radians around axis 0 (x), 1 (y) or 2 (z). */
 export function around(axis: 0 | 1 | 2, angle: number): Quaternion {
   const turned: Quaternion = [0, 0, 0, Math.cos(angle / 2)];
   turned[axis] = Math.sin(angle / 2);
@@ -38,10 +38,10 @@ export function inverse([x, y, z, w]: Quaternion): Quaternion {
   return [-x, -y, -z, w];
 }
 
-/** The orientation in the middle of some that lie near each other. */
+/** Mean of similar orientations. */
 export function middle(all: Quaternion[]): Quaternion {
   const sum = all.reduce<Quaternion>((before, next) => {
-    // A quaternion and its negative are one rotation.
+    // A quaternion and its negative are the same rotation.
     const sign = next.reduce((dot, v, n) => dot + v * all[0][n], 0) < 0 ? -1 : 1;
     return before.map((v, n) => v + sign * next[n]) as Quaternion;
   }, [0, 0, 0, 0]);
@@ -49,15 +49,15 @@ export function middle(all: Quaternion[]): Quaternion {
   return sum.map((v) => v / length) as Quaternion;
 }
 
-/** The rotation around this axis by as many radians as it is long. */
+/** The rotation around this vector by its length in radians. */
 export function exponential([x, y, z]: Vector): Quaternion {
   const angle = Math.hypot(x, y, z);
-  // sin(a / 2) / a, which is 1 / 2 where there is next to no angle.
+  // sin(a / 2) / a, which is 1 / 2 for small angles.
   const by = angle < 1e-6 ? 0.5 : Math.sin(angle / 2) / angle;
   return [x * by, y * by, z * by, Math.cos(angle / 2)];
 }
 
-/** Of a rotation its axis, as long as its angle in radians: at most half a turn. */
+/** The axis of a rotation with its angle in radians as length: at most half a turn. */
 export function logarithm(q: Quaternion): Vector {
   const [x, y, z, w] = q[3] < 0 ? q.map((v) => -v) : q;
   const sine = Math.hypot(x, y, z);
@@ -65,7 +65,7 @@ export function logarithm(q: Quaternion): Vector {
   return [x * by, y * by, z * by];
 }
 
-/** The turn about the vertical in an orientation. */
+/** The yaw of an orientation. */
 export function heading([x, y, z, w]: Quaternion): number {
   return Math.atan2(2 * (w * y + x * z), 1 - 2 * (x * x + y * y));
 }
@@ -91,7 +91,7 @@ export function applied(m: Matrix, [x, y, z]: Vector): Vector {
   return [m[0] * x + m[3] * y + m[6] * z, m[1] * x + m[4] * y + m[7] * z, m[2] * x + m[5] * y + m[8] * z];
 }
 
-/** `null` where there is none. */
+/** `null` if it is singular. */
 export function inverted([a, d, g, b, e, h, c, f, i]: Matrix): Matrix | null {
   const determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g);
   if (determinant === 0) return null;
@@ -103,18 +103,18 @@ export function inverted([a, d, g, b, e, h, c, f, i]: Matrix): Matrix | null {
   return adjugate.map((value) => value / determinant);
 }
 
-/** From a place of the display to its ray in the axes of the view. */
+/** From a display position to its ray in the view's axes. */
 export function rays({ left, right, up, down }: Tangents): Matrix {
   return [(right - left) / 2, 0, 0, 0, (up - down) / 2, 0, (right + left) / 2, (up + down) / 2, -1];
 }
 
-/** From a ray in the axes of a view to its place in the picture; the third number is positive ahead of it. */
+/** From a ray in a view's axes to its picture position; the third component is positive in front of the view. */
 export function placed({ left, right, up, down }: Tangents): Matrix {
   const [width, height] = [right - left, up - down];
   return [1 / width, 0, 0, 0, -1 / height, 0, left / width, -up / height, -1];
 }
 
-/** What a camera's projection matrix (4×4, of WebXR) shows. */
+/** Tangents of a camera's projection matrix (4×4, of WebXR). */
 export function tangentsOf(m: Float32Array): Tangents {
   return {
     left: (m[8] - 1) / m[0],
@@ -124,15 +124,16 @@ export function tangentsOf(m: Float32Array): Tangents {
   };
 }
 
-/** From a place of the display to the place of the picture that is to be seen there: the picture was drawn with
- * one orientation and is looked at with another. */
+/** Homography from display positions to picture positions for a picture that was drawn with one orientation and is
+// viewed
+ * with another. */
 export function reaimed(drawn: Quaternion, shows: Tangents, seen: Quaternion, through: Tangents): Matrix {
   const turned = rotation(times(inverse(drawn), seen));
   return product(placed(shows), product(turned, rays(through)));
 }
 
-/** The same for a picture on a flat screen in the room: its upper left corner, how far it reaches to the right and
- * how far down; `null` where it is seen from its edge. */
+/** The same for a picture on a flat screen: its upper left corner, and its right and down vectors; `null`: seen
+// edge-on. */
 export function onScreen(
   [corner, across, along]: [Vector, Vector, Vector],
   eye: Vector,

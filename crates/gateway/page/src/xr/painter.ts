@@ -1,5 +1,5 @@
-// Draws pictures of the video by WebGL 2, each place of the display with the place of the picture that a homography
-// gives for it. What lies outside of the picture is black.
+// Draws pictures of the video with WebGL 2: a homography maps display positions to picture positions. Outside of the
+// picture is black.
 
 import type { Matrix } from "./math";
 
@@ -7,7 +7,7 @@ const CORNERS = `#version 300 es
 uniform mat3 homography;
 out vec3 place;
 void main() {
-  // One triangle over all of the display.
+  // One triangle covers the display.
   vec2 at = vec2(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0);
   gl_Position = vec4(at, 0.0, 1.0);
   place = homography * vec3(at, 1.0);
@@ -16,18 +16,18 @@ void main() {
 const COLOUR = `#version 300 es
 precision highp float;
 uniform sampler2D picture;
-// The part of the picture's width that belongs to this eye: where it begins and how wide it is.
+// This eye's part of the picture's width: start and width.
 uniform vec2 part;
 in vec3 place;
 out vec4 colour;
 void main() {
   vec2 at = place.xy / place.z;
   bool outside = place.z <= 0.0 || any(lessThan(at, vec2(0.0))) || any(greaterThan(at, vec2(1.0)));
-  // Nothing of the other eye comes in at the border between both.
+  // Clamp, so that the other eye's pixels do not bleed in at the border.
   vec2 rim = vec2(0.5) / vec2(textureSize(picture, 0));
   vec2 from = vec2(part.x, 0.0) + rim, to = vec2(part.x + part.y, 1.0) - rim;
   vec2 found = clamp(vec2(part.x + part.y * at.x, at.y), from, to);
-  // Read in any case: what is next to it decides how, and may be inside.
+  // Sampled unconditionally, since its derivatives depend on neighbours, which may be inside.
   vec3 seen = texture(picture, found).rgb;
   colour = vec4(outside ? vec3(0.0) : seen, 1.0);
 }`;
@@ -43,7 +43,7 @@ export interface Viewport {
 export class Painter {
   private homography: WebGLUniformLocation | null = null;
   private part: WebGLUniformLocation | null = null;
-  /** A picture is there. */
+  /** Whether it has a picture. */
   private filled = false;
 
   private constructor(readonly gl: WebGL2RenderingContext) {
@@ -55,7 +55,7 @@ export class Painter {
     gl.canvas.addEventListener("webglcontextrestored", () => this.build());
   }
 
-  /** `null` where the browser has no WebGL 2. */
+  /** `null` if the browser has no WebGL 2. */
   static of(canvas: HTMLCanvasElement): Painter | null {
     const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false });
     return gl && new Painter(gl);
@@ -81,7 +81,7 @@ export class Painter {
       gl.texParameteri(gl.TEXTURE_2D, filter, gl.LINEAR);
   }
 
-  /** Takes the picture that the video shows now. */
+  /** Uploads the video's current picture. */
   take(video: HTMLVideoElement) {
     const { gl } = this;
     if (gl.isContextLost() || video.videoWidth === 0) return;
@@ -89,15 +89,15 @@ export class Painter {
     this.filled = true;
   }
 
-  /** What is drawn next goes there; `null`: into the canvas. All of it is black then. */
-  begin(into: WebGLFramebuffer | null) {
+  /** Sets and clears the target of subsequent drawing; `null`: the canvas. */
+  setTarget(into: WebGLFramebuffer | null) {
     const { gl } = this;
     gl.bindFramebuffer(gl.FRAMEBUFFER, into);
     gl.clearColor(0, 0, 0, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
   }
 
-  /** Draws eye `eye` of `eyes` that stand side by side in the picture. */
+  /** Draws eye `eye` of `eyes`, which are side by side in the picture. */
   draw(homography: Matrix, [eye, eyes]: [number, number], { x, y, width, height }: Viewport) {
     if (!this.filled) return;
     const { gl } = this;

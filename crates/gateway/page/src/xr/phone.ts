@@ -1,41 +1,41 @@
-// How a phone or tablet is turned (W3C Device Orientation).
+// Orientation of a phone or tablet (W3C Device Orientation).
 
 import { around, heading, times, type Quaternion } from "./math";
 
 const RADIANS = Math.PI / 180;
 
-/** The way that its back looks, as OpenXR has it: y up, -z ahead. Angles are in degrees. */
+/** The viewing direction of its back, as in OpenXR: y up, -z ahead. Angles are in degrees. */
 export function orientation(alpha: number, beta: number, gamma: number, screen: number): Quaternion {
-  // The device turns around its z, then x, then y, and lies flat without any of it; its z is our y then.
+  // The device rotates around z, then x, then y, and initially lies flat; its z is OpenXR's y then.
   const turned = times(around(1, alpha * RADIANS), times(around(0, beta * RADIANS), around(2, -gamma * RADIANS)));
   return times(turned, times(around(0, -Math.PI / 2), around(2, -screen * RADIANS)));
 }
 
 export class Phone {
-  /** Where it looked when it began: that is ahead. */
+  /** The initial heading, which counts as straight ahead. */
   private ahead: number | null = null;
-  /** Where it looks, by the compass, once it has said so. */
+  /** The current orientation, once reported. */
   private newest: Quaternion | null = null;
 
   constructor(private readonly turned: (orientation: Quaternion) => void) {
     addEventListener("deviceorientation", ({ alpha, beta, gamma }) => {
       if (alpha === null || beta === null || gamma === null) return;
       this.newest = orientation(alpha, beta, gamma, screen.orientation?.angle ?? 0);
-      this.tell(this.newest);
+      this.notify(this.newest);
     });
   }
 
-  private tell(now: Quaternion) {
+  private notify(now: Quaternion) {
     this.ahead ??= heading(now);
     this.turned(times(around(1, -this.ahead), now));
   }
 
-  /** Whether this is a device that is held in the hand. */
+  /** Whether this is a handheld device. */
   static isHeld(): boolean {
     return "DeviceOrientationEvent" in window && navigator.maxTouchPoints > 0;
   }
 
-  /** Some browsers ask their person; whether it may be looked at. */
+  /** Requests permission, which some browsers require. Returns whether it was granted. */
   async isAllowed(): Promise<boolean> {
     const asks = DeviceOrientationEvent as unknown as { requestPermission?: () => Promise<string> };
     try {
@@ -45,9 +45,9 @@ export class Phone {
     }
   }
 
-  /** Where it looks now is ahead; what has not said where it looks says it next. */
+  /** Recentres at the current heading, or at the next reported one. */
   recentre() {
     this.ahead = null;
-    if (this.newest) this.tell(this.newest);
+    if (this.newest) this.notify(this.newest);
   }
 }

@@ -1,19 +1,18 @@
-// Poses of the head on their way to the host. Each has a number, by which the page finds again when it was
-// sampled: frames say with which pose they were drawn.
+// Head poses for the host. Each has a number, which frames refer to and which identifies the sampling time.
 
 import { pose } from "../wire";
 import { exponential, inverse, logarithm, times, type Quaternion, type Vector } from "./math";
 
-/** Sampling times that are kept: more than two seconds of a display with 120 pictures a second. */
+/** Number of sampling times kept: more than two seconds of a display at 120 Hz. */
 const KEPT = 512;
 
-/** Two poses further apart than this, in milliseconds, say nothing of a velocity. */
+/** Maximum distance in milliseconds between two poses for estimating a velocity. */
 const APART = 100;
 
 export interface Head {
   position: Vector;
   orientation: Quaternion;
-  /** In metres and in radians a second, where they are known. */
+  /** In metres and radians per second, if known. */
   linear?: Vector;
   angular?: Vector;
 }
@@ -23,11 +22,11 @@ export class Poses {
   private sampled = new Map<number, number>();
   private before: { head: Head; at: number } | null = null;
 
-  constructor(private readonly say: (message: Uint8Array<ArrayBuffer>) => void) {}
+  constructor(private readonly emit: (message: Uint8Array<ArrayBuffer>) => void) {}
 
   /**
-   * Sends a pose that a headset expects at a time of the page's clock. The host carries poses on by itself, from
-   * when they were sampled: that is now, so that it is carried back until now by the same velocities.
+   * Sends a pose that a headset predicts for a time of the page's clock. The host extrapolates poses from their
+   * sampling time, which is now, so the pose is first extrapolated back to now with the same velocities.
    */
   expected(head: Head, at: number) {
     const found = this.velocities(head, at);
@@ -42,15 +41,15 @@ export class Poses {
     this.newest += 1;
     this.sampled.set(this.newest, at);
     this.sampled.delete(this.newest - KEPT);
-    this.say(pose(this.newest, at, head));
+    this.emit(pose(this.newest, at, head));
   }
 
-  /** When the pose with this number was sampled, in milliseconds of the page's clock. */
+  /** Sampling time of the pose with this number, in milliseconds of the page's clock. */
   sampledAt(number: number): number | undefined {
     return this.sampled.get(number);
   }
 
-  /** From the pose before, in case the headset says nothing of them. */
+  /** Velocities from the previous pose, if the headset reports none. */
   private velocities(head: Head, at: number): { linear?: Vector; angular?: Vector } {
     const before = this.before;
     if (!before || at <= before.at || at - before.at > APART) return {};
@@ -62,7 +61,7 @@ export class Poses {
   }
 }
 
-/** Where it is so many seconds later, if it goes on as it does. */
+/** The pose extrapolated by this many seconds. */
 function carried(head: Head, seconds: number): Head {
   const by = (velocity: Vector | undefined) => (velocity ?? [0, 0, 0]).map((v) => v * seconds) as Vector;
   const moved = by(head.linear);

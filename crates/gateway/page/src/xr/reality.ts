@@ -1,7 +1,7 @@
-// A virtual reality on the page: which picture is shown, on which display, and whose head turns it.
+// Virtual reality on the page: selects picture, display and head pose.
 //
-// A frame that an OpenXR application drew is shown re-aimed from where the head was to where it is now: on a canvas
-// over the video, or by a headset. What it does not know is how far away things are: it turns, and does not move.
+// A frame of an OpenXR application is reprojected from its head pose to the current one: on a canvas over the video, or
+// in a headset. Depth is unknown, so only rotation is corrected.
 
 import { controllers as message, display as displayMessage, type Display, type Haptic } from "../wire";
 import { controllers, feel, type Both } from "./controllers";
@@ -13,24 +13,24 @@ import { Phone } from "./phone";
 import { Poses } from "./poses";
 import { Views, type Drawn } from "./views";
 
-/** That nothing is held or worn any more is said so often, since any message may be lost. */
+/** Repetitions of the message that no controller or headset is in use, since messages may be lost. */
 const RELEASED = 4;
 
-/** So often, in milliseconds, the host is told what the display is like. */
+/** Interval of display messages in milliseconds. */
 const DISPLAY_EVERY = 1000;
 
-/** Pictures in a row of which no views are known: the application draws no virtual reality any more. */
+/** Number of consecutive pictures without views after which virtual reality has ended. */
 const FLAT = 30;
 
 export interface Page {
   plays(): boolean;
-  say(message: Uint8Array<ArrayBuffer>): void;
+  sendControl(message: Uint8Array<ArrayBuffer>): void;
   words(words: string): void;
-  /** A picture was drawn whose pose was sampled so many milliseconds before. */
+  /** A picture was drawn; the age of its pose in milliseconds. */
   drawn(motionToPhoton: number): void;
 }
 
-/** What the canvas shows. */
+/** The views on the canvas. */
 type Eyes = "left" | "right" | "both";
 
 export class Reality {
@@ -39,20 +39,20 @@ export class Reality {
   private readonly look: Look;
   private readonly immersive: Immersive;
   private made: Painter | null = null;
-  /** What the painter has. */
+  /** The picture in the painter. */
   private newest: { width: number; height: number; drawn: Drawn | null } = { width: 0, height: 0, drawn: null };
-  /** The newest pose that a picture was shown of. */
+  /** The newest shown pose. */
   private echoed = 0;
-  /** Pictures since the last whose views were known. */
+  /** Pictures since the last one with views. */
   private unknown = FLAT;
   private looks = false;
-  /** Messages on controllers. */
+  /** Number of controller messages. */
   private said = 0;
-  /** How often it is still to be said that nothing is held, and that no headset is worn. */
+  /** Remaining repetitions of "no controllers" and "no headset". */
   private release = { hands: 0, headset: 0 };
-  /** Messages on the display, and when the newest was said. */
+  /** Number of display messages, and the time of the newest. */
   private displays = { said: 0, at: -Infinity };
-  /** The newest that a hand was to feel: of two messages the older may come later. */
+  /** Newest haptic message of each hand: messages may be reordered. */
   private newestFelt = 0;
 
   constructor(
@@ -62,7 +62,7 @@ export class Reality {
     private readonly page: Page,
     private eyes: Eyes,
   ) {
-    this.poses = new Poses((message) => page.say(message));
+    this.poses = new Poses((message) => page.sendControl(message));
     this.look = new Look(canvas, () => this.looks);
     this.immersive = new Immersive(buttons.enter, () => this.painter(), this.scene(), page.words);
     buttons.look.addEventListener("click", () => void this.toggle());
@@ -77,7 +77,7 @@ export class Reality {
     requestAnimationFrame(each);
   }
 
-  /** Another role, another kind of picture, or another display. */
+  /** The role, the kind of picture, or the display has changed. */
   changed() {
     const { look, eyes, enter } = this.buttons;
     look.hidden = !this.page.plays() || !(this.isReal() || Phone.isHeld());
@@ -91,7 +91,7 @@ export class Reality {
     if (!this.looks && document.pointerLockElement === this.canvas) document.exitPointerLock();
   }
 
-  /** The connection is over. */
+  /** The connection has ended. */
   closed() {
     this.immersive.end();
     this.views = new Views();
@@ -100,9 +100,9 @@ export class Reality {
     this.changed();
   }
 
-  /** A message of the gateway on what frames were drawn with. */
-  heard(message: DataView) {
-    this.views.heard(message);
+  /** A message of the gateway with poses and views of frames. */
+  onViews(message: DataView) {
+    this.views.read(message);
   }
 
   /** The browser has a new picture. */
@@ -111,37 +111,37 @@ export class Reality {
     const before = this.isReal();
     this.unknown = drawn ? 0 : Math.min(FLAT, this.unknown + 1);
     if (before !== this.isReal()) this.changed();
-    // Of one whose views were lost nobody knows where it is to be seen: the one before stays.
+    // If its views were lost, its position is unknown: keep the previous picture.
     if (!drawn && this.isReal()) return;
     if (!this.isPainted() && !this.immersive.isOn()) return;
     this.painter()?.take(this.video);
     this.newest = { width: this.video.videoWidth, height: this.video.videoHeight, drawn: drawn ?? null };
   }
 
-  /** When the pose was sampled that the frame with this RTP time was drawn with, and its number. */
+  /** Sampling time and number of the pose of the frame with this RTP timestamp. */
   posed(rtpTime: number | undefined): { number: number; at: number } | undefined {
     const number = this.views.of(rtpTime)?.pose ?? 0;
     const at = this.poses.sampledAt(number);
     return number === 0 || at === undefined ? undefined : { number, at };
   }
 
-  /** What a hand is to feel. */
+  /** Haptic feedback. */
   felt(haptic: Haptic) {
     if (((haptic.serial - this.newestFelt) | 0) <= 0) return;
     this.newestFelt = haptic.serial;
     feel(this.immersive.sources(), haptic);
   }
 
-  /** Tells the host how the controllers are held; that there are none a few times. */
+  /** Sends the controllers' state; their absence several times. */
   private held(both: Both) {
     const some = both.some((held) => held !== null);
     if (!this.page.plays() || (!some && this.release.hands === 0)) return;
     this.release.hands = some ? RELEASED : this.release.hands - 1;
     this.said += 1;
-    this.page.say(message(this.said, performance.now(), both));
+    this.page.sendControl(message(this.said, performance.now(), both));
   }
 
-  /** Tells the host what the headset's display is like. */
+  /** Sends the properties of the headset's display. */
   private sees(display: Display) {
     const now = performance.now();
     if (now - this.displays.at < DISPLAY_EVERY) return;
@@ -152,10 +152,10 @@ export class Reality {
 
   private tellDisplay(display: Display) {
     this.displays.said += 1;
-    this.page.say(displayMessage(this.displays.said, display));
+    this.page.sendControl(displayMessage(this.displays.said, display));
   }
 
-  /** Says what is still to be said of a headset that was taken off. */
+  /** Sends that the headset was taken off. */
   private sayRelease() {
     if (this.release.hands > 0) this.held([null, null]);
     if (this.release.headset === 0) return;
@@ -164,7 +164,7 @@ export class Reality {
     this.tellDisplay({});
   }
 
-  /** Whether the pictures are of a virtual reality. */
+  /** Whether the pictures are virtual reality. */
   private isReal(): boolean {
     return this.unknown < FLAT;
   }
@@ -183,14 +183,14 @@ export class Reality {
     if (this.looks) {
       this.looks = false;
     } else if ((await this.look.isAllowed()) && !this.looks) {
-      // Of two presses while the browser asks its person the second begins nothing anew.
-      this.look.begin();
+      // Ignore a second press while the browser prompts.
+      this.look.start();
       this.looks = true;
     }
     this.changed();
   }
 
-  /** With each picture of the page's display. */
+  /** Runs for each picture of the page's display. */
   private turn() {
     if (this.immersive.isOn()) return;
     this.sayRelease();
@@ -204,8 +204,8 @@ export class Reality {
     const shown = this.eyes === "both" ? all : this.eyes === "left" ? all.slice(0, 1) : all.slice(-1);
     const { width, height } = this.canvas;
     const part = width / shown.length;
-    painter.begin(null);
-    // Of a headset whose displays are not parallel each eye looks elsewhere than the head.
+    painter.setTarget(null);
+    // If a headset's displays are not parallel, the eyes' orientations differ from the head's.
     const before = middle(drawn.views.map(({ orientation }) => orientation));
     shown.forEach((eye, place) => {
       const { orientation, shows } = drawn.views[eye];
@@ -216,7 +216,7 @@ export class Reality {
     this.shown();
   }
 
-  /** The newest picture was drawn: how late it is. */
+  /** Reports the pose age of the newest drawn picture. */
   private shown() {
     const number = this.newest.drawn?.pose ?? 0;
     if (number === this.echoed) return;
@@ -229,7 +229,7 @@ export class Reality {
     const { clientWidth, clientHeight } = this.canvas;
     const width = Math.max(1, Math.round(clientWidth * devicePixelRatio));
     const height = Math.max(1, Math.round(clientHeight * devicePixelRatio));
-    // Setting a size clears the canvas.
+    // Setting the size clears the canvas.
     if (this.canvas.width !== width) this.canvas.width = width;
     if (this.canvas.height !== height) this.canvas.height = height;
   }
@@ -238,7 +238,7 @@ export class Reality {
     return {
       newest: () => {
         const { width, height, drawn } = this.newest;
-        // Another's head turns what is only watched: it is seen from a seat.
+        // For an observer, the player's head turns the view.
         return { width, height, parts: drawn?.views.length ?? 1, drawn: this.page.plays() ? drawn : null };
       },
       posed: (head, at) => {
@@ -254,8 +254,8 @@ export class Reality {
   }
 }
 
-/** What a display of this shape shows of a view without anything black while nobody turns: as wide or as high as
- * the view, around its middle. */
+/** The part of a view that fills a display of this aspect ratio without black borders: the full width or height, around
+ * the centre. */
 function filling({ left, right, up, down }: Tangents, shape: number): Tangents {
   const [width, height] = [right - left, up - down];
   const [x, y] = [(left + right) / 2, (up + down) / 2];

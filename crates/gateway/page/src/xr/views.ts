@@ -1,35 +1,35 @@
-// What the application at the host drew each frame with: poses and fields of view of its eyes, found again by the
-// RTP time of the picture that the browser shows. crates/gateway/src/views.rs writes what is read here.
+// Poses and fields of view of the eyes that the application drew each frame with, found by the RTP timestamp of the
+// picture. Written by crates/gateway/src/views.rs.
 
 import type { Quaternion, Tangents, Vector } from "./math";
 
 /** An eye. */
 export interface View {
-  /** In the space of the poses that the player sends. */
+  /** In the space of the player's poses. */
   position: Vector;
   orientation: Quaternion;
   shows: Tangents;
 }
 
-/** A frame of a virtual reality. */
+/** A frame of virtual reality. */
 export interface Drawn {
-  /** The number of the player's pose that the application drew it with; 0 where it is not known. */
+  /** Number of the player's pose that it was drawn with; 0: unknown. */
   pose: number;
-  /** One or two, which stand side by side in the picture from left to right. */
+  /** One or two views, side by side in the picture from left to right. */
   views: View[];
 }
 
-/** Frames that are remembered: two seconds. */
+/** Number of frames kept: two seconds. */
 const MOST = 180;
 
-/** Bytes of a view. */
+/** Length of a view in bytes. */
 const VIEW = 11 * 4;
 
 export class Views {
   private frames = new Map<number, Drawn>();
 
-  /** Reads the gateway's message; what is cut off is passed over. */
-  heard(d: DataView) {
+  /** Parses the gateway's message; ignores a truncated frame. */
+  read(d: DataView) {
     for (let at = 1; at + 9 <= d.byteLength; ) {
       const rtpTime = d.getUint32(at, true);
       const pose = d.getUint32(at + 4, true);
@@ -38,7 +38,7 @@ export class Views {
       if (count < 1 || count > 2 || at + count * VIEW > d.byteLength) return;
       const views = Array.from({ length: count }, (_, eye) => view(d, at + eye * VIEW));
       at += count * VIEW;
-      // Behind the others also if it was there.
+      // Re-inserted, so that it becomes the newest.
       this.frames.delete(rtpTime);
       this.frames.set(rtpTime, { pose, views });
     }
@@ -48,7 +48,7 @@ export class Views {
     }
   }
 
-  /** Of the frame with this RTP time. */
+  /** The frame with this RTP timestamp. */
   of(rtpTime: number | undefined): Drawn | undefined {
     return rtpTime === undefined ? undefined : this.frames.get(rtpTime);
   }

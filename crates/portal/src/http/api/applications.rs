@@ -1,4 +1,4 @@
-//! What can be started.
+//! Applications.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use tracing::warn;
 use utoipa::ToSchema;
 
-use crate::catalogue::{Door, Picture};
+use crate::catalogue::{CaptureMethod, Picture};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::refusal::{Problem, Refusal};
@@ -18,23 +18,23 @@ use crate::http::refusal::{Problem, Refusal};
 /// An application.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ApplicationView {
-    /// Short, for addresses.
+    /// Identifier in URLs.
     name: String,
-    /// For people.
+    /// Display name.
     title: String,
     description: String,
-    /// Where its picture is.
+    /// URL of its picture.
     picture: Option<String>,
-    door: Door,
-    /// Pixels, as `1280x720`.
+    door: CaptureMethod,
+    /// Size in pixels, as `1280x720`.
     size: Option<String>,
-    /// GPUs that it needs.
+    /// Number of GPUs that it needs.
     gpus: u32,
-    /// Whether it keeps what the person has saved.
+    /// Whether it keeps saves for each user.
     saves: bool,
 }
 
-/// The applications that the person may start.
+/// The applications that the user may start.
 #[utoipa::path(
     get, path = "/api/applications", security(("cookie" = [])),
     responses((status = 200, body = [ApplicationView]), (status = 401, body = Problem)),

@@ -1,4 +1,4 @@
-//! Logging in and out.
+//! Log-in, log-out and password changes.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use tokio::task::JoinError;
 use tracing::info;
 use utoipa::ToSchema;
 
-use crate::accounts::{DEVICE_LIFE, NotNow, PasswordError, Secret, Who};
+use crate::accounts::{AttemptRefused, AttemptSource, DEVICE_LIFE, PasswordError, Secret};
 use crate::http::app::App;
-use crate::http::caller::{Caller, From, cookie, cookie_name, same_origin};
+use crate::http::caller::{Caller, ClientAddress, cookie, cookie_name, same_origin};
 use crate::http::refusal::{Problem, Refusal};
 use crate::store::{MAX_NAME, User};
 
-/// How long a browser keeps the cookie, in seconds: as long as a log-in lives at most.
-const KEPT: u32 = 90 * 24 * 3600;
+/// Lifetime of the cookie in seconds: the maximum lifetime of a log-in.
+const COOKIE_LIFETIME: u32 = 90 * 24 * 3600;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct LogIn {
@@ -31,35 +31,35 @@ pub(crate) struct LogIn {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct NewPassword {
-    /// The one until now.
+    /// The current password.
     old: String,
-    /// The one from now on: eight characters or more.
+    /// The new password: at least eight characters.
     new: String,
 }
 
-/// How people may log in, beside name and password.
+/// Log-in methods besides name and password.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Ways {
-    /// What the button for the provider of OpenID Connect says; none: there is no provider.
+pub(crate) struct LoginMethods {
+    /// Name of the OpenID Connect provider; null: there is none.
     provider: Option<String>,
 }
 
-/// Where a log-in goes on.
+/// Where the browser continues.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Elsewhere {
-    /// An address at the provider.
+pub(crate) struct ProviderRedirect {
+    /// A URL at the provider.
     pub(super) url: String,
 }
 
-/// Who has logged in.
+/// The logged-in user.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Me {
     name: String,
-    /// Whether it may see and stop everybody's sessions.
+    /// Whether it may see and stop the sessions of all users.
     operator: bool,
-    /// Whether the account has a password, which it can change.
+    /// Whether the account has a password that it can change.
     password: bool,
-    /// What requests but GET carry in the header `x-openuvr-csrf`.
+    /// Value of the header `x-openuvr-csrf` for all requests except GET.
     csrf: String,
 }
 
@@ -69,82 +69,87 @@ impl Me {
     }
 }
 
-/// How people may log in.
-#[utoipa::path(get, path = "/api/login", responses((status = 200, body = Ways)))]
-pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<Ways> {
+/// The log-in methods besides name and password.
+#[utoipa::path(get, path = "/api/login", responses((status = 200, body = LoginMethods)))]
+pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<LoginMethods> {
     let provider = app.provider.as_ref().map(|of| of.section().title.clone());
-    Json(Ways { provider })
+    Json(LoginMethods { provider })
 }
 
-/// Logs in, and sets the cookie.
+/// Logs in and sets the cookie.
 ///
-/// A wrong password and an account that does not exist are answered alike, and so are tries beyond the limit.
+/// The response does not distinguish a wrong password, a missing account and an exceeded limit.
 #[utoipa::path(
     post, path = "/api/login", request_body = LogIn,
     responses(
         (status = 200, body = Me),
-        (status = 401, description = "name or password is wrong", body = Problem),
-        (status = 429, description = "too many wrong ones; `Retry-After` says for how long", body = Problem),
-        (status = 503, description = "too many others log in, or the database does not answer", body = Problem),
+        (status = 401, description = "wrong name or password", body = Problem),
+        (status = 429, description = "too many wrong passwords; see `Retry-After`", body = Problem),
+        (status = 503, description = "too many concurrent log-ins, or the database does not respond", body = Problem),
     ),
 )]
 pub(crate) async fn log_in(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
     given: Result<Json<LogIn>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     same_origin(&headers)?;
     let Json(LogIn { name, password }) = given?;
     let device = cookie(&headers, device_name(app.secure)).map(str::to_owned);
-    let who = Who {
+    let source = AttemptSource {
         name: name.chars().take(MAX_NAME).collect(),
         network: from.into(),
         device: app.devices.read(device.as_deref(), &name),
     };
-    // In a task of its own: an attempt that has begun is counted as it ends, also if the browser has left.
-    let checked = tokio::spawn(check(Arc::clone(&app), who, name, password));
+    // In a task of its own: a started attempt is counted even if the browser disconnects.
+    let checked = tokio::spawn(check(Arc::clone(&app), source, name, password));
     let failed = |why: JoinError| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string());
     let user = checked.await.map_err(failed)?.inspect_err(|why| {
-        info!(%from, "a log-in was refused: {}", why.why());
+        info!(%from, "log-in refused: {}", why.why());
     })?;
     let (cookies, me) = enter(&app, user, None, device.as_deref()).await?;
     info!(user = me.name, %from, "logged in");
     Ok((AppendHeaders(cookies), Json(me)).into_response())
 }
 
-/// The account, if the password is right.
-async fn check(app: Arc<App>, who: Who, name: String, password: String) -> Result<User, Refusal> {
-    let begun = app.tries.begin(who).await;
-    let begun = begun.map_err(|why| too_many(&app, why))?;
+/// The account, if the password is correct.
+async fn check(
+    app: Arc<App>,
+    source: AttemptSource,
+    name: String,
+    password: String,
+) -> Result<User, Refusal> {
+    let attempt = app.attempts.start(source).await;
+    let attempt = attempt.map_err(|why| too_many(&app, why))?;
     let user = app.store.user(&name).await?;
     let hash = user.as_ref().map(|user| user.password.clone());
     let right = app.passwords.verify(password, hash).await;
-    begun.end(right);
+    attempt.end(right);
     user.filter(|_| right).ok_or_else(|| {
         app.counts.login_wrong();
-        Refusal::new(StatusCode::UNAUTHORIZED, "name or password is wrong")
+        Refusal::new(StatusCode::UNAUTHORIZED, "wrong name or password")
     })
 }
 
-/// Why a log-in may not be tried now.
-fn too_many(app: &App, why: NotNow) -> Refusal {
+/// Why a log-in may not be attempted now.
+fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     app.counts.login_limited();
     match why {
-        NotNow::TooManyWrong(wait) => {
+        AttemptRefused::TooManyWrong(wait) => {
             let minutes = wait.as_secs().div_ceil(60);
             let why = format!("too many wrong passwords: wait {minutes} minutes");
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1)
         }
-        NotNow::Busy => {
-            let why = "too many people log in at once: try again in some seconds";
+        AttemptRefused::Busy => {
+            let why = "too many log-ins at the same time: try again in a few seconds";
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(5)
         }
     }
 }
 
-/// Makes a log-in of this account: the cookies, of which the first is the log-in's, and what the page is told. `until`
-/// ends it, in seconds since 1970; `device` is the browser's cookie from earlier log-ins.
+/// Creates a log-in of this account: its cookies, of which the first is the log-in's, and the response for the page.
+/// `until` is the log-in's end in seconds since 1970; `device` is the browser's device cookie from earlier log-ins.
 pub(super) async fn enter(
     app: &App,
     user: User,
@@ -157,7 +162,12 @@ pub(super) async fn enter(
         .await?;
     let device = app.devices.written(device, &user.name);
     let cookies = [
-        set_cookie(cookie_name(app.secure), &secret, KEPT, app.secure)?,
+        set_cookie(
+            cookie_name(app.secure),
+            &secret,
+            COOKIE_LIFETIME,
+            app.secure,
+        )?,
         set_cookie(device_name(app.secure), &device, DEVICE_LIFE, app.secure)?,
     ];
     let me = Me {
@@ -169,7 +179,7 @@ pub(super) async fn enter(
     Ok((cookies, me))
 }
 
-/// The cookie of a browser that logged in before.
+/// The device cookie of a browser that logged in before.
 pub(super) fn device_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-device",
@@ -177,12 +187,12 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. Who came by a provider that can be logged out of gets its address, since whoever sits there next is
-/// still logged in at the provider.
+/// Logs out. A user of a provider with a log-out page gets its URL: otherwise the next person at the browser would
+/// still be logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
-        (status = 200, description = "logged out here, and not yet at the provider", body = Elsewhere),
+        (status = 200, description = "logged out here, but not at the provider", body = ProviderRedirect),
         (status = 204, description = "logged out"),
         (status = 401, body = Problem),
     ),
@@ -198,12 +208,12 @@ pub(crate) async fn log_out(
         None => None,
     };
     Ok(match elsewhere {
-        Some(url) => (gone, Json(Elsewhere { url })).into_response(),
+        Some(url) => (gone, Json(ProviderRedirect { url })).into_response(),
         None => (gone, StatusCode::NO_CONTENT).into_response(),
     })
 }
 
-/// Who has logged in.
+/// The logged-in user.
 #[utoipa::path(
     get, path = "/api/me", security(("cookie" = [])),
     responses((status = 200, body = Me), (status = 401, body = Problem)),
@@ -217,40 +227,37 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
     })
 }
 
-/// Changes the password, and ends all log-ins of the account.
+/// Changes the password and ends all log-ins of the account.
 #[utoipa::path(
     put, path = "/api/password", request_body = NewPassword, security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 204),
         (status = 401, body = Problem),
-        (status = 403, description = "the old password is wrong", body = Problem),
-        (status = 422, description = "the new one is too short", body = Problem),
+        (status = 403, description = "wrong old password", body = Problem),
+        (status = 422, description = "the new password is too short", body = Problem),
         (status = 429, body = Problem),
     ),
 )]
 pub(crate) async fn change_password(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     caller: Caller,
     given: Result<Json<NewPassword>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(NewPassword { old, new }) = given?;
     let name = caller.user.name;
-    let who = Who {
+    let source = AttemptSource {
         name: name.clone(),
         network: from.into(),
-        // Whoever has logged in is no stranger.
+        // A logged-in browser counts as known.
         device: Some(caller.token),
     };
-    let begun = app.tries.begin(who).await;
-    let begun = begun.map_err(|why| too_many(&app, why))?;
+    let attempt = app.attempts.start(source).await;
+    let attempt = attempt.map_err(|why| too_many(&app, why))?;
     let right = app.passwords.verify(old, Some(caller.user.password)).await;
-    begun.end(right);
+    attempt.end(right);
     if !right {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "the old password is wrong",
-        ));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "wrong old password"));
     }
     let failed =
         |why: PasswordError| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string());
@@ -262,7 +269,7 @@ pub(crate) async fn change_password(
 
 pub(super) type Cookie = (header::HeaderName, HeaderValue);
 
-/// The header that sets a cookie, or with `kept` of 0 takes it away.
+/// The header that sets a cookie, or removes it with `kept` of 0.
 pub(super) fn set_cookie(
     name: &str,
     value: &str,
@@ -270,8 +277,8 @@ pub(super) fn set_cookie(
     secure: bool,
 ) -> Result<Cookie, Refusal> {
     let secure = if secure { "; Secure" } else { "" };
-    // Lax, since a link to the portal from elsewhere is no reason to log in anew, and a provider sends people back by
-    // one; GET changes nothing but what a cookie of this browser vouches for.
+    // Lax: links from other sites to the portal, and redirects from a provider, must keep the log-in. GET changes
+    // nothing except for the browser's own OpenID Connect response.
     let text = format!("{name}={value}; Path=/; Max-Age={kept}; HttpOnly; SameSite=Lax{secure}");
     let value = HeaderValue::from_str(&text)
         .map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;

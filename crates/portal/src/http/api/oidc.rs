@@ -1,8 +1,8 @@
-//! Logging in by a provider of OpenID Connect.
+//! Log-in with an OpenID Connect provider.
 //!
-//! An account is found by issuer and subject alone. Neither a name nor a mail address that the provider tells leads
-//! to an account that is there: whoever could choose them at the provider would get in as somebody else. Who wants
-//! to use an account that is there by the provider asks the operator (`openuvr portal user link`).
+//! An account is identified by issuer and subject alone. A name or e-mail address from the provider never selects an
+//! existing account: a user who can choose them at the provider could take over another account. The operator links an
+//! existing account (`openuvr portal user link`).
 
 use std::sync::Arc;
 
@@ -15,159 +15,168 @@ use serde::Deserialize;
 use tracing::{info, warn};
 use utoipa::IntoParams;
 
-use super::login::{self, Cookie, Elsewhere};
+use super::login::{self, Cookie, ProviderRedirect};
 use crate::accounts::Secret;
 use crate::http::app::App;
-use crate::http::caller::{From, cookie, same_origin};
+use crate::http::caller::{ClientAddress, cookie, same_origin};
 use crate::http::refusal::{Problem, Refusal};
 use crate::oidc::{Identity, OidcError, Provider};
 use crate::store::{StoreError, User, now};
 
-/// How long a browser keeps what ties a log-in to it, in seconds: as long as a log-in may take.
-const KEPT: u32 = 600;
+/// Lifetime of the cookie that binds a log-in to a browser, in seconds: the maximum duration of a log-in.
+const COOKIE_LIFETIME: u32 = 600;
 
-/// Bytes of a state at most; ours have 22.
+/// Maximum length of a state in bytes; the portal's have 22.
 const MAX_STATE: usize = 64;
 
-/// What a provider sends people back with.
+/// Query of the redirect from a provider.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Returned {
-    /// What the portal gets a token for.
+pub(crate) struct ProviderResponse {
+    /// The authorization code.
     code: Option<String>,
-    /// What the portal has given.
+    /// The state that the portal sent.
     state: Option<String>,
-    /// Who sends (RFC 9207).
+    /// The issuer (RFC 9207).
     iss: Option<String>,
     /// Why there is no code (RFC 6749, section 4.1.2.1).
     error: Option<String>,
 }
 
-/// Why somebody who came back is not logged in. The page has a sentence for each word.
+/// Why a log-in failed. The page has a message for each word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ended {
-    /// Not begun in this browser, too old, or used up.
+enum LoginFailure {
+    /// Not started in this browser, expired, or used up.
     State,
-    /// The person, or the provider, said no.
+    /// The user or the provider denied it.
     Denied,
-    /// The provider does not answer.
+    /// The provider does not respond.
     Provider,
-    /// What it says can't be trusted.
+    /// The token is invalid.
     Token,
-    /// In none of the groups that get in.
+    /// The user is in none of the groups with access.
     Group,
-    /// No account, and none is made.
+    /// There is no account, and none is created.
     Account,
-    /// The name is another's, or can't be that of an account.
+    /// The name is in use or not valid for an account.
     Name,
-    /// The database does not answer.
+    /// The database does not respond.
     Database,
 }
 
-impl Ended {
+impl LoginFailure {
     fn word(self) -> &'static str {
         match self {
-            Ended::State => "state",
-            Ended::Denied => "denied",
-            Ended::Provider => "provider",
-            Ended::Token => "token",
-            Ended::Group => "group",
-            Ended::Account => "account",
-            Ended::Name => "name",
-            Ended::Database => "database",
+            LoginFailure::State => "state",
+            LoginFailure::Denied => "denied",
+            LoginFailure::Provider => "provider",
+            LoginFailure::Token => "token",
+            LoginFailure::Group => "group",
+            LoginFailure::Account => "account",
+            LoginFailure::Name => "name",
+            LoginFailure::Database => "database",
         }
     }
 }
 
-impl std::convert::From<StoreError> for Ended {
-    fn from(why: StoreError) -> Ended {
+impl std::convert::From<StoreError> for LoginFailure {
+    fn from(why: StoreError) -> LoginFailure {
         match why {
             StoreError::Exists(_) | StoreError::Name(_) => {
-                warn!("no account is made: {why}");
-                Ended::Name
+                warn!("cannot create an account: {why}");
+                LoginFailure::Name
             }
             why => {
                 warn!("{why}");
-                Ended::Database
+                LoginFailure::Database
             }
         }
     }
 }
 
-impl std::convert::From<OidcError> for Ended {
-    fn from(why: OidcError) -> Ended {
-        warn!("no log-in by the provider: {why}");
+impl std::convert::From<OidcError> for LoginFailure {
+    fn from(why: OidcError) -> LoginFailure {
+        warn!("log-in with the provider failed: {why}");
         match why {
-            OidcError::Provider(_) => Ended::Provider,
-            OidcError::Code(_) | OidcError::Token(_) => Ended::Token,
+            OidcError::Provider(_) => LoginFailure::Provider,
+            OidcError::Code(_) | OidcError::Token(_) => LoginFailure::Token,
         }
     }
 }
 
-/// Begins a log-in by the provider: sets a cookie that ties it to this browser, and says where the browser goes.
+/// Starts a log-in with the provider: sets a cookie that binds it to this browser, and returns the URL to open.
 #[utoipa::path(
-    post, path = "/api/oidc/login",
+    post, path = "/api/oidc/login", operation_id = "begin",
     responses(
-        (status = 200, body = Elsewhere),
-        (status = 403, description = "another site asks", body = Problem),
+        (status = 200, body = ProviderRedirect),
+        (status = 403, description = "the request comes from another site", body = Problem),
         (status = 404, description = "there is no provider", body = Problem),
-        (status = 429, description = "too many; `Retry-After` says for how long", body = Problem),
-        (status = 503, description = "the provider does not answer", body = Problem),
+        (status = 429, description = "too many log-ins; see `Retry-After`", body = Problem),
+        (status = 503, description = "the provider does not respond", body = Problem),
     ),
 )]
-pub(crate) async fn begin(
+pub(crate) async fn start(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     same_origin(&headers)?;
     let provider = app.provider.as_ref();
     let provider = provider.ok_or_else(|| Refusal::nothing("provider"))?;
-    if let Err(wait) = app.tries.begin_by_provider(from.into()) {
-        warn!(%from, "too many log-ins by the provider");
+    if let Err(wait) = app.attempts.start_by_provider(from.into()) {
+        warn!(%from, "too many log-ins with the provider");
         app.counts.login_limited();
         let why = format!(
-            "too many tries: wait {} minutes",
+            "too many attempts: wait {} minutes",
             wait.as_secs().div_ceil(60)
         );
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1));
     }
     let busy = |why: String| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(10);
     let title = &provider.section().title;
-    let begun = provider.begin().await.map_err(|why| {
-        warn!("no log-in by the provider: {why}");
+    let started = provider.start().await.map_err(|why| {
+        warn!("log-in with the provider failed: {why}");
         busy(format!(
-            "{title} does not answer: try again later, or log in with name and password"
+            "{title} does not respond: try again later, or log in with name and password"
         ))
     })?;
     let browser = Secret::random().text();
     let hash = Secret::kept(&browser);
-    if !app.store.add_attempt(&begun.attempt, &hash).await? {
-        let why = "too many people log in at once: try again in some minutes";
+    if !app.store.add_attempt(&started.attempt, &hash).await? {
+        let why = "too many log-ins at the same time: try again in a few minutes";
         return Err(busy(why.to_owned()));
     }
-    let cookie = login::set_cookie(cookie_name(app.secure), &browser, KEPT, app.secure)?;
-    Ok((AppendHeaders([cookie]), Json(Elsewhere { url: begun.url })).into_response())
+    let cookie = login::set_cookie(
+        cookie_name(app.secure),
+        &browser,
+        COOKIE_LIFETIME,
+        app.secure,
+    )?;
+    Ok((
+        AppendHeaders([cookie]),
+        Json(ProviderRedirect { url: started.url }),
+    )
+        .into_response())
 }
 
-/// Where the provider sends people back to: logs them in, and goes to the page. After `#login=` the page is told
-/// why somebody is not logged in.
+/// The redirect target of the provider: logs in and redirects to the page. On failure, the reason follows `#login=` in
+/// the page's URL.
 #[utoipa::path(
-    get, path = "/api/oidc/callback", params(Returned),
-    responses((status = 303, description = "to the page"), (status = 404, body = Problem)),
+    get, path = "/api/oidc/callback", params(ProviderResponse),
+    responses((status = 303, description = "redirect to the page"), (status = 404, body = Problem)),
 )]
 pub(crate) async fn callback(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
-    returned: Result<Query<Returned>, QueryRejection>,
+    returned: Result<Query<ProviderResponse>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let provider = app.provider.as_ref();
     let provider = provider.ok_or_else(|| Refusal::nothing("provider"))?;
     let gone = login::set_cookie(cookie_name(app.secure), "", 0, app.secure)?;
     let ended = match returned {
         Ok(Query(returned)) => end(&app, provider, &headers, returned).await,
-        Err(_) => Err(Ended::State),
+        Err(_) => Err(LoginFailure::State),
     };
     let user = match ended {
         Ok(user) => user,
@@ -180,71 +189,71 @@ pub(crate) async fn callback(
     let device = cookie(&headers, login::device_name(app.secure));
     match login::enter(&app, user, Some(now() + hours * 3600), device).await {
         Ok(([login, device], me)) => {
-            app.tries.succeeded_by_provider(from.into());
-            info!(user = me.name(), %from, "logged in by the provider");
+            app.attempts.succeeded_by_provider(from.into());
+            info!(user = me.name(), %from, "logged in with the provider");
             Ok(to_page("/", [gone, login, device]))
         }
         Err(_) => {
-            let to = format!("/#login={}", Ended::Database.word());
+            let to = format!("/#login={}", LoginFailure::Database.word());
             Ok(to_page(&to, [gone]))
         }
     }
 }
 
-/// The account of whoever came back.
+/// The account of the user whom the provider authenticated.
 async fn end(
     app: &App,
     provider: &Provider,
     headers: &HeaderMap,
-    returned: Returned,
-) -> Result<User, Ended> {
+    returned: ProviderResponse,
+) -> Result<User, LoginFailure> {
     let state = returned.state.filter(|of| of.len() <= MAX_STATE);
-    let state = state.ok_or(Ended::State)?;
-    let browser = cookie(headers, cookie_name(app.secure)).ok_or(Ended::State)?;
+    let state = state.ok_or(LoginFailure::State)?;
+    let browser = cookie(headers, cookie_name(app.secure)).ok_or(LoginFailure::State)?;
     let hash = Secret::kept(browser);
     let attempt = app.store.take_attempt(&state, &hash).await?;
-    let attempt = attempt.ok_or(Ended::State)?;
+    let attempt = attempt.ok_or(LoginFailure::State)?;
     let issuer = &provider.section().issuer;
     if returned.iss.is_some_and(|from| from != *issuer) {
-        warn!("somebody else than the provider sends back");
-        return Err(Ended::Token);
+        warn!("the response does not come from the provider");
+        return Err(LoginFailure::Token);
     }
     if returned.error.is_some() {
-        return Err(Ended::Denied);
+        return Err(LoginFailure::Denied);
     }
-    let code = returned.code.ok_or(Ended::Denied)?;
+    let code = returned.code.ok_or(LoginFailure::Denied)?;
     let identity = provider.finish(code, attempt).await?;
     if !identity.allowed {
-        return Err(Ended::Group);
+        return Err(LoginFailure::Group);
     }
     account(app, provider, identity).await
 }
 
-async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<User, Ended> {
+async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<User, LoginFailure> {
     if let Some(mut user) = app.store.user_of(&identity.subject).await? {
         if let Some(operator) = identity.operator.filter(|is| *is != user.operator) {
-            info!(
-                user = user.name,
-                operator, "the provider has changed the role"
-            );
+            info!(user = user.name, operator, "role changed by the provider");
             app.store.set_operator(&user.name, operator).await?;
             user.operator = operator;
         }
         return Ok(user);
     }
     if !provider.section().create {
-        // The operator needs it to make the account.
-        info!(subject = identity.subject, "there is no such account");
-        return Err(Ended::Account);
+        // The operator needs it to create the account.
+        info!(subject = identity.subject, "no account for this subject");
+        return Err(LoginFailure::Account);
     }
     let user = User {
-        name: identity.name.ok_or(Ended::Name)?,
+        name: identity.name.ok_or(LoginFailure::Name)?,
         password: String::new(),
         operator: identity.operator.unwrap_or(false),
         sessions: None,
     };
     app.store.add_user(&user, Some(&identity.subject)).await?;
-    info!(user = user.name, "made an account of the provider");
+    info!(
+        user = user.name,
+        "created an account for a user of the provider"
+    );
     Ok(user)
 }
 

@@ -1,4 +1,4 @@
-//! What operators see, and what they change.
+//! Views and actions of operators.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,32 +18,32 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::http::view::OperatorSessionView;
 use crate::store::{Account, StoreError, User};
 
-/// The machines, and what is wrong.
+/// The servers and current problems.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Load {
     /// The engine.
     launcher: String,
     servers: Vec<ServerView>,
-    /// The engine does not answer, and why.
+    /// Why the engine does not respond; null: it does.
     trouble: Option<String>,
-    /// Applications that were left out, and why.
+    /// The skipped applications, with reasons.
     problems: Vec<String>,
     /// New sessions are refused.
     draining: bool,
 }
 
-/// A machine that sessions run on.
+/// A server that runs sessions.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServerView {
     name: String,
-    /// Why it takes no sessions; none: it does.
+    /// Why it accepts no sessions; null: it does.
     trouble: Option<String>,
     sessions: u32,
-    /// Sessions that it has places for.
+    /// Maximum number of concurrent sessions.
     places: Option<u32>,
     gpus_used: u32,
     gpus: u32,
-    /// Processes that want to run, averaged over a minute.
+    /// Load average over a minute.
     load: Option<f64>,
     processors: Option<u32>,
 }
@@ -53,13 +53,13 @@ pub(crate) struct ServerView {
 pub(crate) struct UserView {
     name: String,
     operator: bool,
-    /// Sessions that it may have at a time; none: as the configuration says.
+    /// Maximum number of concurrent sessions; null: the configured default.
     sessions: Option<u32>,
-    /// Nobody can log in to it, and its sessions are stopped.
+    /// Log-in is not possible, and its sessions are stopped.
     disabled: bool,
 }
 
-/// An account that is to be made.
+/// An account to create.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct NewUser {
     /// Letters, digits, . _ @ and -
@@ -69,14 +69,14 @@ pub(crate) struct NewUser {
     sessions: Option<u32>,
 }
 
-/// What an operator is told of a new account, once.
+/// The password of a new account, shown once.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeUser {
     name: String,
     password: String,
 }
 
-/// What an account may do.
+/// Rights of an account.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Rights {
     operator: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Drain {
     draining: bool,
 }
 
-/// Everybody's sessions, newest first, and how it is for those who play and watch.
+/// The sessions of all users, newest first, with statistics of their players and observers.
 #[utoipa::path(
     get, path = "/api/operator/sessions", operation_id = "operator_sessions", security(("cookie" = [])),
     responses(
@@ -104,8 +104,8 @@ pub(crate) async fn sessions(
 ) -> Json<Vec<OperatorSessionView>> {
     let now = Instant::now();
     let applications = app.catalogue.current();
-    let seen = app.sessions.all();
-    let views = seen.iter();
+    let states = app.sessions.all();
+    let views = states.iter();
     Json(
         views
             .map(|of| OperatorSessionView::of(of, &applications, &caller.user, now))
@@ -113,7 +113,7 @@ pub(crate) async fn sessions(
     )
 }
 
-/// The machines that sessions run on, and what is wrong.
+/// The servers that run sessions, and current problems.
 #[utoipa::path(
     get, path = "/api/operator/servers", operation_id = "operator_servers", security(("cookie" = [])),
     responses((status = 200, body = Load), (status = 401, body = Problem), (status = 403, body = Problem)),
@@ -146,7 +146,7 @@ pub(crate) async fn servers(
     }))
 }
 
-/// Refuses new sessions, or takes them again. What runs goes on.
+/// Refuses or accepts new sessions. Running sessions continue.
 #[utoipa::path(
     put, path = "/api/operator/draining", request_body = Drain, security(("cookie" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem)),
@@ -163,7 +163,7 @@ pub(crate) async fn drain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The accounts. `openuvr portal user` also takes them away.
+/// The accounts. `openuvr portal user` can also remove them.
 #[utoipa::path(
     get, path = "/api/operator/users", operation_id = "operator_users", security(("cookie" = [])),
     responses((status = 200, body = [UserView]), (status = 401, body = Problem), (status = 403, body = Problem)),
@@ -182,13 +182,13 @@ pub(crate) async fn users(
     Ok(Json(views.collect()))
 }
 
-/// Makes an account with a password of its own.
+/// Creates an account with a generated password.
 #[utoipa::path(
     post, path = "/api/operator/users", request_body = NewUser, security(("cookie" = [])),
     responses(
         (status = 201, body = MadeUser), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 409, description = "there is one already", body = Problem),
-        (status = 422, description = "the name can't be one", body = Problem),
+        (status = 409, description = "the account exists", body = Problem),
+        (status = 422, description = "invalid name", body = Problem),
     ),
 )]
 pub(crate) async fn add_user(
@@ -204,7 +204,7 @@ pub(crate) async fn add_user(
     let failed = |_| {
         Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the password can't be kept",
+            "cannot hash the password",
         )
     };
     let user = User {
@@ -226,12 +226,16 @@ pub(crate) async fn add_user(
         }
         Err(why) => return Err(why.into()),
     }
-    info!(user = user.name, by = caller.user.name, "made an account");
+    info!(
+        user = user.name,
+        by = caller.user.name,
+        "created an account"
+    );
     let name = user.name;
     Ok((StatusCode::CREATED, Json(MadeUser { name, password })))
 }
 
-/// Changes what an account may do. An operator can't take their own rights away.
+/// Changes the rights of an account. Operators cannot revoke their own rights.
 #[utoipa::path(
     put, path = "/api/operator/users/{name}", request_body = Rights, security(("cookie" = [])),
     params(("name" = String, Path)),
@@ -249,7 +253,7 @@ pub(crate) async fn set_user(
 ) -> Result<StatusCode, Refusal> {
     let Json(rights) = given?;
     if name == caller.user.name && (rights.disabled || !rights.operator) {
-        let why = "it is your own account: another operator has to do that";
+        let why = "this is your own account: only another operator can change it";
         return Err(Refusal::new(StatusCode::CONFLICT, why));
     }
     let account = Account {

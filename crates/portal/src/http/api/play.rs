@@ -1,4 +1,4 @@
-//! What the page needs that plays a session.
+//! Data for the page that plays a session.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use crate::turn::IceServer;
 /// A session that can be played at `/play/{id}/`.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PlayView {
-    /// The application, for people.
+    /// Display name of the application.
     title: String,
-    /// The person may only watch.
+    /// The user may only watch.
     watches: bool,
-    /// Servers that the browser asks for ways to the session. What lets it use them is good for a day.
+    /// ICE servers for the browser. Their credentials are valid for a day.
     ice_servers: Vec<IceServer>,
 }
 
-/// What the page needs that plays a session.
+/// The data for the page that plays a session.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/play", security(("cookie" = [])), params(("id" = String, Path)),
     responses(
         (status = 200, body = PlayView),
         (status = 401, body = Problem),
-        (status = 404, description = "or it is another's", body = Problem),
-        (status = 409, description = "it does not run yet", body = Problem),
-        (status = 410, description = "it is over", body = Problem),
+        (status = 404, description = "unknown, or another user's", body = Problem),
+        (status = 409, description = "not running yet", body = Problem),
+        (status = 410, description = "ended", body = Problem),
     ),
 )]
 pub(crate) async fn play(
@@ -41,14 +41,14 @@ pub(crate) async fn play(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<PlayView>, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
-    running(&seen)?;
-    let of = &seen.observed;
+    let state = visible(&app, &caller.user, &id)?;
+    running(&state)?;
+    let of = &state.observed;
     let applications = app.catalogue.current();
     let named = applications.named(&of.application);
     Ok(Json(PlayView {
         title: named.map_or_else(|| of.application.clone(), |named| named.title.clone()),
-        watches: role(&seen, &caller.user) == Role::Observer,
+        watches: role(&state, &caller.user) == Role::Observer,
         ice_servers: app.turn.servers(&of.session.to_string()),
     }))
 }

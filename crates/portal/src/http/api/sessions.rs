@@ -1,4 +1,4 @@
-//! A person's sessions.
+//! Sessions of a user.
 
 use std::sync::Arc;
 
@@ -22,47 +22,47 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::http::view::{PastView, SessionView};
 use crate::launch::SessionId;
 
-/// How much of the history is told.
+/// Maximum number of entries of the history.
 const HISTORY: u32 = 100;
 
-/// Characters of a key's text at most: one of 32 bytes has 43.
+/// Maximum length of a key's text in characters: one of 32 bytes has 43.
 const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     /// The application's name.
     application: String,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Share {
-    /// Whether everybody who may log in may watch it.
+pub(crate) struct ShareRequest {
+    /// Whether all users may watch it.
     shared: bool,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Wish {
-    /// To watch only. Who does not own the session always does.
+pub(crate) struct TicketRequest {
+    /// Observe only. Implied unless the user owns the session.
     #[serde(default)]
     watch: bool,
-    /// The public key of the client that is to come, in base64url: the ticket is for it alone. Without one it is for
-    /// whoever shows it first.
+    /// Public key of the client in base64url: the ticket is valid for this client only. Without one, it is valid for
+    /// the first client that presents it.
     #[serde(default)]
     key: Option<String>,
 }
 
-/// What lets one native client into one session, once. Browsers need none: they play at `/play/{id}/`.
+/// Grants one native client access to one session, once. Browsers play at `/play/{id}/` without a ticket.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TicketView {
-    /// What opens the native client; none where the session answers no native clients.
+    /// Link that opens the native client; null: the session does not accept native clients.
     native: Option<String>,
     /// The ticket alone.
     ticket: String,
-    /// Until when it must be shown, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     not_after: u64,
 }
 
-/// The person's sessions, and those that others share; newest first.
+/// The user's sessions and those that others share, newest first.
 #[utoipa::path(
     get, path = "/api/sessions", security(("cookie" = [])),
     responses((status = 200, body = [SessionView]), (status = 401, body = Problem)),
@@ -72,8 +72,8 @@ pub(crate) async fn sessions(
     caller: Caller,
 ) -> Json<Vec<SessionView>> {
     let applications = app.catalogue.current();
-    let seen = app.sessions.of(&caller.user);
-    let views = seen.iter();
+    let states = app.sessions.of(&caller.user);
+    let views = states.iter();
     Json(
         views
             .map(|of| SessionView::of(of, &applications, &caller.user))
@@ -81,13 +81,13 @@ pub(crate) async fn sessions(
     )
 }
 
-/// One session.
+/// A session.
 #[utoipa::path(
     get, path = "/api/sessions/{id}", security(("cookie" = [])), params(("id" = String, Path)),
     responses(
         (status = 200, body = SessionView),
         (status = 401, body = Problem),
-        (status = 404, description = "or it is another's", body = Problem),
+        (status = 404, description = "unknown, or another user's", body = Problem),
     ),
 )]
 pub(crate) async fn session(
@@ -95,49 +95,49 @@ pub(crate) async fn session(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<SessionView>, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
+    let state = visible(&app, &caller.user, &id)?;
     let applications = app.catalogue.current();
-    Ok(Json(SessionView::of(&seen, &applications, &caller.user)))
+    Ok(Json(SessionView::of(&state, &applications, &caller.user)))
 }
 
-/// Starts an application as the session of this id, a UUID that the caller makes at random.
+/// Starts an application as the session with this id, a random UUID chosen by the caller.
 ///
-/// Asking twice with the same id starts nothing twice: who got no answer asks again.
+/// Idempotent: after a lost response, the caller repeats the request with the same id.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}", request_body = Start, security(("cookie" = [], "csrf" = [])),
+    put, path = "/api/sessions/{id}", request_body = StartRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 202, body = SessionView),
         (status = 401, body = Problem),
         (status = 403, body = Problem),
         (status = 404, description = "no such application", body = Problem),
-        (status = 409, description = "the person has as many sessions as allowed", body = Problem),
-        (status = 410, description = "the session of this id is over, or never began", body = Problem),
-        (status = 422, description = "the id is no UUID, or the application can't be started", body = Problem),
-        (status = 503, description = "no room, or the engine does not answer", body = Problem),
+        (status = 409, description = "session limit reached", body = Problem),
+        (status = 410, description = "the session with this id has ended, or did not start", body = Problem),
+        (status = 422, description = "the id is not a UUID, or the application cannot be started", body = Problem),
+        (status = 503, description = "no capacity, or the engine does not respond", body = Problem),
     ),
 )]
 pub(crate) async fn start(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Start>, JsonRejection>,
+    given: Result<Json<StartRequest>, JsonRejection>,
 ) -> Result<(StatusCode, Json<SessionView>), Refusal> {
-    let Json(Start { application }) = given?;
+    let Json(StartRequest { application }) = given?;
     let id: SessionId = (id.parse()).map_err(|_| {
         Refusal::new(
             StatusCode::UNPROCESSABLE_ENTITY,
-            "the session's id is no UUID",
+            "the session's id is not a UUID",
         )
     })?;
     app.sessions.start(id, &caller.user, &application).await?;
-    let seen = visible(&app, &caller.user, &id.to_string())?;
+    let state = visible(&app, &caller.user, &id.to_string())?;
     let applications = app.catalogue.current();
-    let view = SessionView::of(&seen, &applications, &caller.user);
+    let view = SessionView::of(&state, &applications, &caller.user);
     Ok((StatusCode::ACCEPTED, Json(view)))
 }
 
-/// Ends a session: one's own, or as an operator anybody's. Of one that has ended it takes the last trace away.
+/// Ends a session: one's own, or any as an operator. Removes an ended session from the list.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", security(("cookie" = [], "csrf" = [])), params(("id" = String, Path)),
     responses(
@@ -150,20 +150,20 @@ pub(crate) async fn stop(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
-    let own = seen.observed.user == caller.user.name;
+    let state = visible(&app, &caller.user, &id)?;
+    let own = state.observed.user == caller.user.name;
     if !own && !caller.user.operator {
-        let why = "it is another's: you may watch it";
+        let why = "this session belongs to another user: you may only watch it";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
-    info!(session = %seen.observed.session, by = caller.user.name, "stopped");
-    app.sessions.stop(seen.observed.session).await?;
+    info!(session = %state.observed.session, by = caller.user.name, "stopped");
+    app.sessions.stop(state.observed.session).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Lets everybody who may log in watch one's session, or no more.
+/// Permits or forbids watching of one's session by all users.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}/shared", request_body = Share, security(("cookie" = [], "csrf" = [])),
+    put, path = "/api/sessions/{id}/shared", request_body = ShareRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -174,61 +174,61 @@ pub(crate) async fn share(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Share>, JsonRejection>,
+    given: Result<Json<ShareRequest>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
-    let Json(Share { shared }) = given?;
-    let seen = visible(&app, &caller.user, &id)?;
-    if seen.observed.user != caller.user.name {
+    let Json(ShareRequest { shared }) = given?;
+    let state = visible(&app, &caller.user, &id)?;
+    if state.observed.user != caller.user.name {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
-            "only its owner shares it",
+            "only the owner can share a session",
         ));
     }
-    app.sessions.share(seen.observed.session, shared).await?;
+    app.sessions.share(state.observed.session, shared).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What lets one client into the session: as the player, if it is one's own, or else as one who watches.
+/// A ticket for one client: as player for one's own session, otherwise as observer.
 #[utoipa::path(
-    post, path = "/api/sessions/{id}/ticket", request_body = Wish, security(("cookie" = [], "csrf" = [])),
+    post, path = "/api/sessions/{id}/ticket", request_body = TicketRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 200, body = TicketView),
         (status = 401, body = Problem),
         (status = 403, body = Problem),
         (status = 404, body = Problem),
-        (status = 409, description = "it does not run yet", body = Problem),
-        (status = 410, description = "it is over", body = Problem),
-        (status = 422, description = "the key is none", body = Problem),
+        (status = 409, description = "not running yet", body = Problem),
+        (status = 410, description = "ended", body = Problem),
+        (status = 422, description = "invalid key", body = Problem),
     ),
 )]
 pub(crate) async fn ticket(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Wish>, JsonRejection>,
+    given: Result<Json<TicketRequest>, JsonRejection>,
 ) -> Result<Json<TicketView>, Refusal> {
-    let Json(Wish { watch, key }) = given?;
+    let Json(TicketRequest { watch, key }) = given?;
     let holder = match key.as_deref().map(holder) {
         None => Holder::FirstToCome,
         Some(Some(holder)) => holder,
         Some(None) => {
-            let why = "the client's key is no key of 32 bytes in base64url";
+            let why = "the client's key is not 32 bytes in base64url";
             return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
         }
     };
-    let seen = visible(&app, &caller.user, &id)?;
-    let endpoint = running(&seen)?;
+    let state = visible(&app, &caller.user, &id)?;
+    let endpoint = running(&state)?;
     let role = match watch {
         true => Role::Observer,
-        false => role(&seen, &caller.user),
+        false => role(&state, &caller.user),
     };
-    let session = seen.observed.session;
+    let session = state.observed.session;
     let (ticket, not_after) = app.tickets.ticket(session, role, holder).map_err(|why| {
-        error!(%session, "no ticket: {why}");
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no ticket could be made")
+        error!(%session, "cannot create a ticket: {why}");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "cannot create a ticket")
     })?;
-    info!(%session, user = caller.user.name, ?role, "gave a ticket");
+    info!(%session, user = caller.user.name, ?role, "created a ticket");
     Ok(Json(TicketView {
         native: (endpoint.native.zip(endpoint.key.as_ref()))
             .map(|(at, key)| format!("openuvr://{at}/?key={key}&ticket={ticket}")),
@@ -247,19 +247,18 @@ fn holder(text: &str) -> Option<Holder> {
 /// The end of a session's log.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LogView {
-    /// Lines that its programs wrote to standard error, the newest last; at most 16 KiB. Empty where its engine keeps
-    /// no log.
+    /// The newest lines that its programs wrote to standard error, at most 16 KiB. Empty if its engine keeps no log.
     text: String,
 }
 
-/// The last lines that a session's programs wrote: of one's own session, or as an operator of any. Also after its end.
+/// The end of a session's log, also after the session's end: of one's own session, or of any as an operator.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/log", security(("cookie" = [])), params(("id" = String, Path)),
     responses(
         (status = 200, body = LogView),
         (status = 401, body = Problem),
-        (status = 404, description = "or it is another's", body = Problem),
-        (status = 503, description = "the engine does not answer", body = Problem),
+        (status = 404, description = "unknown, or another user's", body = Problem),
+        (status = 503, description = "the engine does not respond", body = Problem),
     ),
 )]
 pub(crate) async fn log(
@@ -273,7 +272,7 @@ pub(crate) async fn log(
     Ok(Json(LogView { text }))
 }
 
-/// What the person has played.
+/// The user's past sessions.
 #[utoipa::path(
     get, path = "/api/history", security(("cookie" = [])),
     responses((status = 200, body = [PastView]), (status = 401, body = Problem)),

@@ -1,16 +1,16 @@
-//! What running sessions have told of their subscribers, for Prometheus: a sample for each session, kind and role.
+//! Statistics of running sessions' subscribers for Prometheus: a sample for each session, kind and role.
 
 use std::time::{Duration, Instant};
 
 use openuvr_proto::host::figures::{GroupFigures, LatencyFigures};
 
 use super::write_family;
-use crate::sessions::Seen;
+use crate::sessions::SessionState;
 
-/// A value and its further labels.
+/// A value and its additional labels.
 type Sample = (&'static str, f64);
 
-pub(super) fn write(out: &mut String, seen: &[Seen], now: Instant) {
+pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     let mut groups: Vec<(String, &GroupFigures)> = Vec::new();
     for of in seen {
         let known = of.figures.as_ref().and_then(|figures| figures.groups(now));
@@ -40,7 +40,7 @@ pub(super) fn write(out: &mut String, seen: &[Seen], now: Instant) {
     );
     family(
         "frames_per_second",
-        "Frames displayed whole a second, where they are fewest.",
+        "Complete frames displayed per second (minimum).",
         |group| {
             group
                 .frames_per_second
@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut String, seen: &[Seen], now: Instant) {
     );
     family(
         "latency_seconds",
-        "From capture to display, where it is longest.",
+        "Latency from capture to display (maximum).",
         |group| {
             let quantiles = |of: LatencyFigures| {
                 let [p50, p99] = [of.p50, of.p99].map(|span| span.as_secs_f64());
@@ -62,7 +62,7 @@ pub(super) fn write(out: &mut String, seen: &[Seen], now: Instant) {
     );
     family(
         "latency_bound_seconds",
-        "By how much that may be off, since two clocks are compared.",
+        "Maximum error of the latency, which compares two clocks.",
         |group| {
             let bound = group
                 .latency

@@ -1,4 +1,4 @@
-//! Where sessions can be played: read from their logs once, and kept in an annotation of their Pods.
+//! Endpoints of sessions: read from their logs once, and stored in an annotation of their Pods.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,18 @@ use tokio::time::sleep;
 use super::pod;
 use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
-/// How long is waited between two looks at first; it doubles up to [`LONGEST`].
-const SHORTEST: Duration = Duration::from_millis(100);
-/// How long at most: a program that has said nothing for a while is looked at seldom.
-const LONGEST: Duration = Duration::from_secs(10);
-/// Logs that are read at once; a guess, so that a login storm leaves the API server room for others.
-const AT_ONCE: usize = 16;
+/// Initial delay between two reads; it doubles up to [`MAX_DELAY`].
+const MIN_DELAY: Duration = Duration::from_millis(100);
+/// Maximum delay: silent programs are read rarely.
+const MAX_DELAY: Duration = Duration::from_secs(10);
+/// Logs that are read concurrently; a guess, so that a login storm leaves capacity of the API server for others.
+const CONCURRENCY: usize = 16;
 
-/// How much of a log is looked at, in bytes; a guess: drivers and display servers complain on standard error before the
-/// line comes.
-const LOG: usize = 64 * 1024;
+/// Length of the inspected beginning of a log in bytes; a guess: drivers and display servers print warnings before the
+/// line.
+const MAX_LOG_BYTES: usize = 64 * 1024;
 
-/// Sessions whose line is waited for.
+/// Sessions without an endpoint.
 pub(super) struct Endpoints {
     waiting: Mutex<BTreeSet<SessionId>>,
     places: Semaphore,
@@ -35,22 +35,22 @@ impl Default for Endpoints {
     fn default() -> Endpoints {
         Endpoints {
             waiting: Mutex::default(),
-            places: Semaphore::new(AT_ONCE),
+            places: Semaphore::new(CONCURRENCY),
         }
     }
 }
 
-/// What a look at a log has shown.
-enum Look {
-    /// Nothing yet.
+/// Result of reading a log.
+enum ReadOutcome {
+    /// No endpoint yet.
     Wait,
-    /// There is nothing to wait for any more.
+    /// Finished.
     Done,
 }
 
 impl Endpoints {
-    /// Reads the line of a session that runs and has not said yet where. Within a runtime of tokio.
-    pub(super) fn look(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
+    /// Watches the log of a running session without an endpoint. Needs a tokio runtime.
+    pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
             .as_ref()
@@ -70,10 +70,10 @@ impl Endpoints {
         }
         let (endpoints, pods) = (Arc::clone(self), pods.clone());
         tokio::spawn(async move {
-            let mut pause = SHORTEST;
-            while let Look::Wait = endpoints.read(&pods, session).await {
+            let mut pause = MIN_DELAY;
+            while let ReadOutcome::Wait = endpoints.read(&pods, session).await {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST);
+                pause = (pause * 2).min(MAX_DELAY);
             }
             let mut waiting = endpoints
                 .waiting
@@ -83,22 +83,22 @@ impl Endpoints {
         });
     }
 
-    async fn read(&self, pods: &Api<Pod>, session: SessionId) -> Look {
+    async fn read(&self, pods: &Api<Pod>, session: SessionId) -> ReadOutcome {
         let Ok(_place) = self.places.acquire().await else {
-            return Look::Done;
+            return ReadOutcome::Done;
         };
         let name = pod::name(session);
-        let wanted = LogParams {
-            limit_bytes: i64::try_from(LOG).ok(),
+        let params = LogParams {
+            limit_bytes: i64::try_from(MAX_LOG_BYTES).ok(),
             ..LogParams::default()
         };
-        let said = match pods.logs(&name, &wanted).await {
-            Ok(said) => said,
-            Err(kube::Error::Api(why)) if why.is_not_found() => return Look::Done,
-            Err(_) => return Look::Wait,
+        let output = match pods.logs(&name, &params).await {
+            Ok(output) => output,
+            Err(kube::Error::Api(why)) if why.is_not_found() => return ReadOutcome::Done,
+            Err(_) => return ReadOutcome::Wait,
         };
-        let change = match line(&said) {
-            Ok(None) => return Look::Wait,
+        let change = match line(&output) {
+            Ok(None) => return ReadOutcome::Wait,
             Ok(Some(line)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
             Err(why) => refuse(&why.to_string()),
         };
@@ -106,30 +106,30 @@ impl Endpoints {
             .patch(&name, &PatchParams::default(), &Patch::Merge(&change))
             .await
         {
-            Ok(_) => Look::Done,
-            Err(kube::Error::Api(why)) if why.is_not_found() => Look::Done,
-            Err(_) => Look::Wait,
+            Ok(_) => ReadOutcome::Done,
+            Err(kube::Error::Api(why)) if why.is_not_found() => ReadOutcome::Done,
+            Err(_) => ReadOutcome::Wait,
         }
     }
 }
 
-/// The line in the beginning of a log, [`LOG`] bytes at most; nothing if it is not there yet. A log has standard output and
-/// standard error, and does not say which is which: the line is the first that may be JSON.
+/// Finds the line in the beginning of a log, [`MAX_LOG_BYTES`] bytes at most; `None`: not there yet. A log mixes standard output
+/// and standard error: the line is the first one that looks like JSON.
 ///
 /// # Errors
-/// It says no place to play, or none came in time.
+/// The line is invalid, or did not appear within the limit.
 pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     let mut lines = log.split_inclusive('\n');
     let line = lines.find(|line| line.starts_with('{'));
     match line.map(|line| Endpoint::read(line.as_bytes())) {
         Some(Ok(Some(_))) => Ok(line),
         Some(Err(why)) => Err(why),
-        None | Some(Ok(None)) if log.len() >= LOG => Err(LineError::Late(LOG)),
+        None | Some(Ok(None)) if log.len() >= MAX_LOG_BYTES => Err(LineError::Late(MAX_LOG_BYTES)),
         None | Some(Ok(None)) => Ok(None),
     }
 }
 
-/// Ends a Pod for a reason of ours, which it keeps: its time is over at once.
+/// Ends a Pod by setting its deadline to zero, and stores the reason in an annotation.
 fn refuse(why: &str) -> serde_json::Value {
     json!({
         "metadata": {"annotations": {pod::REFUSED: why}},
@@ -142,16 +142,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_found_behind_what_others_complain() {
-        let said = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
+    fn the_line_is_found_after_warnings() {
+        let output = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
         let before = "libEGL warning: no such device\n".repeat(300);
-        assert_eq!(line(&format!("{before}{said}more\n")).unwrap(), Some(said));
-        // Not yet, or not whole.
+        assert_eq!(
+            line(&format!("{before}{output}more\n")).unwrap(),
+            Some(output)
+        );
+        // Not yet, or incomplete.
         assert_eq!(line(&before).unwrap(), None);
-        assert_eq!(line(&format!("{before}{}", said.trim_end())).unwrap(), None);
-        // Never.
-        let endless = "complaint\n".repeat(LOG / 10 + 1);
-        assert!(matches!(line(&endless[..LOG]), Err(LineError::Late(LOG))));
+        assert_eq!(
+            line(&format!("{before}{}", output.trim_end())).unwrap(),
+            None
+        );
+        // Beyond the limit.
+        let endless = "complaint\n".repeat(MAX_LOG_BYTES / 10 + 1);
+        assert!(matches!(
+            line(&endless[..MAX_LOG_BYTES]),
+            Err(LineError::Late(MAX_LOG_BYTES))
+        ));
         assert!(matches!(line("{}\n"), Err(LineError::Json(_))));
     }
 }

@@ -1,11 +1,11 @@
 //! Sessions as Pods of Kubernetes, one each, through its API.
 //!
-//! A Pod is named `ouvr-SESSION`, so that the API server itself refuses a second one. It stands alone, in no Job or
-//! Deployment: nobody starts it again behind a player's back. What the portal has to know of a session is in the
-//! Pod's annotations ; where it can be played is the first line of its log, which is read once and written
-//! into an annotation, so that one list says everything to a portal that starts anew.
+//! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. It belongs to no Job or Deployment:
+//! no controller may restart a session. The Pod's annotations hold the portal's data about the session. The endpoint is
+//! the first line of the log, which is read once and stored in an annotation, so that one list contains everything that
+//! a restarted portal needs.
 //!
-//! What the portal has to be allowed: `crates/portal/deploy/kubernetes.yaml`.
+//! The portal's permissions are in `crates/portal/deploy/kubernetes.yaml`.
 
 pub(crate) mod endpoints;
 pub(crate) mod phase;
@@ -30,78 +30,77 @@ use tokio::sync::OnceCell;
 use self::endpoints::Endpoints;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
-/// Its name in the configuration.
+/// Name in the configuration.
 pub const NAME: &str = "kubernetes";
 
-/// Pods that the API server gives in one answer; some hundred are its own clients' usual.
+/// Pods per page of a list; the API server's own clients use some hundred.
 const PAGE: u32 = 500;
 
-/// The size of `/dev/shm`, in bytes: browsers and games put pictures there, and a container has 64 MiB by default. A
+/// Size of `/dev/shm` in bytes: browsers and games place images there, and the default of a container is 64 MiB. A
 /// guess, for a few buffers of 3840x2160 pixels.
 pub const SHARED_MEMORY: u64 = 256 << 20;
 
-/// Lines of a log that are asked for; [`log::MAX_TAIL`] has room for as many short ones.
+/// Number of requested log lines; [`log::MAX_TAIL`] fits as many short ones.
 const LOG_LINES: i64 = 500;
 
-/// What the portal's configuration says of Kubernetes.
+/// Configuration of the Kubernetes launcher.
 #[derive(Clone, Debug)]
 pub struct KubernetesConfig {
-    /// How the API server is reached; without it as kubectl does it, or as a Pod of the cluster itself.
+    /// kubeconfig file; default: as kubectl, or as a Pod of the cluster itself.
     pub kubeconfig: Option<PathBuf>,
-    /// Where Pods are made.
+    /// Namespace of the Pods.
     pub namespace: String,
-    /// The image that has the program of sessions.
+    /// Image with the session program.
     pub image: String,
-    /// The program and its first words, in place of what the image starts; empty: that.
+    /// The program and its first arguments, in place of the image's command; empty: the image's.
     pub program: Vec<String>,
-    /// What a GPU is called as a resource of nodes.
+    /// Resource name of GPUs.
     pub gpu: String,
-    /// The label of nodes that [`LaunchSpec::zone`] speaks of.
+    /// Node label that [`LaunchSpec::zone`] selects by.
     pub zone: String,
-    /// How long a node may be unreachable before its sessions are lost. Kubernetes' own 5 minutes are long for
-    /// somebody who plays.
+    /// How long a node may be unreachable before its sessions are lost. Kubernetes' default of 5 minutes is too long
+    /// for a player.
     pub unreachable: Duration,
-    /// Where saves are kept; without it they go with the Pod.
+    /// Volume for saves; without it they are deleted with the Pod.
     pub saves: Option<SavesVolume>,
-    /// The network of the Pods.
+    /// Network of the Pods.
     pub network: Network,
-    /// The user and group that the program runs as, by number; not root (Pod Security Standards, "restricted").
+    /// UID and GID of the program; not root (Pod Security Standards, "restricted").
     pub user: i64,
-    /// Secrets with which nodes fetch the image (`imagePullSecrets`).
+    /// Image pull secrets (`imagePullSecrets`).
     pub pull_secrets: Vec<String>,
-    /// The runtime of the containers (`runtimeClassName`), where it is not the cluster's own.
+    /// Runtime class of the containers (`runtimeClassName`), if not the cluster's default.
     pub runtime_class: Option<String>,
-    /// The size of `/dev/shm`, in bytes; it counts as memory of the Pod.
+    /// Size of `/dev/shm` in bytes; counts as memory of the Pod.
     pub shared_memory: u64,
 }
 
-/// The network of a session's Pod.
+/// Network of a session's Pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// That of Pods: the portal reaches it there, media go by a relay (TURN) that does, and native clients don't come to
-    /// it, unless addresses of Pods are routed to the players.
+    /// The Pod network: the portal connects to it, media needs a relay (TURN) that can, and native clients cannot
+    /// connect unless Pod addresses are routed to them.
     #[default]
     Pod,
-    /// That of its node (`hostNetwork`): media go straight to browsers and native clients, and the namespace has to be
-    /// exempt from the Pod Security Standards "baseline" and "restricted".
+    /// The node's network (`hostNetwork`): media flows directly to browsers and native clients, and the namespace must
+    /// be exempt from the Pod Security Standards "baseline" and "restricted".
     Host,
 }
 
-/// A volume that all nodes share, with everybody's saves.
+/// A volume shared by all nodes, with the saves of all users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavesVolume {
-    /// The claim of it (PersistentVolumeClaim), in the namespace of the Pods.
+    /// Its claim (PersistentVolumeClaim), in the namespace of the Pods.
     pub claim: String,
-    /// What it is called in the words of a session: `--save=ROOT/USER/APPLICATION`. A Pod gets its own folder there,
-    /// and no other.
+    /// Its root in the arguments of a session: `--save=ROOT/USER/APPLICATION`. A Pod mounts only its own folder there.
     pub root: PathBuf,
-    /// The group that owns it, which is one of the program's groups.
+    /// Its group, which is a supplementary group of the program.
     pub group: i64,
 }
 
 impl KubernetesConfig {
-    /// The usual, for an image.
+    /// Default configuration for an image.
     #[must_use]
     pub fn new(image: impl Into<String>) -> KubernetesConfig {
         KubernetesConfig {
@@ -122,17 +121,17 @@ impl KubernetesConfig {
     }
 }
 
-/// Kubernetes.
+/// The Kubernetes launcher.
 #[derive(Clone)]
 pub struct Kubernetes {
     config: Arc<KubernetesConfig>,
-    /// Made when it is needed first, since that asks for credentials.
+    /// Created on first use, since it needs credentials.
     client: Arc<OnceCell<Client>>,
     endpoints: Arc<Endpoints>,
 }
 
 impl Kubernetes {
-    /// A launcher for this cluster, which is not asked yet.
+    /// A launcher for this cluster. Does not connect yet.
     #[must_use]
     pub fn new(config: KubernetesConfig) -> Kubernetes {
         Kubernetes {
@@ -197,7 +196,7 @@ impl Launcher for Kubernetes {
         let Some(found) = pods.get_opt(&name).await.map_err(unavailable)? else {
             return Ok(());
         };
-        // Of one that is lost nobody would tell that it has ended: its node ends it when it is back.
+        // No event will report the end of a lost session: its node ends it when it is back.
         let grace = match phase::of(&found).is_final() {
             true => 0,
             false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
@@ -220,7 +219,7 @@ impl Launcher for Kubernetes {
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
         let launcher = self.clone();
         let begun = stream::once(async move {
-            // Until the cluster can be asked at all.
+            // Until the cluster is reachable.
             let pods = launcher.pods().await;
             match pods {
                 Ok(pods) => follow(launcher, pods),
@@ -245,14 +244,14 @@ impl Launcher for Kubernetes {
         match self.pods().await?.logs(&pod::name(session), &wanted).await {
             Ok(said) => Ok(Some(log::tail(said.as_bytes()))),
             Err(kube::Error::Api(why)) if why.is_not_found() => Ok(None),
-            // Its container has not been made.
+            // Its container has not been created.
             Err(kube::Error::Api(why)) if why.code == 400 => Ok(None),
             Err(why) => Err(unavailable(why)),
         }
     }
 
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
-        // Nodes are nothing that a portal may look at: those that sessions have a place on are known from them.
+        // The portal has no permission to list nodes: it knows those of its sessions.
         let mut all: BTreeMap<String, Server> = BTreeMap::new();
         for pod in self.all().await? {
             let Some(observed) = phase::observed(&pod).filter(|of| !of.phase.is_final()) else {
@@ -279,7 +278,7 @@ impl Launcher for Kubernetes {
     }
 }
 
-/// What happens to Pods, as what happens to sessions.
+/// Maps Pod events to session changes.
 fn follow(
     launcher: Kubernetes,
     pods: Api<Pod>,
@@ -288,16 +287,16 @@ fn follow(
         .labels(pod::SELECTOR)
         .page_size(PAGE);
     let events = watch_pods(pods.clone(), wanted).default_backoff();
-    // What was known before a list began anew; what is not in that list is gone.
+    // Known before a list restarted; sessions missing in the new list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
-    let told = events.map(move |event| {
+    let changes = events.map(move |event| {
         let mut news = Vec::new();
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(pod)) => {
                 if let Some(observed) = phase::observed(&pod) {
-                    launcher.endpoints.look(&pods, &pod, &observed);
+                    launcher.endpoints.watch_log(&pods, &pod, &observed);
                     if known.get(&observed.session) != Some(&observed) {
                         news.push(Ok(observed.clone()));
                     }
@@ -314,7 +313,7 @@ fn follow(
             }
             Ok(Event::Apply(pod)) => {
                 if let Some(observed) = phase::observed(&pod) {
-                    launcher.endpoints.look(&pods, &pod, &observed);
+                    launcher.endpoints.watch_log(&pods, &pod, &observed);
                     known.insert(observed.session, observed.clone());
                     news.push(Ok(observed));
                 }
@@ -329,17 +328,17 @@ fn follow(
         }
         stream::iter(news)
     });
-    told.flatten().boxed()
+    changes.flatten().boxed()
 }
 
-/// A session whose Pod is there no more.
+/// A session without its Pod.
 fn gone_by(last: Observed) -> Observed {
     match last.phase {
         Phase::Ended { .. } => last,
         _ => Observed {
             phase: Phase::Ended {
                 code: None,
-                why: "it was stopped".to_owned(),
+                why: "stopped".to_owned(),
             },
             ..last
         },
@@ -348,7 +347,7 @@ fn gone_by(last: Observed) -> Observed {
 
 async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
     let failed =
-        |why: String| LaunchError::Unavailable(format!("Kubernetes can't be reached: {why}"));
+        |why: String| LaunchError::Unavailable(format!("cannot connect to Kubernetes: {why}"));
     let found = match &config.kubeconfig {
         Some(file) => {
             let read = Kubeconfig::read_from(file).map_err(|why| failed(why.to_string()))?;
@@ -367,7 +366,7 @@ fn unavailable(why: kube::Error) -> LaunchError {
     LaunchError::Unavailable(format!("Kubernetes: {why}"))
 }
 
-/// The session of a Pod of ours.
+/// The session of one of the portal's Pods.
 fn session(pod: &Pod) -> Option<SessionId> {
     pod.name_any().strip_prefix(pod::PREFIX)?.parse().ok()
 }

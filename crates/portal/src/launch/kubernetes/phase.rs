@@ -1,4 +1,4 @@
-//! The state of a Pod as the state of a session.
+//! Maps the state of a Pod to the state of a session.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use super::{pod, session};
 use crate::launch::{Endpoint, Observed, Phase};
 
-/// The session of a Pod; none for a Pod that is none of ours.
+/// The session of a Pod; `None` for other Pods.
 pub(crate) fn observed(pod: &Pod) -> Option<Observed> {
     let annotation = |name| pod.annotations().get(name).cloned().unwrap_or_default();
     let spec = pod.spec.as_ref();
@@ -63,7 +63,7 @@ fn pending(pod: &Pod, state: Option<&ContainerState>) -> Phase {
     if placed.is_none() {
         let said = condition(pod, "PodScheduled").and_then(|of| of.message.clone());
         return Phase::Queued {
-            why: said.unwrap_or_else(|| "the cluster has not looked at it yet".to_owned()),
+            why: said.unwrap_or_else(|| "not yet considered by the scheduler".to_owned()),
         };
     }
     let waits = state.and_then(|of| of.waiting.as_ref());
@@ -87,16 +87,16 @@ fn ended(pod: &Pod, state: Option<&ContainerState>) -> Phase {
     let reason = pod.status.as_ref().and_then(|of| of.reason.as_deref());
     let why = match (pod.annotations().get(pod::REFUSED), reason, code) {
         (Some(why), ..) => why.clone(),
-        (_, Some("DeadlineExceeded"), _) => "its time was over".to_owned(),
-        (_, Some("Evicted"), _) => "its machine had no room left for it".to_owned(),
-        _ if pod.metadata.deletion_timestamp.is_some() => "it was stopped".to_owned(),
+        (_, Some("DeadlineExceeded"), _) => "time limit reached".to_owned(),
+        (_, Some("Evicted"), _) => "evicted by its node".to_owned(),
+        _ if pod.metadata.deletion_timestamp.is_some() => "stopped".to_owned(),
         _ if terminated.and_then(|of| of.reason.as_deref()) == Some("OOMKilled") => {
-            "it used more memory than it may".to_owned()
+            "memory limit exceeded".to_owned()
         }
-        (_, _, Some(0)) => "its application ended".to_owned(),
-        (_, _, Some(code)) => format!("it failed with exit code {code}"),
-        (_, Some(reason), None) => format!("it ended: {reason}"),
-        (_, None, None) => "it ended".to_owned(),
+        (_, _, Some(0)) => "the application exited".to_owned(),
+        (_, _, Some(code)) => format!("failed with exit code {code}"),
+        (_, Some(reason), None) => format!("{reason}"),
+        (_, None, None) => "no reason reported".to_owned(),
     };
     Phase::Ended { code, why }
 }
@@ -111,7 +111,7 @@ fn condition<'a>(pod: &'a Pod, name: &str) -> Option<&'a PodCondition> {
     all.iter().find(|of| of.type_ == name)
 }
 
-/// Whether it is to go because its node does not answer.
+/// Whether it is being deleted because its node does not respond.
 fn is_node_lost(condition: &&PodCondition) -> bool {
     condition.status == "True" && condition.reason.as_deref() == Some("DeletionByTaintManager")
 }
@@ -170,7 +170,7 @@ mod tests {
         ));
         let late = json!({"phase": "Failed", "reason": "DeadlineExceeded"});
         assert!(
-            matches!(phase(none(), late), Phase::Ended { why, .. } if why == "its time was over")
+            matches!(phase(none(), late), Phase::Ended { why, .. } if why == "time limit reached")
         );
     }
 }

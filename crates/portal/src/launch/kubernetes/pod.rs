@@ -14,26 +14,26 @@ use kube::api::ObjectMeta;
 use super::{KubernetesConfig, Network, SavesVolume};
 use crate::launch::{LaunchSpec, SessionId};
 
-/// What the name of each of our Pods begins with.
+/// Name prefix of the portal's Pods.
 pub(super) const PREFIX: &str = "ouvr-";
-/// The label that all of them have.
+/// Their common label.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "openuvr-portal");
-/// All of them.
+/// Selects them.
 pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=openuvr-portal";
 
-/// Whose a session is. An annotation, since a label may not hold any name.
+/// The owner of a session. An annotation, since labels cannot contain every name.
 pub(super) const USER: &str = "openuvr/user";
-/// What it plays.
+/// The application.
 pub(super) const APPLICATION: &str = "openuvr/application";
-/// The line that its program said.
+/// The endpoint line of its program.
 pub(super) const ENDPOINT: &str = "openuvr/endpoint";
-/// Why the portal ended it, if it did so for a reason of its own.
+/// Why the portal ended it, if it did so on its own.
 pub(super) const REFUSED: &str = "openuvr/refused";
 
-/// What a program gets to end in where nobody says how long; a guess, enough to save.
+/// Default grace period; a guess, enough to save.
 const GRACE: i64 = 10;
 
-/// What a session's Pod is called.
+/// Name of a session's Pod.
 pub(crate) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
@@ -80,7 +80,7 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
     }
 }
 
-/// GPUs that a Pod was given.
+/// Number of GPUs of a Pod.
 pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()?.get(resource));
@@ -88,7 +88,7 @@ pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     numbers.fold(0, u32::saturating_add)
 }
 
-/// What the Pod Security Standard "restricted" wants of a Pod (Kubernetes, "Pod Security Standards").
+/// Requirements of the Pod Security Standard "restricted" for a Pod (Kubernetes, "Pod Security Standards").
 fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
@@ -98,15 +98,15 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
             type_: "RuntimeDefault".to_owned(),
             localhost_profile: None,
         }),
-        // Kubernetes makes folders of the volume as writable for the group as the volume is.
+        // Kubernetes creates folders of the volume with its group and permissions.
         fs_group: saves.map(|of| of.group),
-        // A start does not wait until the owners of all saved files were compared.
+        // Do not delay the start by comparing the owners of all saved files.
         fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
         ..PodSecurityContext::default()
     }
 }
 
-/// What the same standard wants of a container.
+/// Requirements of the same standard for a container.
 fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -140,7 +140,7 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: None,
-                // Where the portal reaches it, and the relay of media.
+                // Address of the portal and the media relay.
                 field_path: match config.network {
                     Network::Pod => "status.podIP",
                     Network::Host => "status.hostIP",
@@ -170,7 +170,7 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
     }
 }
 
-/// What the volume of `/dev/shm` is called in a Pod.
+/// Name of the `/dev/shm` volume in a Pod.
 const SHM: &str = "shm";
 
 fn shared_memory(config: &KubernetesConfig) -> Volume {
@@ -184,10 +184,10 @@ fn shared_memory(config: &KubernetesConfig) -> Volume {
     }
 }
 
-/// What a volume of saves is called in a Pod.
+/// Name of the saves volume in a Pod.
 const SAVES: &str = "saves";
 
-/// The volume of the folder that the session's words name, and how it is mounted there: that folder alone.
+/// The volume and mount of the folder in the session's arguments: only that folder.
 fn saves<'a>(
     config: &'a KubernetesConfig,
     spec: &LaunchSpec,
@@ -224,7 +224,7 @@ fn variable(name: &str, value: &str) -> EnvVar {
     }
 }
 
-/// Kubernetes puts values in the place of `$(NAME)`; here nothing is meant so.
+/// Escapes `$(NAME)`, which Kubernetes would expand.
 fn literal(word: &str) -> String {
     word.replace("$(", "$$(")
 }
@@ -250,8 +250,8 @@ fn resources(config: &KubernetesConfig, spec: &LaunchSpec) -> ResourceRequiremen
     }
 }
 
-/// Nodes that do not answer lose their sessions sooner than by default; nodes with GPUs are tainted with the name of the
-/// resource by its device plugin's convention, so that only Pods that need GPUs come there.
+/// Unresponsive nodes lose their sessions sooner than by default. By convention of device plugins, nodes with GPUs are
+/// tainted with the resource's name, so that only Pods that need GPUs are placed there.
 fn tolerations(config: &KubernetesConfig, spec: &LaunchSpec) -> Vec<Toleration> {
     let mut all: Vec<Toleration> = [
         "node.kubernetes.io/not-ready",
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_saves_of_its_person_and_no_others() {
+    fn a_pod_mounts_only_its_users_saves() {
         let mut config = KubernetesConfig::new("image");
         let words = [
             "--save=/data/saves/ada/game",
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(mounts[1].name, volume.name);
         assert_eq!(mounts[1].mount_path, "/data/saves/ada/game");
         assert_eq!(mounts[1].sub_path.as_deref(), Some("ada/game"));
-        // An application without saves, and words of its own.
+        // An application without saves, and with arguments of its own.
         let without = ["--", "game", "--save=/data/saves/eve/game"];
         assert_eq!(volumes(&config, &without), [SHM]);
     }
@@ -364,7 +364,7 @@ mod tests {
             (dropped.add, dropped.drop),
             (None, Some(vec!["ALL".to_owned()]))
         );
-        // Volumes of this standard: no path of the node.
+        // Volume types of this standard: no path of the node.
         let volumes = pod.volumes.unwrap();
         assert!(volumes.iter().all(|of| of.host_path.is_none()));
     }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_application_needs() {
+    fn a_pod_requests_its_applications_resources() {
         let config = KubernetesConfig::new("image");
         let asks = |spec: &LaunchSpec| {
             let pod = of(&config, spec).spec.unwrap();
@@ -422,7 +422,7 @@ mod tests {
             memory: 3 << 30,
             ..spec(&[])
         };
-        // Processors are not limited: to be throttled stops a stream.
+        // Processors are not limited: throttling would interrupt a stream.
         let needed = [
             "asks for cpu 1500m",
             "asks for memory 3221225472",
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_as_large_as_the_configuration_says() {
+    fn shared_memory_has_the_configured_size() {
         let mut config = KubernetesConfig::new("image");
         let size = |config: &KubernetesConfig| {
             let pod = of(config, &spec(&[])).spec.unwrap();

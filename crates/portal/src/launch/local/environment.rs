@@ -1,10 +1,10 @@
-//! What a session gets of the portal's environment: an allow list, since the portal's own may hold passwords, tokens
-//! and addresses that are none of an application's affair.
+//! Environment of a session: an allow list, since the portal's environment may contain passwords, tokens and internal
+//! addresses.
 
 use std::ffi::OsString;
 
-/// Variables that programs need to run here at all: where programs, libraries and a person's files are, languages and
-/// times, the sound server, drivers of graphics, and the service manager's folder for sockets.
+/// Variables that programs need: paths, user folders, locale and time zone, sound server, graphics drivers, and the
+/// service manager's runtime folder.
 const NAMES: [&str; 26] = [
     "CUDA_VISIBLE_DEVICES",
     "DRI_PRIME",
@@ -34,7 +34,7 @@ const NAMES: [&str; 26] = [
     "XDG_STATE_HOME",
 ];
 
-/// What the names of further ones begin with.
+/// Prefixes of further variables.
 const PREFIXES: [&str; 15] = [
     "ALSA_",
     "GALLIUM_",
@@ -53,10 +53,10 @@ const PREFIXES: [&str; 15] = [
     "__",
 ];
 
-/// The portal's own, whatever they begin with.
+/// Excluded: the portal's own variables.
 const PORTAL: &str = "OPENUVR_PORTAL_";
 
-/// The variables that a session gets; `more` are those that the operator named.
+/// The variables of a session; `more` are configured by the operator.
 pub(super) fn allowed(
     all: impl Iterator<Item = (OsString, OsString)>,
     more: &[String],
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_gets_what_programs_need_and_no_secrets() {
+    fn a_session_gets_only_allowed_variables() {
         let more = ["SITE_LICENCE".to_owned()];
         for name in [
             "PATH",

@@ -1,16 +1,15 @@
-//! What the local launcher keeps of a session on disk, so that a portal which is started anew, or was killed at
-//! any point, knows what there is.
+//! On-disk state of a session, which lets a restarted portal resume after a crash at any point.
 //!
 //! ```text
-//! FOLDER/lock                 held by the portal that works here
-//! FOLDER/SESSION/spec.json    what was launched; the folder appears with it, by one rename
-//! FOLDER/SESSION/begun        made before the program is started: from here on it is never started again
-//! FOLDER/SESSION/held         its standard input, locked as long as it runs
-//! FOLDER/SESSION/process.json which process it is
-//! FOLDER/SESSION/said         its standard output: where it can be played
+//! FOLDER/lock                 locked by the running portal
+//! FOLDER/SESSION/spec.json    the launch specification; the folder is created with it atomically, by rename
+//! FOLDER/SESSION/begun        created before the program starts, so that it is never started twice
+//! FOLDER/SESSION/held         its standard input, locked while it runs
+//! FOLDER/SESSION/process.json its process
+//! FOLDER/SESSION/said         its standard output, with the endpoint
 //! FOLDER/SESSION/log          its standard error
-//! FOLDER/SESSION/stop         it was told to end
-//! FOLDER/SESSION/end.json     how it ended
+//! FOLDER/SESSION/stop         it must end
+//! FOLDER/SESSION/end.json     its end
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -27,14 +26,14 @@ use super::process::{self, Process};
 use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
 
-/// A file of ours that is longer is none; in bytes. A specification of a session is the longest.
+/// Maximum length of these files in bytes: the specification is the longest.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// How long it is waited for a portal that may be about to end, and how often it is looked.
-const ENDS: Duration = Duration::from_secs(1);
-const AGAIN: Duration = Duration::from_millis(20);
+/// How long to wait for another portal's lock, and the retry interval.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How a session ended, or since when nobody knows.
+/// The end of a session, or the time since which its state is unknown.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) enum End {
     Ended { code: Option<i32>, why: String },
@@ -47,8 +46,7 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// All sessions under `root`, and what is wrong with those that can't be read. What was begun and never got
-/// its name is taken away.
+/// All sessions under `root`, and the problems of unreadable ones. Removes incomplete folders that were not renamed.
 pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root)? {
@@ -64,28 +62,30 @@ pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     Ok(found)
 }
 
-/// Makes the portal's folder, and takes it for this process alone.
+/// Creates the portal's folder and locks it for this process.
 ///
 /// # Errors
-/// It can't be made, or another portal works there ([`ErrorKind::WouldBlock`]).
+/// It cannot be created, or another portal uses it ([`ErrorKind::WouldBlock`]).
 pub(super) fn take(root: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(root)?;
     let lock = open(&root.join("lock"))?;
-    let until = Instant::now() + ENDS;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(AGAIN),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                thread::sleep(LOCK_RETRY_INTERVAL)
+            }
             Err(why) => return Err(why.into()),
         }
     }
 }
 
 impl Folder {
-    /// Makes a session's folder; nothing if there is one already.
+    /// Creates a session's folder; `None` if it exists.
     pub(super) fn make(root: &Path, spec: &LaunchSpec) -> io::Result<Option<Folder>> {
         let path = root.join(spec.session.to_string());
         if path.exists() {
@@ -100,7 +100,7 @@ impl Folder {
             Err(why) => {
                 let _ = fs::remove_dir_all(&folder.path);
                 match why.kind() {
-                    // Somebody was faster.
+                    // Created concurrently.
                     ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => Ok(None),
                     _ => Err(why),
                 }
@@ -110,10 +110,10 @@ impl Folder {
 
     pub(super) fn spec(&self) -> io::Result<LaunchSpec> {
         let spec = self.read("spec.json")?;
-        spec.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "there is no spec.json"))
+        spec.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no spec.json"))
     }
 
-    /// When the session was launched.
+    /// Launch time of the session.
     pub(super) fn launched(&self) -> Option<SystemTime> {
         fs::metadata(self.path.join("spec.json"))
             .ok()?
@@ -121,8 +121,8 @@ impl Folder {
             .ok()
     }
 
-    /// Says that the program is started next. Once: an error where it was said before.
-    pub(super) fn begin(&self) -> io::Result<()> {
+    /// Marks the session as started, before its program starts. An error if it was marked before.
+    pub(super) fn mark_started(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -130,7 +130,7 @@ impl Folder {
         file.sync_all()
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.path.join("begun").exists()
     }
 
@@ -142,8 +142,7 @@ impl Folder {
         self.path.join("stop").exists()
     }
 
-    /// What becomes the program's standard input, output and error. The first is locked, and stays so while a
-    /// process has it.
+    /// The files for the program's standard input, output and error. The first is locked while a process has it open.
     pub(super) fn files(&self) -> io::Result<[File; 3]> {
         let held = open(&self.path.join("held"))?;
         held.try_lock()?;
@@ -159,15 +158,14 @@ impl Folder {
         self.write("process.json", process)
     }
 
-    /// The program's process, if it runs. Also where the portal was killed before it could write which one it
-    /// is.
+    /// The program's process, if it runs. Also works if the portal was killed before it could store the process.
     pub(super) fn process(&self) -> Option<Process> {
         let written: Option<Process> = self.read("process.json").ok().flatten();
         match written {
             Some(process) => process.is_alive().then_some(process),
             None => {
                 let held = self.path.join("held");
-                // Whom nobody holds, nobody has as input.
+                // Without a lock, no process has it as standard input.
                 let free = File::open(&held).is_ok_and(|file| file.try_lock_shared().is_ok());
                 if free {
                     return None;
@@ -178,7 +176,7 @@ impl Folder {
     }
 
     /// The beginning of the program's standard output.
-    pub(super) fn said(&self) -> Vec<u8> {
+    pub(super) fn output(&self) -> Vec<u8> {
         let mut said = Vec::new();
         if let Ok(file) = File::open(self.path.join("said")) {
             let _ = file.take(MAX_LINE as u64 + 2).read_to_end(&mut said);
@@ -186,18 +184,18 @@ impl Folder {
         said
     }
 
-    /// Why its program says that it ended, in a last line `{"why": …}` of its output.
+    /// The reason in the program's last output line, `{"why": …}`.
     pub(super) fn last_reason(&self) -> Option<String> {
         let end: serde_json::Value = serde_json::from_str(&self.last_line("said")?).ok()?;
         Some(end.get("why")?.as_str()?.to_owned())
     }
 
-    /// The last line that its programs wrote to standard error, if any, shown as far as it can be.
+    /// The last line of its programs' standard error, if any, as printable text.
     pub(super) fn last_words(&self) -> Option<String> {
         self.last_line("log")
     }
 
-    /// The end of what its programs wrote to standard error.
+    /// The end of its programs' standard error.
     pub(super) fn log(&self) -> io::Result<Option<String>> {
         tail_of_file(&self.path.join("log"))
     }
@@ -223,7 +221,7 @@ impl Folder {
         )
     }
 
-    /// Empties outputs that have grown too long, except what says where the session can be played.
+    /// Truncates outputs that have grown too long, except for the endpoint.
     pub(super) fn trim(&self) {
         let long = |name| {
             let path = self.path.join(name);
@@ -233,14 +231,14 @@ impl Folder {
         if let Some(path) = long("log")
             && let Ok(file) = OpenOptions::new().write(true).open(path)
         {
-            // Who writes has it open for appending, and goes on at its new end.
+            // Writers have it open for appending and continue at its new end.
             let _ = file.set_len(0);
         }
         if let Some(path) = long("said")
             && let Ok(file) = OpenOptions::new().write(true).open(path)
         {
             let line = self
-                .said()
+                .output()
                 .iter()
                 .position(|byte| *byte == b'\n')
                 .unwrap_or(0);
@@ -256,7 +254,7 @@ impl Folder {
         self.write("end.json", end)
     }
 
-    /// Takes it away, with everything in it.
+    /// Removes the folder.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
@@ -275,7 +273,7 @@ impl Folder {
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 
-    /// Whole or not at all, also if the machine loses power.
+    /// Writes atomically, also on power loss.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let new = self.path.join(format!(".{name}"));
         let mut file = open(&new)?;

@@ -1,4 +1,4 @@
-//! Follows one session from its start, or from when it was found again, to its end.
+//! Follows one session from its start, or from when a restarted portal found it, to its end.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::process::{self, Process};
 use super::{Folder, Shared};
 use crate::launch::{Endpoint, SessionId};
 
-/// How often it is looked whether the program has said where it can be played. A person does not see so little.
-const LOOK: Duration = Duration::from_millis(20);
+/// Poll interval for the endpoint. Imperceptible for users.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often it is looked how long its outputs have grown.
-const TRIM: Duration = Duration::from_secs(2);
+/// Interval for checking the length of its outputs.
+const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What a program gets that says something else than where it can be played, or that has used up its time: a
-/// guess, enough to end an application and to save.
+/// Grace period for a program that printed no endpoint or reached its time limit: a guess, enough to end an application
+/// and to save.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Starts a task that follows it.
@@ -43,7 +43,7 @@ pub(super) fn follow(
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let mut ended = pin!(end(&process, child));
-        let mut look = time::interval(LOOK);
+        let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut runs = false;
         let mut kill_at: Option<Instant> = None;
@@ -67,23 +67,23 @@ pub(super) fn follow(
                 () = time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
                     process.kill();
                     process::sweep(&session.to_string());
-                    // Again, should it be in the kernel for a while.
+                    // Repeated, in case a process is blocked in the kernel.
                     kill_at = Some(Instant::now() + Duration::from_secs(1));
                 }
                 _ = look.tick() => {
                     if until.is_some_and(|until| until <= SystemTime::now()) && why.is_none() {
-                        why = Some("its time was over".to_owned());
+                        why = Some("time limit reached".to_owned());
                         stop(&mut kill_at, GRACE);
                     }
                     if runs {
                         folder.trim();
                         continue;
                     }
-                    match Endpoint::read(&folder.said()) {
+                    match Endpoint::read(&folder.output()) {
                         Ok(None) => {}
                         Ok(Some(endpoint)) => {
                             runs = true;
-                            look = time::interval(TRIM);
+                            look = time::interval(TRIM_INTERVAL);
                             shared.set_running(session, endpoint);
                         }
                         Err(wrong) if why.is_none() => {
@@ -99,12 +99,12 @@ pub(super) fn follow(
         let code = code.ok().flatten();
         if let Err(why) = tokio::task::spawn_blocking(move || shared.over(session, code, why)).await
         {
-            warn!(%session, "its end could not be told: {why}");
+            warn!(%session, "cannot report its end: {why}");
         }
     });
 }
 
-/// What there is to know of an end: the exit code of a child, or the signal that ended it. Of others nothing.
+/// The result of a process: the exit code of a child, or the signal that ended it. Unknown for other processes.
 async fn end(process: &Process, child: Option<Child>) -> Result<Option<i32>, i32> {
     use std::os::unix::process::ExitStatusExt as _;
     match child {
@@ -128,12 +128,9 @@ fn describe(end: &Result<Option<i32>, i32>, folder: &Folder) -> String {
     }
     let last = || folder.last_words().map(|line| format!(": {line}"));
     match end {
-        Ok(Some(0)) => "its application ended".to_owned(),
-        Ok(Some(code)) => format!(
-            "it failed with exit code {code}{}",
-            last().unwrap_or_default()
-        ),
-        Ok(None) => format!("it ended{}", last().unwrap_or_default()),
-        Err(signal) => format!("signal {signal} ended it{}", last().unwrap_or_default()),
+        Ok(Some(0)) => "the application exited".to_owned(),
+        Ok(Some(code)) => format!("failed with exit code {code}{}", last().unwrap_or_default()),
+        Ok(None) => format!("exit code unknown{}", last().unwrap_or_default()),
+        Err(signal) => format!("killed by signal {signal}{}", last().unwrap_or_default()),
     }
 }

@@ -1,12 +1,12 @@
 //! Sessions as processes of this machine, without a daemon.
 //!
-//! Each session has a folder (`folder`) and a process group of its own. The program's output goes to files
-//! there, not to pipes, so sessions outlive the portal; the next one finds them by what the folders say, which
-//! is checked against what runs. No program is started where its folder says that one was: if that one is gone
-//! and nobody saw how, the session is [`Phase::Lost`].
+//! Each session has a folder (`folder`) and a process group. The program's output goes to files there, not to pipes, so
+//! sessions survive the portal. A restarted portal finds them by their folders and compares them with the running
+//! processes. A program that was started is never started again: if its process has disappeared without a recorded end,
+//! the session is [`Phase::Lost`].
 //!
-//! What it is not: a wall between sessions. Applications run as the portal's user, or as whom the configured
-//! program changes to.
+//! Sessions are not isolated from each other: applications run as the portal's user, or as the user to which the
+//! configured program switches.
 
 mod environment;
 mod folder;
@@ -34,31 +34,31 @@ use self::process::Process;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
 use crate::descriptors;
 
-/// Its name in the configuration.
+/// Name in the configuration.
 pub const NAME: &str = "local";
 
-/// Changes that a watcher may be behind before it is told everything anew; a guess, for a thousand sessions
-/// that change at once.
-const BEHIND: usize = 4096;
+/// Changes that a watcher may lag behind before it gets a full list; a guess, for a thousand sessions that change at
+/// the same time.
+const WATCH_BACKLOG: usize = 4096;
 
-/// How it works.
+/// Configuration of the local launcher.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
-    /// Where the sessions' folders are; made if missing. On a file system that locks files.
+    /// Folder of the sessions' folders; created if missing. Its file system must support locks.
     pub folder: PathBuf,
-    /// The program of a session with its first words, as `openuvr session`.
+    /// The session program and its first arguments, as `openuvr session`.
     pub program: Vec<OsString>,
-    /// Sessions at a time.
+    /// Maximum number of concurrent sessions.
     pub places: u32,
-    /// GPUs that sessions may have together.
+    /// GPUs for all sessions.
     pub gpus: u32,
-    /// Sessions that wait for a place at most; more are [`LaunchError::Full`].
+    /// Maximum number of queued sessions; more are [`LaunchError::Full`].
     pub queue: u32,
-    /// Variables of the portal's environment that sessions get beside those that programs need.
+    /// Environment variables of the portal that sessions get in addition to the defaults.
     pub environment: Vec<String>,
 }
 
-/// The launcher. Clones are the same.
+/// The launcher. Clones share it.
 #[derive(Clone)]
 pub struct Local {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ struct Shared {
     name: String,
     sessions: Mutex<BTreeMap<SessionId, Entry>>,
     changes: broadcast::Sender<Observed>,
-    /// Held for as long as this process works in the folder.
+    /// Lock of the folder.
     _lock: File,
 }
 
@@ -81,7 +81,7 @@ struct Entry {
     launched: Option<SystemTime>,
     process: Option<Process>,
     stop: Option<Stop>,
-    /// Wakes who follows it when `stop` has been set.
+    /// Wakes the follower when `stop` has been set.
     ordered: Arc<Notify>,
 }
 
@@ -92,29 +92,29 @@ struct Stop {
 }
 
 impl Local {
-    /// Opens the folder, and finds what runs there. In a runtime of tokio.
+    /// Opens the folder and finds its running sessions. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The folder can't be used, or another portal uses it.
+    /// The folder is not usable, or another portal uses it.
     pub fn open(config: LocalConfig) -> io::Result<Local> {
         let lock = folder::take(&config.folder).map_err(|why| {
             let at = config.folder.display();
             let text = match why.kind() {
                 ErrorKind::WouldBlock => {
-                    format!("another portal works in {at}; end it, or name another folder")
+                    format!("another portal uses {at}: stop it, or name another folder")
                 }
                 _ => format!("{at}: {why}"),
             };
             io::Error::new(why.kind(), text)
         })?;
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        // As /proc names files.
+        // In the form of /proc.
         let folder = config.folder.canonicalize()?;
         let shared = Arc::new(Shared {
             config: LocalConfig { folder, ..config },
             name: name.trim().to_owned(),
             sessions: Mutex::default(),
-            changes: broadcast::Sender::new(BEHIND),
+            changes: broadcast::Sender::new(WATCH_BACKLOG),
             _lock: lock,
         });
         shared.adopt()?;
@@ -131,13 +131,13 @@ impl Launcher for Local {
 
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
         let (shared, spec) = (Arc::clone(&self.shared), spec.clone());
-        // It waits for the disk.
+        // File access may block.
         let launched = tokio::task::spawn_blocking(move || shared.launch(&spec)).await;
         launched.unwrap_or_else(|why| Err(LaunchError::Unavailable(why.to_string())))
     }
 
     async fn stop(&self, session: SessionId, grace: Duration) -> Result<(), LaunchError> {
-        let why = "it was stopped";
+        let why = "stopped";
         self.shared.stop(session, Stop { grace, why });
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Launcher for Local {
 
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
         let shared = Arc::clone(&self.shared);
-        // Before the list, so that nothing falls between.
+        // Subscribes before listing, so that no change is missed.
         let changes = shared.changes.subscribe();
         let state = (shared.snapshot(), changes, shared);
         stream::unfold(state, |(mut known, mut changes, shared)| async move {
@@ -200,18 +200,18 @@ impl Launcher for Local {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Entry>> {
-        // Each change of the table is one assignment: it is whole also after a panic.
+        // Each change of the table is one assignment: the table stays consistent after a panic.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the folders say and what runs, once, when the launcher is opened.
+    /// Compares folders and running processes, once when the launcher is opened.
     fn adopt(self: &Arc<Shared>) -> io::Result<()> {
         for (session, folder) in folder::all(&self.config.folder)? {
             let spec = match folder.spec() {
                 Ok(spec) if spec.session == session => spec,
                 Ok(_) => continue,
                 Err(why) => {
-                    warn!(%session, "its folder can't be read, and is left alone: {why}");
+                    warn!(%session, "cannot read its folder, which is ignored: {why}");
                     continue;
                 }
             };
@@ -220,20 +220,20 @@ impl Shared {
                 (Some(End::Ended { code, why }), _) => Phase::Ended { code, why },
                 (Some(End::Lost { since }), _) => Phase::Lost { since },
                 (None, Some(_)) => Phase::Starting,
-                (None, None) if !folder.has_begun() => self.queued(),
+                (None, None) if !folder.has_started() => self.queued(),
                 (None, None) => {
                     let left = process::sweep(&session.to_string());
-                    warn!(%session, left, "its program was gone when the portal came back");
+                    warn!(%session, left, "its program had disappeared when the portal started");
                     let since = SystemTime::now();
                     if let Err(why) = folder.write_end(&End::Lost { since }) {
-                        warn!(%session, "can't write that it is lost: {why}");
+                        warn!(%session, "cannot record that it is lost: {why}");
                     }
                     Phase::Lost { since }
                 }
             };
             let stop = folder.is_to_stop().then_some(Stop {
                 grace: Duration::ZERO,
-                why: "it was stopped",
+                why: "stopped",
             });
             let (to_stop, follows) = (stop.is_some(), phase == Phase::Starting);
             let entry = Entry {
@@ -247,7 +247,7 @@ impl Shared {
             };
             self.lock().insert(session, entry);
             if let (true, Some(process)) = (follows, process) {
-                info!(%session, pid = process.pid(), "found again");
+                info!(%session, pid = process.pid(), "resumed");
                 follow::follow(self, session, process, None);
             }
             if let (true, Some(stop)) = (to_stop, stop) {
@@ -260,7 +260,7 @@ impl Shared {
     fn launch(self: &Arc<Shared>, spec: &LaunchSpec) -> Result<(), LaunchError> {
         if spec.gpus > self.config.gpus {
             return Err(LaunchError::BadApplication(format!(
-                "it needs {} GPUs, and this machine has {} for sessions",
+                "needs {} GPUs, but this machine has {} for sessions",
                 spec.gpus, self.config.gpus
             )));
         }
@@ -275,7 +275,7 @@ impl Shared {
         }
         let unavailable = |why: io::Error| {
             let at = self.config.folder.display();
-            LaunchError::Unavailable(format!("can't write to {at}: {why}"))
+            LaunchError::Unavailable(format!("cannot write to {at}: {why}"))
         };
         let Some(folder) = Folder::make(&self.config.folder, spec).map_err(unavailable)? else {
             return Ok(());
@@ -290,7 +290,7 @@ impl Shared {
             ordered: Arc::default(),
         };
         if !now {
-            self.tell(spec.session, &entry);
+            self.notify(spec.session, &entry);
         }
         sessions.insert(spec.session, entry);
         drop(sessions);
@@ -298,7 +298,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts those that wait, the oldest first, while there is room for it.
+    /// Starts queued sessions, oldest first, while there is capacity.
     fn start_next(self: &Arc<Shared>) {
         loop {
             let mut sessions = self.lock();
@@ -314,7 +314,7 @@ impl Shared {
                 return;
             };
             entry.phase = Phase::Starting;
-            self.tell(session, entry);
+            self.notify(session, entry);
             match self.spawn(entry) {
                 Ok((child, process)) => {
                     entry.process = Some(process.clone());
@@ -334,10 +334,10 @@ impl Shared {
     fn spawn(&self, entry: &Entry) -> Result<(Child, Process), String> {
         let spec = &entry.spec;
         let [program, first @ ..] = self.config.program.as_slice() else {
-            return Err("the portal's configuration names no program of sessions".to_owned());
+            return Err("the portal's configuration names no session program".to_owned());
         };
-        let kept = |why: io::Error| format!("its folder can't be written: {why}");
-        entry.folder.begin().map_err(kept)?;
+        let kept = |why: io::Error| format!("cannot write its folder: {why}");
+        entry.folder.mark_started().map_err(kept)?;
         let [held, said, log] = entry.folder.files().map_err(kept)?;
         let mut command = Command::new(program);
         let environment = environment::allowed(std::env::vars_os(), &self.config.environment);
@@ -354,19 +354,19 @@ impl Shared {
             .process_group(0);
         let named = |why: io::Error| {
             let program = program.display();
-            format!("the program of sessions, {program}, can't be started: {why}")
+            format!("cannot start the session program {program}: {why}")
         };
         let child = command.spawn().map_err(named)?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
             descriptors::give(pid);
         }
-        // One that has ended already is not waited for yet, so its number is its own; what began it is unknown.
+        // An exited child keeps its process number until it is waited for, but its start time is unknown.
         let process = pid.and_then(Process::of_any);
-        let process = process.ok_or("its program ended at once")?;
+        let process = process.ok_or("its program exited immediately")?;
         if let Err(why) = entry.folder.write_process(&process) {
-            // It is found by its standard input.
-            warn!(session = %spec.session, "can't write which process it is: {why}");
+            // Its standard input identifies it.
+            warn!(session = %spec.session, "cannot record its process: {why}");
         }
         Ok((child, process))
     }
@@ -382,11 +382,11 @@ impl Shared {
                 why: why.clone(),
             };
             if let Err(failed) = entry.folder.write_end(&end) {
-                warn!(%session, "can't write how it ended: {failed}");
+                warn!(%session, "cannot record its end: {failed}");
             }
             entry.phase = Phase::Ended { code, why };
             entry.process = None;
-            self.tell(session, entry);
+            self.notify(session, entry);
             if entry.stop.is_some() {
                 self.forget(&mut sessions, session);
             }
@@ -404,14 +404,14 @@ impl Shared {
             self.forget(&mut sessions, session);
             return;
         }
-        // Also where the portal does not live to see it through.
+        // Also effective if the portal ends before the session does.
         entry.folder.order_stop();
         let waits = is_queued(&entry.phase);
         entry.stop = Some(stop);
         entry.ordered.notify_one();
         drop(sessions);
         if waits {
-            let why = "it was stopped before it began";
+            let why = "stopped before it started";
             self.over(session, None, why.to_owned());
         }
     }
@@ -420,7 +420,7 @@ impl Shared {
         if let Some(entry) = sessions.remove(&session)
             && let Err(why) = entry.folder.remove()
         {
-            warn!(%session, "its folder can't be taken away: {why}");
+            warn!(%session, "cannot remove its folder: {why}");
         }
     }
 
@@ -428,7 +428,7 @@ impl Shared {
         let mut sessions = self.lock();
         if let Some(entry) = sessions.get_mut(&session) {
             entry.phase = Phase::Running { endpoint };
-            self.tell(session, entry);
+            self.notify(session, entry);
         }
     }
 
@@ -444,13 +444,13 @@ impl Shared {
     fn full(&self) -> String {
         let LocalConfig { places, gpus, .. } = self.config;
         match gpus {
-            0 => format!("all {places} places of this machine are in use"),
-            _ => format!("all {places} places or {gpus} GPUs of this machine are in use"),
+            0 => format!("all {places} session slots of this machine are in use"),
+            _ => format!("all {places} session slots or {gpus} GPUs of this machine are in use"),
         }
     }
 
-    fn tell(&self, session: SessionId, entry: &Entry) {
-        // An error says that nobody watches.
+    fn notify(&self, session: SessionId, entry: &Entry) {
+        // An error means that there is no watcher.
         let _ = self.changes.send(self.observed(session, entry));
     }
 
@@ -479,7 +479,7 @@ fn is_queued(phase: &Phase) -> bool {
     matches!(phase, Phase::Queued { .. })
 }
 
-/// Places and GPUs that sessions have.
+/// Session slots and GPUs in use.
 fn in_use(sessions: &BTreeMap<SessionId, Entry>) -> (u32, u32) {
     let with = sessions
         .values()

@@ -1,7 +1,7 @@
-//! A process that may be no child of ours: how it is known again, waited for and ended.
+//! A process that need not be a child: identification, waiting and termination.
 //!
-//! A number alone says nothing, since the system gives it to others after a while: with it goes the time at
-//! which the process began (proc(5), field 22 of `stat`), and the machine's boot.
+//! The system reuses process numbers, so a process is identified by its number, its start time (proc(5), field 22 of
+//! `stat`) and the machine's boot.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,17 +11,16 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-/// The variable of a session's environment that all its processes inherit.
+/// Environment variable that all processes of a session inherit.
 pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
 
-/// How much is read of a process's environment: what Linux allows for one by default is 2 MiB; ours stands in
-/// the beginning.
+/// Length that is read of a process's environment: the Linux default limit is 2 MiB; the variable is at the beginning.
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
-/// How often it is looked whether a process that is no child still runs: 10 µs of work, and soon enough for a person.
-const LOOK: Duration = Duration::from_millis(100);
+/// Poll interval for the end of a process that is not a child: 10 µs of work, and imperceptible for users.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A process, by what no other one has.
+/// The unique identification of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Process {
     pid: i32,
@@ -31,14 +30,14 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The process of this number, which is there now; none if it is not, or has ended and was not waited for.
+    /// The running process with this number; `None` if there is none, or it is a zombie.
     pub(super) fn of(pid: i32) -> Option<Process> {
         let (state, began) = stat(pid)?;
         let boot = boot();
         (!matches!(state, 'Z' | 'X')).then_some(Process { pid, began, boot })
     }
 
-    /// The same for a child that was not waited for, whether it has ended or not.
+    /// The same for a child, which may be a zombie.
     pub(super) fn of_any(pid: i32) -> Option<Process> {
         let (_, began) = stat(pid)?;
         let boot = boot();
@@ -53,35 +52,33 @@ impl Process {
         Process::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Returns when it has ended. It is looked for again and again: the safe ways to be told of an end are for
-    /// children.
+    /// Returns when it has ended. Polls, since the race-free notifications of an end work only for children.
     pub(super) async fn ended(&self) {
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         while self.is_alive() {
             look.tick().await;
         }
     }
 
-    /// Asks it and its process group to end.
+    /// Sends SIGTERM to it and its process group.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it and its process group.
+    /// Sends SIGKILL to it and its process group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // It fails only for one that has just ended.
+            // Fails only if it has just ended.
             let _ = kill_process_group(pid, signal);
         }
     }
 }
 
-/// Ends what still runs with [`VARIABLE`] of this value, whatever process group it is in; says how many that
-/// were.
+/// Kills all processes with [`VARIABLE`] of this value, in any process group. Returns their number.
 pub(super) fn sweep(session: &str) -> usize {
     let wanted = format!("{VARIABLE}={session}");
     let mut ended = 0;
@@ -103,7 +100,7 @@ pub(super) fn sweep(session: &str) -> usize {
     ended
 }
 
-/// The leader of a process group whose standard input is this file.
+/// The leader of a process group with this file as standard input.
 pub(super) fn reads(file: &Path) -> Option<Process> {
     let leads = |pid: i32| group(pid) == Some(pid);
     let input = |pid: &i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|of| of == file);
@@ -116,11 +113,11 @@ fn all() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// State and time of beginning.
+/// State and start time.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let fields = fields(pid)?;
     let state = fields.first()?.chars().next()?;
-    // proc(5) counts from 1, and the third field is the first here.
+    // proc(5) counts from 1; the third field is the first here.
     Some((state, fields.get(22 - 3)?.parse().ok()?))
 }
 
@@ -128,7 +125,7 @@ fn group(pid: i32) -> Option<i32> {
     fields(pid)?.get(5 - 3)?.parse().ok()
 }
 
-/// What stands behind the program's name, which may hold blanks and parentheses.
+/// The fields after the program's name, which may contain blanks and parentheses.
 fn fields(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = text.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! Slurm's commands: what they are asked, and what their failures mean.
+//! Slurm's commands, and the meaning of their failures.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use super::comment::Comment;
 use super::jobs::JOB_FORMAT;
 use crate::launch::LaunchError;
 
-/// How long a command may take. Slurm's own wait for a controller is 10 s (`MessageTimeout`).
+/// Timeout of a command. Slurm's own timeout for a controller is 10 s (`MessageTimeout`).
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What its commands say where the controller can't be asked.
+/// Messages that mean that the controller is unavailable.
 const UNREACHABLE: [&str; 5] = [
     "Unable to contact slurm controller",
     "Connection refused",
@@ -24,7 +24,7 @@ const UNREACHABLE: [&str; 5] = [
     "Zero Bytes were transmitted or received",
 ];
 
-/// What they say where the cluster has no such thing, now or ever.
+/// Messages that mean that the cluster can never run the job.
 const IMPOSSIBLE: [&str; 8] = [
     "Requested node configuration is not available",
     "Invalid generic resource",
@@ -42,13 +42,13 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(mut environment: BTreeMap<String, String>) -> Commands {
-        // What they print is read here: no other language, and times as seconds since 1970.
+        // The output is parsed: fixed locale, and times as seconds since 1970.
         environment.insert("LC_ALL".to_owned(), "C".to_owned());
         environment.insert("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned());
         Commands { environment }
     }
 
-    /// Queues a job, as this account of the machine if one is named.
+    /// Queues a job, as this system account if one is named.
     pub(super) async fn submit(
         &self,
         account: Option<&str>,
@@ -69,7 +69,7 @@ impl Commands {
         self.run(program, &words, script).await.map(|_| ())
     }
 
-    /// The jobs of this user, or of all, one a line, in [`JOB_FORMAT`].
+    /// The jobs of this user, or of all, one per line, in [`JOB_FORMAT`].
     pub(super) async fn jobs(&self, of_all: bool) -> Result<String, LaunchError> {
         let mut words = vec!["--noheader", "--states=all", "--format", JOB_FORMAT];
         if !of_all {
@@ -78,7 +78,7 @@ impl Commands {
         self.run("squeue", &words, "").await
     }
 
-    /// All that Slurm says of one job.
+    /// The full description of one job.
     pub(super) async fn job(&self, number: u32) -> Result<String, LaunchError> {
         self.run(
             "scontrol",
@@ -88,14 +88,14 @@ impl Commands {
         .await
     }
 
-    /// A line for each node: name, state, processors, load, GPUs, GPUs in use.
+    /// One line per node: name, state, processors, load, GPUs, GPUs in use.
     pub(super) async fn nodes(&self) -> Result<String, LaunchError> {
         let format = "NodeList:.200,StateLong:.30,CPUs:.20,CPUsLoad:.20,Gres:.200,GresUsed:.200";
         self.run("sinfo", &["--Node", "--noheader", "--Format", format], "")
             .await
     }
 
-    /// Writes a job's comment.
+    /// Sets a job's comment.
     pub(super) async fn comment(&self, number: u32, comment: &Comment) -> Result<(), LaunchError> {
         let words = [
             "update",
@@ -105,7 +105,7 @@ impl Commands {
         self.run("scontrol", &words, "").await.map(|_| ())
     }
 
-    /// Ends a job; nothing where it has ended.
+    /// Ends a job; does nothing if it has ended.
     pub(super) async fn cancel(&self, number: u32) -> Result<(), LaunchError> {
         self.run("scancel", &["--quiet", &number.to_string()], "")
             .await
@@ -128,25 +128,25 @@ impl Commands {
             .spawn()
             .map_err(|why| unavailable(why.to_string()))?;
         if let Some(mut to) = child.stdin.take() {
-            // One that does not read says itself why.
+            // A command that does not read its input reports the reason itself.
             let _ = to.write_all(input.as_bytes()).await;
         }
         let done = match timeout(LIMIT, child.wait_with_output()).await {
             Ok(done) => done.map_err(|why| unavailable(why.to_string()))?,
-            Err(_) => return Err(unavailable("the controller does not answer".to_owned())),
+            Err(_) => return Err(unavailable("the controller does not respond".to_owned())),
         };
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&done.stderr);
-        Err(failure(program, said.trim()))
+        let errors = String::from_utf8_lossy(&done.stderr);
+        Err(failure(program, errors.trim()))
     }
 }
 
-/// What a command's last words mean.
-fn failure(program: &str, said: &str) -> LaunchError {
-    let has = |any: &[&str]| any.iter().any(|text| said.contains(text));
-    let line = format!("Slurm's {program}: {}", said.replace('\n', "; "));
+/// Classifies a command's error output.
+fn failure(program: &str, errors: &str) -> LaunchError {
+    let has = |any: &[&str]| any.iter().any(|text| errors.contains(text));
+    let line = format!("Slurm's {program}: {}", errors.replace('\n', "; "));
     match () {
         () if has(&UNREACHABLE) => LaunchError::Unavailable(line),
         () if has(&IMPOSSIBLE) => LaunchError::BadApplication(line),

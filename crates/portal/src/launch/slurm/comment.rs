@@ -1,5 +1,5 @@
-//! What a job's comment keeps of a session: four parts with dots between, each text of any kind in base64 (RFC 4648,
-//! section 5), so that nothing in it means anything to a shell or to Slurm.
+//! Session data in a job's comment: four parts separated by dots, arbitrary texts in base64 (RFC 4648, section 5), so
+//! that nothing has a meaning to a shell or to Slurm.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ use crate::launch::LaunchSpec;
 /// A job's comment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Comment {
-    /// Whose it is and what it plays.
-    pub(crate) about: About,
-    /// The line that its program said, once it did.
+    /// Owner and application.
+    pub(crate) about: SessionLabels,
+    /// The endpoint line of its program.
     pub(super) said: Option<String>,
-    /// Why the portal ended it, if it did so for a reason of its own.
+    /// Why the portal ended it, if it did so on its own.
     pub(super) why: Option<String>,
-    /// Nobody needs to know of it any more once it has ended.
+    /// The session has ended and is forgotten.
     pub(super) forgotten: bool,
 }
 
-/// Whose a session is and what it plays.
+/// Owner and application of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct About {
+pub(crate) struct SessionLabels {
     pub(super) user: String,
     pub(super) application: String,
 }
 
-/// What stands in the last part of one that is forgotten.
+/// Last part of the comment of a forgotten session.
 const FORGOTTEN: &str = "forgotten";
 
 impl Comment {
-    /// That of a job which begins.
+    /// The comment of a new job.
     pub(super) fn of(spec: &LaunchSpec) -> Comment {
         Comment {
-            about: About {
+            about: SessionLabels {
                 user: spec.user.clone(),
                 application: spec.application.clone(),
             },
@@ -44,15 +44,15 @@ impl Comment {
         }
     }
 
-    /// Reads one; what is not understood is taken as not said.
+    /// Parses a comment; invalid parts count as missing.
     pub(crate) fn read(text: &str) -> Comment {
         let mut parts = text.split('.');
         let mut part = || parts.next().filter(|of| !of.is_empty());
         let decode = |part: &str| {
-            // The shell's base64 has its own two characters.
+            // The shell's base64 uses the standard alphabet.
             let part = part.replace('+', "-").replace('/', "_");
             let bytes = BASE64.decode(part.trim_end_matches('=')).ok()?;
-            // An empty part is one that was not said, also where another way of writing nothing stands there.
+            // An empty part is missing, in either encoding of an empty text.
             String::from_utf8(bytes).ok().filter(|of| !of.is_empty())
         };
         let about = part().and_then(decode);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_comment_is_read_as_it_was_written() {
-        let about = About {
+        let about = SessionLabels {
             user: "ada | $(rm) 'x'".to_owned(),
             application: "Überraschung.".to_owned(),
         };

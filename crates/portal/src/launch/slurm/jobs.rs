@@ -1,4 +1,4 @@
-//! What Slurm's commands print of jobs and nodes, as sessions and servers.
+//! Parses the output of Slurm's commands for jobs and nodes.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,20 +6,20 @@ use super::comment::Comment;
 use super::reason;
 use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
 
-/// Number, account, state, node, reason, submitted, ended, name, comment, as `squeue --format` takes them. Words
-/// without blanks or bars, but for the reason.
+/// Number, account, state, node, reason, submission time, end time, name, comment, as for `squeue --format`. Only the
+/// reason can contain blanks or bars.
 pub(super) const JOB_FORMAT: &str = "%i|%u|%T|%N|%r|%V|%e|%j|%k";
 
-/// What the name of each of our jobs begins with.
+/// Name prefix of the portal's jobs.
 const PREFIX: &str = "ouvr-";
 
-/// A job of ours.
+/// A job of the portal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Job {
     pub(super) number: u32,
     pub(super) session: SessionId,
     pub(crate) comment: Comment,
-    /// The account of the cluster that submitted it.
+    /// The cluster account that submitted it.
     account: String,
     state: String,
     node: Option<String>,
@@ -28,12 +28,12 @@ pub(crate) struct Job {
     ended: Option<SystemTime>,
 }
 
-/// What a session's job is called.
+/// Name of a session's job.
 pub(super) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
 
-/// The jobs of ours in what `squeue` printed; others are skipped.
+/// The portal's jobs in the output of `squeue`; others are skipped.
 pub(crate) fn read(printed: &str) -> Vec<Job> {
     printed.lines().filter_map(job).collect()
 }
@@ -72,7 +72,7 @@ fn job(line: &str) -> Option<Job> {
 }
 
 impl Job {
-    /// Whether processes of it may run.
+    /// Whether its processes may run.
     pub(crate) fn is_active(&self) -> bool {
         matches!(
             self.state.as_str(),
@@ -86,22 +86,22 @@ impl Job {
         )
     }
 
-    /// Whether it is over, as far as Slurm knows.
+    /// Whether it has ended, as far as Slurm knows.
     pub(crate) fn has_ended(&self) -> bool {
         self.observed(None).phase.is_final() && !self.is_active()
     }
 
-    /// Whether its exit code says something.
+    /// Whether its exit code is meaningful.
     pub(super) fn has_exit_code(&self) -> bool {
         self.state == "FAILED"
     }
 
-    /// Whether the account that submitted it is that of the person whose session it claims to be.
+    /// Whether the submitting account belongs to the user in the job's comment.
     pub(crate) fn is_of_its_person(&self) -> bool {
         self.account == self.comment.about.user
     }
 
-    /// The session as it is; `code` is that of one that has failed.
+    /// The session's state; `code` is the exit code of a failed job.
     pub(crate) fn observed(&self, code: Option<i32>) -> Observed {
         Observed {
             session: self.session,
@@ -133,18 +133,18 @@ impl Job {
                 Some(Ok(Some(endpoint))) => Phase::Running { endpoint },
                 Some(Err(why)) => ended(None, &why.to_string()),
             },
-            "COMPLETED" => ended(Some(0), "its application ended"),
-            // For its time and a missing program the script writes the reason into the comment.
+            "COMPLETED" => ended(Some(0), "the application exited"),
+            // The script stores the reason in the comment for a time limit and a missing program.
             "FAILED" => match code {
-                Some(number) => ended(code, &format!("it failed with exit code {number}")),
-                None => ended(None, "it failed"),
+                Some(number) => ended(code, &format!("failed with exit code {number}")),
+                None => ended(None, "failed"),
             },
-            "CANCELLED" => ended(None, "it was stopped"),
-            "TIMEOUT" | "DEADLINE" => ended(None, "its time was over"),
-            "OUT_OF_MEMORY" => ended(None, "it used more memory than it may"),
-            "REVOKED" => ended(None, "another cluster of the federation runs the job"),
-            "PREEMPTED" => ended(None, "the cluster needed its place for another job"),
-            // NODE_FAIL, BOOT_FAIL, and what later versions may have: nobody knows whether it runs.
+            "CANCELLED" => ended(None, "stopped"),
+            "TIMEOUT" | "DEADLINE" => ended(None, "time limit reached"),
+            "OUT_OF_MEMORY" => ended(None, "memory limit exceeded"),
+            "REVOKED" => ended(None, "moved to another cluster of the federation"),
+            "PREEMPTED" => ended(None, "preempted by another job"),
+            // NODE_FAIL, BOOT_FAIL, and states of later versions: unknown whether it runs.
             _ => Phase::Lost {
                 since: self.ended.unwrap_or(SystemTime::UNIX_EPOCH),
             },
@@ -152,7 +152,7 @@ impl Job {
     }
 }
 
-/// The exit code in what `scontrol show job` printed (`ExitCode=3:0`: code and signal).
+/// The exit code in the output of `scontrol show job` (`ExitCode=3:0`: code and signal).
 pub(crate) fn exit_code(printed: &str) -> Option<i32> {
     let field = printed
         .split_whitespace()
@@ -161,7 +161,7 @@ pub(crate) fn exit_code(printed: &str) -> Option<i32> {
     (signal == "0").then(|| code.parse().ok()).flatten()
 }
 
-/// The nodes that `sinfo` printed, with the sessions that have a place there.
+/// The nodes in the output of `sinfo`, with the sessions on each.
 pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
     let mut all: Vec<Server> = Vec::new();
     for line in printed.lines() {
@@ -181,7 +181,7 @@ pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
             ready: if takes {
                 Ok(())
             } else {
-                Err(format!("the cluster says {state}"))
+                Err(format!("node state {state}"))
             },
             sessions: u32::try_from(number).unwrap_or(u32::MAX),
             places: None,
@@ -194,7 +194,7 @@ pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
     all
 }
 
-/// GPUs in a list of generic resources: `gpu:2`, `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`, with commas between.
+/// GPUs in a list of generic resources: `gpu:2`, `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`, separated by commas.
 fn count_gpus(listed: &str) -> u32 {
     let of_gpus = listed.split(',').filter(|of| of.starts_with("gpu"));
     let number = |of: &str| {
@@ -235,7 +235,7 @@ mod tests {
         };
         let none = Comment::default();
         assert!(
-            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no node has room for it")
+            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no node has free resources")
         );
         assert_eq!(of("RUNNING", &none), Phase::Starting);
         assert!(
@@ -246,7 +246,7 @@ mod tests {
             of("COMPLETED", &comment),
             Phase::Ended { code: Some(0), .. }
         ));
-        let why = "another cluster of the federation runs the job".to_owned();
+        let why = "moved to another cluster of the federation".to_owned();
         let revoked = Phase::Ended { code: None, why };
         assert_eq!(of("REVOKED", &comment), revoked);
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_100);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_of_applications_are_not_taken_for_those_of_tools() {
+    fn exit_codes_of_applications_are_distinguished() {
         let session = SessionId::random();
         let of = |comment: &Comment, code| {
             let line = format!("7|ada|FAILED|edge1|None|1|2|ouvr-{session}|{comment}");
@@ -265,17 +265,17 @@ mod tests {
         };
         for code in [1, 124, 127] {
             let why = of(&Comment::default(), code);
-            assert_eq!(why, format!("it failed with exit code {code}"));
+            assert_eq!(why, format!("failed with exit code {code}"));
         }
         let noted = Comment {
-            why: Some("its time was over".to_owned()),
+            why: Some("time limit reached".to_owned()),
             ..Comment::default()
         };
-        assert_eq!(of(&noted, 124), "its time was over");
+        assert_eq!(of(&noted, 124), "time limit reached");
     }
 
     #[test]
-    fn a_job_of_another_account_is_not_a_persons_session() {
+    fn a_job_of_another_account_is_no_session() {
         let session = SessionId::random();
         let about = r#"{"user":"ada","application":"x"}"#;
         let comment = Comment::read(&BASE64.encode(about)).to_string();
@@ -287,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn other_peoples_jobs_are_none_of_ours() {
+    fn jobs_of_other_programs_are_skipped() {
         let all = "1|ada|RUNNING|a|None|1|N/A|simulation|x\n2|ada|RUNNING|a\n||||||||\nouvr-\n3|ada|RUNNING|a|None|1|2|ouvr-x|";
         assert_eq!(read(all), []);
     }
 
     #[test]
-    fn a_time_that_cannot_be_is_none() {
+    fn an_impossible_time_is_none() {
         let session = SessionId::random();
         let line = |time: &str| format!("7|ada|RUNNING|a|None|{time}|{time}|ouvr-{session}|");
         let launched = |time| read(&line(time))[0].observed(None).launched;

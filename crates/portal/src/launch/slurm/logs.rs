@@ -1,4 +1,5 @@
-//! Logs of jobs, in a folder that portal and nodes share. The script of a job appends its standard error to a file there.
+//! Logs of jobs, in a folder shared by portal and nodes. The script of a job appends its standard error to a file
+//! there.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use tracing::warn;
 use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchError, SessionId};
 
-/// How often the sizes of logs are looked at: each look is a request to a file server for each session.
+/// Interval for checking the length of logs: one request to the file server per session.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The folder of logs.
@@ -27,7 +28,7 @@ impl Logs {
         }
     }
 
-    /// Where a session's log is.
+    /// Path of a session's log.
     pub(super) fn path(&self, session: SessionId) -> PathBuf {
         self.folder.join(format!("ouvr-{session}.log"))
     }
@@ -39,7 +40,7 @@ impl Logs {
             .map_err(|why| LaunchError::Unavailable(format!("{}: {why}", path.display())))
     }
 
-    /// Takes a session's log away.
+    /// Removes a session's log.
     pub(super) fn remove(&self, session: SessionId) {
         let path = self.path(session);
         if let Err(why) = fs::remove_file(&path)
@@ -49,7 +50,7 @@ impl Logs {
         }
     }
 
-    /// Empties logs of these sessions that have grown too long, once in [`INTERVAL`].
+    /// Truncates logs of these sessions that have grown too long, once in [`INTERVAL`].
     pub(super) fn trim(&self, sessions: impl Iterator<Item = SessionId>) {
         let now = Instant::now();
         let Ok(mut trimmed) = self.trimmed.lock() else {
@@ -63,7 +64,7 @@ impl Logs {
         for path in sessions.map(|session| self.path(session)) {
             let long = fs::metadata(&path).is_ok_and(|of| of.len() > MAX_LOG);
             if long && let Ok(file) = OpenOptions::new().write(true).open(&path) {
-                // The job has it open for appending, and goes on at its new end.
+                // The job has it open for appending and continues at its new end.
                 let _ = file.set_len(0);
             }
         }

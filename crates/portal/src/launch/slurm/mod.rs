@@ -1,11 +1,10 @@
 //! Sessions as jobs of Slurm, through its commands: `sbatch`, `squeue`, `scontrol`, `scancel`, `sinfo`.
 //!
-//! A job is known by its name, `ouvr-SESSION`, never by its number: a controller that is killed may lose a job that
-//! it took seconds ago, and gives its number to the next. What the portal has to know of a session, and where it can be
-//! played, is in the job's comment, which the controller keeps: so a portal that starts anew finds
-//! everything there.
+//! A job is identified by its name, `ouvr-SESSION`, not by its number: a controller that is killed may lose a job that
+//! it accepted seconds ago, and reuse the number. The job's comment, which the controller stores, holds the portal's
+//! data about the session and its endpoint, so that a restarted portal finds everything there.
 //!
-//! How long a job may take to end after it was asked to is the cluster's to say (`KillWait` in `slurm.conf`).
+//! The time for shutting down a job is set by the cluster (`KillWait` in `slurm.conf`).
 
 mod commands;
 pub(crate) mod comment;
@@ -31,36 +30,35 @@ use self::logs::Logs;
 use super::poll::changes;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
 
-/// Its name in the configuration.
+/// Name in the configuration.
 pub const NAME: &str = "slurm";
 
-/// How often the controller is asked: it answers for all jobs at once, and a person waits for a state for less than
-/// a second on average.
+/// Poll interval: one query returns all jobs, and a change is visible after half of it on average.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the portal's configuration says of Slurm.
+/// Configuration of the Slurm launcher.
 #[derive(Clone, Debug, Default)]
 pub struct SlurmConfig {
-    /// The program of sessions and its first words, on the cluster's nodes.
+    /// The session program and its first arguments, on the cluster's nodes.
     pub program: Vec<String>,
-    /// More options of `sbatch`: an account, a quality of service, a licence.
+    /// Further `sbatch` options: an account, a quality of service, a licence.
     pub options: Vec<String>,
-    /// The partition, where a session names none ([`LaunchSpec::zone`]).
+    /// Partition for sessions that name none ([`LaunchSpec::zone`]).
     pub partition: Option<String>,
-    /// More options of `sbatch` for one application, by its name in the catalogue; after `options`.
+    /// Further `sbatch` options by application name; after `options`.
     pub application_options: BTreeMap<String, Vec<String>>,
-    /// More options of `sbatch` for one person, by the name of the account; after those of the application.
+    /// Further `sbatch` options by account name; after those of the application.
     pub user_options: BTreeMap<String, Vec<String>>,
-    /// Whether a job is submitted by the person's own account of the cluster, which has the name of the portal's. The
-    /// portal must be root for it.
+    /// Whether jobs are submitted as the user's own cluster account, which has the same name as the portal's. The
+    /// portal must run as root for it.
     pub as_user: bool,
-    /// A folder that portal and nodes share, where each job's standard error is kept. Without it no job has a log.
+    /// Folder shared by portal and nodes for the standard error of each job. Without it there are no logs.
     pub logs: Option<PathBuf>,
-    /// Variables of Slurm's commands, such as `SLURM_CONF`.
+    /// Environment variables of Slurm's commands, such as `SLURM_CONF`.
     pub environment: BTreeMap<String, String>,
 }
 
-/// Slurm.
+/// The Slurm launcher.
 #[derive(Clone)]
 pub struct Slurm {
     shared: Arc<Shared>,
@@ -70,16 +68,16 @@ struct Shared {
     config: SlurmConfig,
     commands: Commands,
     logs: Option<Arc<Logs>>,
-    /// Held from the look whether a job of this name is there until it is: Slurm itself allows two of one name.
+    /// Held from checking for a job's name until it is submitted: Slurm allows duplicate names.
     launching: Mutex<()>,
-    /// Exit codes of jobs that have ended, by their numbers, which the list of jobs does not have.
+    /// Exit codes of ended jobs by their numbers, since the list of jobs does not contain them.
     codes: Mutex<BTreeMap<u32, Option<i32>>>,
-    /// Jobs that nobody needs to know of any more; Slurm lists them for some minutes (`MinJobAge`).
+    /// Forgotten jobs; Slurm lists them for some minutes (`MinJobAge`).
     forgotten: Mutex<BTreeMap<u32, ()>>,
 }
 
 impl Slurm {
-    /// A launcher for the cluster that Slurm's commands reach.
+    /// A launcher for the cluster of Slurm's commands.
     #[must_use]
     pub fn new(config: SlurmConfig) -> Slurm {
         let commands = Commands::new(config.environment.clone());
@@ -130,7 +128,7 @@ impl Launcher for Slurm {
                 let logs = Arc::clone(logs);
                 tokio::task::spawn_blocking(move || logs.remove(session));
             }
-            // The comment of such a one can't be written any more.
+            // The comment of an ended job cannot be changed.
             self.shared
                 .remember(&self.shared.forgotten, job.number, ())
                 .await;
@@ -166,7 +164,7 @@ impl Launcher for Slurm {
         let Some(logs) = self.shared.logs.clone() else {
             return Ok(None);
         };
-        // It waits for a file server.
+        // The file server may block.
         let read = tokio::task::spawn_blocking(move || logs.tail(session)).await;
         read.unwrap_or_else(|why| Err(LaunchError::Unavailable(why.to_string())))
     }
@@ -183,7 +181,7 @@ impl Shared {
         let as_user = self.config.as_user;
         let mut jobs = jobs::read(&self.commands.jobs(as_user).await?);
         if as_user {
-            // The list has the jobs of all accounts, and an account may give its own job any name and comment.
+            // The list contains jobs of all accounts, which can choose any name and comment.
             jobs.retain(Job::is_of_its_person);
         }
         if let Some(logs) = self.logs.clone() {
@@ -201,7 +199,7 @@ impl Shared {
         Ok(of.max_by_key(|job| (!job.comment.forgotten, job.number)))
     }
 
-    /// All sessions, and whether each was forgotten after it had ended.
+    /// All sessions, and whether each has ended and was forgotten.
     async fn observe(&self) -> Result<Vec<(Observed, bool)>, LaunchError> {
         let mut all = Vec::new();
         for job in self.jobs().await? {
@@ -213,7 +211,7 @@ impl Shared {
             if let Phase::Ended { .. } = observed.phase
                 && job.is_active()
             {
-                // It said something else than where it can be played.
+                // It printed something other than an endpoint.
                 self.refuse(&job, &observed).await?;
                 observed.phase = Phase::Starting;
             }
@@ -224,7 +222,7 @@ impl Shared {
         Ok(all)
     }
 
-    /// Ends a job for a reason of ours, which its comment keeps.
+    /// Ends a job, and stores the reason in its comment.
     async fn refuse(&self, job: &Job, observed: &Observed) -> Result<(), LaunchError> {
         let Phase::Ended { why, .. } = &observed.phase else {
             return Ok(());
@@ -249,7 +247,7 @@ impl Shared {
         Ok(code)
     }
 
-    /// Keeps something of a job, in place of that of the oldest where there is too much.
+    /// Remembers a value for a job, replacing the oldest if there are too many.
     async fn remember<T>(&self, of: &Mutex<BTreeMap<u32, T>>, number: u32, what: T) {
         let mut kept = of.lock().await;
         if kept.len() >= MOST_JOBS {
@@ -259,7 +257,7 @@ impl Shared {
     }
 }
 
-/// Jobs of which something is remembered: as many as Slurm itself keeps by default (`MaxJobCount`).
+/// Maximum number of remembered jobs: Slurm's default limit (`MaxJobCount`).
 const MOST_JOBS: usize = 10_000;
 
 impl SlurmConfig {
@@ -267,11 +265,11 @@ impl SlurmConfig {
         let mut options = vec![
             format!("--job-name={}", jobs::name(spec.session)),
             format!("--comment={}", Comment::of(spec)),
-            // A session is never started a second time.
+            // Slurm must not restart a session.
             "--no-requeue".to_owned(),
-            // Nothing of the portal's own environment reaches a session.
+            // The portal's environment must not reach a session.
             "--export=NONE".to_owned(),
-            // Nor do its limits, of which the one of descriptors is raised: those of the node hold.
+            // The node's resource limits apply, not the portal's raised descriptor limit.
             "--propagate=NONE".to_owned(),
             "--output=/dev/null".to_owned(),
             "--nodes=1".to_owned(),
@@ -285,7 +283,7 @@ impl SlurmConfig {
             options.push(format!("--mem={}K", spec.memory.div_ceil(1024)));
         }
         if let Some(limit) = spec.max_duration {
-            // In minutes; to the second it is the script that ends it.
+            // In minutes; the script enforces the limit to the second.
             options.push(format!("--time={}", limit.as_secs().div_ceil(60) + 1));
         }
         if let Some(partition) = spec.zone.as_ref().or(self.partition.as_ref()) {
@@ -293,7 +291,7 @@ impl SlurmConfig {
         }
         let of_application = self.application_options.get(&spec.application);
         let of_user = self.user_options.get(&spec.user);
-        // Of an option that is there twice sbatch takes the last.
+        // sbatch uses the last of duplicate options.
         let all = [Some(&self.options), of_application, of_user];
         options.extend(all.into_iter().flatten().flatten().cloned());
         options
@@ -347,7 +345,7 @@ mod tests {
             configured("ada", "other"),
             [&site[..], &["--account=physics"]].concat()
         );
-        // sbatch takes the last account that is named.
+        // sbatch uses the last account.
         assert_eq!(
             configured("ada", "game"),
             [&site[..], &game, &["--account=physics"]].concat()
@@ -355,19 +353,22 @@ mod tests {
     }
 
     #[test]
-    fn what_an_application_needs_is_asked_of_the_cluster() {
+    fn an_applications_resources_are_requested() {
         let config = SlurmConfig {
             partition: Some("usual".to_owned()),
             ..SlurmConfig::default()
         };
-        let asked = |spec: &LaunchSpec| {
+        let options_for = |spec: &LaunchSpec| {
             let all = config.options_of(spec).into_iter();
             let kinds = ["--cpus", "--gres", "--mem", "--time", "--part"];
             let told = all.filter(|of| kinds.iter().any(|kind| of.starts_with(kind)));
             told.collect::<Vec<_>>()
         };
         let little = spec("ada", "game");
-        assert_eq!(asked(&little), ["--cpus-per-task=1", "--partition=usual"]);
+        assert_eq!(
+            options_for(&little),
+            ["--cpus-per-task=1", "--partition=usual"]
+        );
         let much = LaunchSpec {
             gpus: 2,
             millicores: 1500,
@@ -383,6 +384,6 @@ mod tests {
             "--time=3",
             "--partition=large",
         ];
-        assert_eq!(asked(&much), needed);
+        assert_eq!(options_for(&much), needed);
     }
 }

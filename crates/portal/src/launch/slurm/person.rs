@@ -1,37 +1,36 @@
-//! The account of the cluster that a person's jobs are submitted by.
+//! The cluster account for a user's jobs.
 
 use rustix::process::geteuid;
 use tokio::process::Command;
 
 use crate::launch::LaunchError;
 
-/// The first number of accounts of people: `UID_MIN` in login.defs(5). Those below are the system's, root among them.
+/// The first UID of regular accounts: `UID_MIN` in login.defs(5). Lower ones belong to the system, including root.
 const FIRST: u32 = 1000;
 
-/// The account of this name, if jobs may be submitted by it.
+/// Checks that jobs may be submitted as the account with this name.
 ///
 /// # Errors
-/// There is none, it is the system's, or the portal may not use other accounts.
+/// It does not exist, is a system account, or the portal may not use other accounts.
 pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
     if !geteuid().is_root() {
         return Err(LaunchError::Denied(
-            "the portal submits jobs as their person (slurm.as_user), which only root may: run the portal as root, or \
-             set as_user = false"
+            "slurm.as_user submits jobs as the user, which only root may do: run the portal as root, or \
+            set as_user = false"
                 .to_owned(),
         ));
     }
-    let denied =
-        |why: &str| LaunchError::Denied(format!("the account {name:?} of this cluster: {why}"));
+    let denied = |why: &str| LaunchError::Denied(format!("cluster account {name:?}: {why}"));
     match number(name).await {
         None => Err(denied(
-            "there is none; the cluster's administrator makes one",
+            "does not exist; ask the cluster's administrator to create it",
         )),
-        Some(number) if number < FIRST => Err(denied("it is one of the system")),
+        Some(number) if number < FIRST => Err(denied("is a system account")),
         Some(_) => Ok(name.to_owned()),
     }
 }
 
-/// The number of an account, by the machine's own name service (nsswitch.conf(5)).
+/// The UID of an account, from the system's name service (nsswitch.conf(5)).
 async fn number(name: &str) -> Option<u32> {
     let asked = Command::new("getent")
         .args(["passwd", "--", name])
@@ -41,7 +40,7 @@ async fn number(name: &str) -> Option<u32> {
         .filter(|of| of.status.success())?;
     let line = String::from_utf8(asked.stdout).ok()?;
     let mut fields = line.split(':');
-    // An account may also be asked for by its number: then this is another name.
+    // A lookup by number would succeed with another name.
     (fields.next()? == name).then_some(())?;
     fields.nth(1)?.parse().ok()
 }

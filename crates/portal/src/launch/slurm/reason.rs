@@ -1,27 +1,24 @@
-//! Why a job waits: the codes of squeue(1), section "JOB REASON CODES", in words for a player.
+//! Why a job is pending: the codes of squeue(1), section "JOB REASON CODES", as text for a player.
 
-/// The codes and their words. Those that end in `Limit` or speak of limits of an account, a quality of service or an
-/// association are found by [`of_limit`].
+/// The codes and their texts. Codes that end in `Limit` or name limits of an account, a quality of service or an
+/// association are handled by [`of_limit`].
 const WORDS: &[(&str, &str)] = &[
     (
         "AccountNotAllowed",
-        "this partition does not take jobs of this account",
+        "this partition does not accept jobs of this account",
     ),
     (
         "BadConstraints",
         "no node of the cluster has what the application needs",
     ),
-    ("BeginTime", "its start time has not come"),
+    ("BeginTime", "its start time is in the future"),
     (
         "Cleaning",
-        "the cluster still cleans up after its last start",
+        "the cluster is still cleaning up after its last start",
     ),
-    (
-        "DependencyNeverSatisfied",
-        "it depends on a job that has failed",
-    ),
-    ("Dependency", "it depends on a job that has not ended"),
-    ("FrontEndDown", "the cluster's front end does not answer"),
+    ("DependencyNeverSatisfied", "it depends on a failed job"),
+    ("Dependency", "it depends on an unfinished job"),
+    ("FrontEndDown", "the cluster's front end does not respond"),
     ("InactiveLimit", "it was inactive for too long"),
     ("InvalidAccount", "the cluster does not know its account"),
     (
@@ -32,7 +29,7 @@ const WORDS: &[(&str, &str)] = &[
     ("JobHeldUser", "its owner holds it"),
     ("JobLaunchFailure", "its node could not start it"),
     ("Licenses", "no licence is free"),
-    ("None", "the cluster has not looked at it yet"),
+    ("None", "not yet considered by the scheduler"),
     ("NodeDown", "a node that it needs is down"),
     (
         "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
@@ -41,7 +38,7 @@ const WORDS: &[(&str, &str)] = &[
     ("PartitionDown", "its partition is down"),
     (
         "PartitionInactive",
-        "its partition takes no jobs at present",
+        "its partition accepts no jobs at present",
     ),
     (
         "PartitionNodeLimit",
@@ -51,7 +48,7 @@ const WORDS: &[(&str, &str)] = &[
         "PartitionTimeLimit",
         "it may run for longer than its partition allows",
     ),
-    ("Priority", "other jobs are before it"),
+    ("Priority", "other jobs have higher priority"),
     ("Prolog", "its node is being prepared"),
     (
         "QOSNotAllowed",
@@ -61,28 +58,25 @@ const WORDS: &[(&str, &str)] = &[
         "ReqNodeNotAvail",
         "a node that it needs is down, drained or reserved",
     ),
-    ("Reservation", "its reservation has not begun"),
+    ("Reservation", "its reservation has not started"),
     ("ReservationDeleted", "its reservation was deleted"),
-    ("Resources", "no node has room for it"),
-    (
-        "SchedDefer",
-        "the cluster starts no jobs at once at present",
-    ),
-    ("SystemFailure", "the cluster had a failure"),
+    ("Resources", "no node has free resources"),
+    ("SchedDefer", "the cluster is not starting jobs at present"),
+    ("SystemFailure", "cluster failure"),
     (
         "WaitingForScheduling",
-        "the cluster has not looked at it yet",
+        "not yet considered by the scheduler",
     ),
 ];
 
-/// What a limit is set on, by the beginning of its code.
+/// Owner of a limit, by the prefix of its code.
 const OWNERS: &[(&str, &str)] = &[
     ("Assoc", "of its account"),
     ("QOS", "of its quality of service"),
     ("Partition", "of its partition"),
 ];
 
-/// What a limit counts, by what its code holds; the first that fits.
+/// Subject of a limit, by a part of its code; the first match counts.
 const COUNTED: &[(&str, &str)] = &[
     ("GRES", "GPUs"),
     ("Cpu", "processors"),
@@ -95,9 +89,9 @@ const COUNTED: &[(&str, &str)] = &[
     ("SubmitJobs", "jobs"),
 ];
 
-/// Why a job waits, for the person whose session it is; an unknown code as it is.
+/// Why a job is pending, for the session's owner; an unknown code is shown as it is.
 pub(super) fn in_words(reason: &str) -> String {
-    // Some codes carry detail behind a comma: `ReqNodeNotAvail, UnavailableNodes:edge1`.
+    // Some codes have details after a comma: `ReqNodeNotAvail, UnavailableNodes:edge1`.
     let code = match reason.split_once(", ") {
         Some((code, _)) => code,
         None => reason,
@@ -105,7 +99,7 @@ pub(super) fn in_words(reason: &str) -> String {
     let known = WORDS.iter().find(|(known, _)| *known == code);
     match known {
         Some((_, words)) => (*words).to_owned(),
-        None => of_limit(code).unwrap_or_else(|| format!("the cluster says {reason}")),
+        None => of_limit(code).unwrap_or_else(|| format!("Slurm reason {reason}")),
     }
 }
 
@@ -117,7 +111,7 @@ fn of_limit(code: &str) -> Option<String> {
         .iter()
         .any(|kind| rest.starts_with(kind));
     let (_, counted) = COUNTED.iter().find(|(word, _)| rest.contains(word))?;
-    counts.then(|| format!("the limit {owner} is reached: {counted} ({code})"))
+    counts.then(|| format!("limit {owner} reached: {counted} ({code})"))
 }
 
 #[cfg(test)]
@@ -126,24 +120,24 @@ mod tests {
 
     #[test]
     fn codes_of_slurm_become_words() {
-        assert_eq!(in_words("Resources"), "no node has room for it");
+        assert_eq!(in_words("Resources"), "no node has free resources");
         assert_eq!(
             in_words("ReqNodeNotAvail, UnavailableNodes:edge1"),
             "a node that it needs is down, drained or reserved"
         );
         assert_eq!(
             in_words("AssocGrpCpuLimit"),
-            "the limit of its account is reached: processors (AssocGrpCpuLimit)"
+            "limit of its account reached: processors (AssocGrpCpuLimit)"
         );
         assert_eq!(
             in_words("QOSMaxJobsPerUserLimit"),
-            "the limit of its quality of service is reached: jobs (QOSMaxJobsPerUserLimit)"
+            "limit of its quality of service reached: jobs (QOSMaxJobsPerUserLimit)"
         );
         assert_eq!(
             in_words("PartitionTimeLimit"),
             "it may run for longer than its partition allows"
         );
-        assert_eq!(in_words("Sunspots"), "the cluster says Sunspots");
-        assert_eq!(in_words(""), "the cluster says ");
+        assert_eq!(in_words("Sunspots"), "Slurm reason Sunspots");
+        assert_eq!(in_words(""), "Slurm reason ");
     }
 }

@@ -1,17 +1,17 @@
-//! The script of a job: it starts the program of the session, and writes into the job's comment where that can be
-//! played, and why it ended where no exit code tells that.
+//! The script of a job: it starts the session program, and stores its endpoint in the job's comment, and the reason of
+//! its end if the exit code does not tell it.
 
 use std::path::Path;
 
 use crate::launch::{LaunchSpec, MAX_LINE};
 
-/// What the program of a session gets after its time was over, in seconds: a guess, enough to save.
+/// Grace period in seconds after the time limit: a guess, enough to save.
 const GRACE: u32 = 10;
 
 /// The script for bash. Standard error goes to `log`, if one is named.
 ///
-/// Its exit code is the program's, whichever that is: 124 and 127 are also those of timeout(1) and env(1), so the script
-/// looks itself whether the time was over, and whether there is such a program.
+/// Its exit code is the program's. Since 124 and 127 are also those of timeout(1) and env(1), the script itself checks
+/// the time limit and whether the program exists.
 pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) -> String {
     let session = spec.session;
     let mut environment = vec!["env".to_owned()];
@@ -33,11 +33,11 @@ pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) ->
     let log = quoted(&log.unwrap_or(Path::new("/dev/null")).to_string_lossy());
     format!(
         r#"#!/bin/bash
-# Of a job without an environment only bash itself knows where programs are.
+# In a job without an environment, only bash itself knows the default PATH.
 export PATH
 umask 077
 exec 2>> {log} || exec 2> /dev/null
-# Fills one of the four parts of the job's comment, `about.said.why.forgotten`; each part in base64.
+# Sets one of the four parts of the job's comment, `about.said.why.forgotten`; each part in base64.
 note() {{
   local number=$1 text=$2 parts=()
   IFS=. read -r -a parts < <(scontrol show job "$SLURM_JOB_ID" --oneliner | sed -n 's/.* Comment=\([^ ]*\).*/\1/p')
@@ -48,9 +48,9 @@ note() {{
   note 2 "the program "{name}" is not on node $SLURMD_NODENAME"
   exit 127
 }}
-# The address by which others reach this node.
+# The address at which this node is reachable.
 export OPENUVR_ADDRESS=$(scontrol show node "$SLURMD_NODENAME" --oneliner | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
-# Slurm asks all processes at once to end; this one waits for the program, and then looks after what is left.
+# Slurm terminates all processes at once; this one waits for the program and kills the remaining ones.
 trap : TERM
 exec 3> >(
   IFS= read -r -n {MAX_LINE} line || [ -n "$line" ]
@@ -65,7 +65,7 @@ for left in $(grep -lzxs 'OPENUVR_SESSION={session}' /proc/[0-9]*/environ | cut 
   kill -KILL "$left"
 done
 if [ {limit} -gt 0 ] && [ $((SECONDS - begun)) -ge {limit} ] && [[ $code = 124 || $code = 137 ]]; then
-  note 2 "its time was over"
+  note 2 "time limit reached"
 fi
 exit "$code"
 "#
@@ -77,7 +77,7 @@ fn line(words: &[String]) -> String {
     quoted.join(" ")
 }
 
-/// The word as bash takes it, whatever is in it.
+/// The word quoted for bash.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -91,7 +91,7 @@ mod tests {
     use crate::launch::SessionId;
 
     #[test]
-    fn words_reach_the_program_as_they_are() {
+    fn arguments_reach_the_program_unchanged() {
         let words = [
             "a b",
             "it's",
@@ -114,10 +114,10 @@ mod tests {
             zone: None,
             max_duration: None,
         };
-        let told = std::env::temp_dir().join(format!("openuvr-script-{}", spec.session));
+        let file = std::env::temp_dir().join(format!("openuvr-script-{}", spec.session));
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
-        let told_name = told.display().to_string();
-        let program = ["bash", "-c", program, &told_name].map(str::to_owned);
+        let file_name = file.display().to_string();
+        let program = ["bash", "-c", program, &file_name].map(str::to_owned);
         // As Slurm starts it.
         let status = Command::new("/bin/bash")
             .env_clear()
@@ -129,11 +129,11 @@ mod tests {
             Some(3),
             "the program's code is the script's"
         );
-        let read = std::fs::read_to_string(&told).unwrap();
-        std::fs::remove_file(&told).unwrap();
-        let mut heard: Vec<&str> = read.split('\0').collect();
-        heard.pop();
-        let (first, rest) = heard.split_first().unwrap();
+        let read = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let mut arguments: Vec<&str> = read.split('\0').collect();
+        arguments.pop();
+        let (first, rest) = arguments.split_first().unwrap();
         assert_eq!((*first, rest), ("it's; exit 8", words.as_slice()));
     }
 }

@@ -1,4 +1,4 @@
-//! Real TLS with programs that say they are sessions, and answer what they like.
+//! Real TLS with programs that claim to be sessions and send arbitrary responses.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// A session that answers each request with these bytes, over and over if `endless`.
+/// A session that answers each request with these bytes, repeatedly if `endless`.
 async fn session(answer: String, endless: bool) -> Endpoint {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
@@ -38,12 +38,12 @@ async fn session(answer: String, endless: bool) -> Endpoint {
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 continue;
             };
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                asked.push(stream.read_u8().await.unwrap());
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.unwrap());
             }
-            assert!(asked.starts_with(b"POST /session/renew HTTP/1.1\r\n"));
-            // Until nobody reads any more.
+            assert!(request.starts_with(b"POST /session/renew HTTP/1.1\r\n"));
+            // Until the connection is closed.
             while stream.write_all(answer.as_bytes()).await.is_ok() && endless {}
             let _ = stream.shutdown().await;
         }
@@ -69,7 +69,7 @@ async fn renew(at: &Endpoint) -> Result<Option<Figures>, ControlError> {
 }
 
 #[tokio::test]
-async fn an_answer_brings_figures_and_an_older_sessions_does_not() {
+async fn older_sessions_report_no_statistics() {
     let player = r#"{"kind":"client","role":"player","frames_per_second":60.0,
         "latency_p50":0.007,"latency_p99":0.015,"latency_bound":0.001}"#;
     let at = session(
@@ -86,12 +86,12 @@ async fn an_answer_brings_figures_and_an_older_sessions_does_not() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_renews_and_tells_nothing() {
-    let spaces = " ".repeat(MAX_ANSWER);
+async fn a_long_response_renews_without_statistics() {
+    let spaces = " ".repeat(MAX_RESPONSE);
     let long = ok(&format!(r#"{{"subscribers":[]{spaces}}}"#));
     assert_eq!(renew(&session(long, false).await).await.unwrap(), None);
-    // Without an end, and with one that never comes.
-    let chunk = format!("{MAX_ANSWER:x}\r\n{spaces}\r\n");
+    // An endless body, and an incomplete one.
+    let chunk = format!("{MAX_RESPONSE:x}\r\n{spaces}\r\n");
     let endless = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}{chunk}");
     assert_eq!(renew(&session(endless, false).await).await.unwrap(), None);
     let huge = format!("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n{spaces}");
@@ -101,7 +101,7 @@ async fn an_answer_that_is_too_long_renews_and_tells_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_refuses_or_is_another_is_told_of() {
+async fn refusals_and_other_sessions_are_errors() {
     let no = "HTTP/1.1 403 No\r\ncontent-length: 18\r\n\r\n{\"subscribers\":[]}".to_owned();
     let refused = renew(&session(no, false).await).await;
     assert!(matches!(refused, Err(ControlError::Refused(status)) if status == 403));

@@ -1,24 +1,23 @@
-// What the person wants of the picture: how large it is at most, and how many bits it takes. The host hears of it when
-// a connection begins, and keeps to its own limits.
+// Constraints on the stream: maximum size and bitrate. Sent when a connection starts; the host's own limits apply.
 
 const SIZES = ["1920x1080", "1600x900", "1280x720", "960x540", "640x360"];
 const MEGABITS = [1, 2, 5, 10, 20, 50];
 
-export class Wishes {
+export class StreamConstraints {
   constructor(
     private readonly size: HTMLSelectElement,
     private readonly bitrate: HTMLSelectElement,
-    /** They changed. */
+    /** Called on changes. */
     changed: () => void,
   ) {
     const shown = (value: string) => value.replace("x", " × ");
-    this.fill(size, "size", [["", "As it is"], ...SIZES.map((value): [string, string] => [value, shown(value)])]);
-    const rates = MEGABITS.map((value): [string, string] => [String(value * 1_000_000), `${value} Mb/s at most`]);
+    this.fill(size, "size", [["", "Original"], ...SIZES.map((value): [string, string] => [value, shown(value)])]);
+    const rates = MEGABITS.map((value): [string, string] => [String(value * 1_000_000), `Up to ${value} Mb/s`]);
     this.fill(bitrate, "bitrate", [["", "Automatic"], ...rates]);
     for (const choice of [size, bitrate]) choice.addEventListener("change", () => changed());
   }
 
-  /** Of the address that signalling begins at. */
+  /** For the query of the signalling URL. */
   query(): string {
     const { size, bitrate } = this;
     return (size.value && `&size=${size.value}`) + (bitrate.value && `&bitrate=${bitrate.value}`);

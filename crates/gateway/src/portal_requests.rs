@@ -1,5 +1,5 @@
-//! The door of a session that a portal carries its browsers through: control of the session, and the WebSocket of a
-//! browser that has logged in at the portal. There is no page here, no log-in and no cookie.
+//! Requests of the portal that carries the browsers of a session: control of the session, and the WebSocket of a
+//! browser that has logged in at the portal. A session of a portal has no page, no log-in and no cookie.
 //!
 //! ```text
 //! browser                        portal                                      gateway
@@ -8,8 +8,8 @@
 //!    | ◄──────────────── WebSocket, byte for byte ────────────────────────────► |
 //!    | ◄─────────────────────────── media, directly or by TURN ───────────────► |
 //! ```
-//! The token ([`Action::Connect`]) shows that the portal asks, so that its word counts for the browser's address; the
-//! ticket says as what the browser comes. It is for this device alone, which is the browser's log-in at the portal.
+//! The token ([`Action::Connect`]) authenticates the portal, so its `X-Forwarded-For` is trusted. The ticket
+//! grants the browser's role. It is bound to one device, which stands for the browser's log-in at the portal.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,59 +25,63 @@ use crate::control;
 use crate::http::enter;
 use crate::login::{Login, from_hex};
 use crate::response::{Response, text};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 
-/// Where the portal asks for a browser's connection.
+/// Path for a browser's WebSocket.
 const SIGNALLING: &str = "/session/signalling";
 
-/// … and where it sends a device away: its log-in is over, or the session is not shared with it any more.
+/// Path for disconnecting a device: its log-in ended, or the session is no longer shared with it.
 const DISMISS: &str = "/session/dismiss";
 
-/// Headers beside the token: the ticket's text, the device's key in hexadecimal digits, what it is called, and where
-/// the browser is. `crates/portal/src/sessions/signalling.rs` sends them.
+/// Headers besides the token: the ticket, the device's key in hexadecimal, its name, and the browser's address.
+/// `crates/portal/src/sessions/signalling.rs` sends them.
 const TICKET: &str = "x-openuvr-ticket";
 const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Answers a request that came through the socket, or by HTTPS where only the portal is answered.
+/// Answers a request through the socket, or by HTTPS if only the portal is answered.
 pub(crate) async fn answer(
     shared: &Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     request: Request<Incoming>,
 ) -> Response {
     let path = request.uri().path().to_owned();
     match (request.method(), path.as_str()) {
-        (&Method::GET, SIGNALLING) => connect(shared, ends, request).await,
+        (&Method::GET, SIGNALLING) => connect(shared, endpoints, request).await,
         (&Method::POST, DISMISS) => dismiss(shared, request.headers()),
         (method, "/session" | "/session/renew" | "/session/stop") => {
             control::answer(shared, method, &path, request.headers()).await
         }
         _ => text(
             StatusCode::NOT_FOUND,
-            "this is a session of a portal: play it there\n",
+            "this session belongs to a portal: open it there\n",
         ),
     }
 }
 
-async fn connect(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn connect(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     if let Err(refused) = control::allowed(shared, request.headers(), Action::Connect) {
         return *refused;
     }
-    let Some((login, from)) = asked(request.headers()) else {
+    let Some((login, from)) = read_login(request.headers()) else {
         return text(
             StatusCode::BAD_REQUEST,
-            "the portal's headers are missing or damaged\n",
+            "missing or invalid portal headers\n",
         );
     };
-    // Media go by the address that the portal named, or by that of the machine which both share. Not by the one
-    // from which datagrams to the browser leave: it may be at a loopback address of the portal's machine.
-    let ours = match ends.ours.ip().is_unspecified() {
+    // Media uses the address that the portal named, or that of the machine which both share. The kernel's source
+    // address towards the browser is unsuitable: it may be a loopback address of the portal's machine.
+    let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
-        false => ends.ours,
+        false => endpoints.local,
     };
-    let ends = Ends::of(SocketAddr::new(from, 0), ours);
-    enter(shared, ends, request, login).await
+    let endpoints = Endpoints::of(SocketAddr::new(from, 0), local);
+    enter(shared, endpoints, request, login).await
 }
 
 fn dismiss(shared: &Shared, headers: &HeaderMap) -> Response {
@@ -85,12 +89,9 @@ fn dismiss(shared: &Shared, headers: &HeaderMap) -> Response {
         return *refused;
     }
     let Some(device) = device(headers) else {
-        return text(
-            StatusCode::BAD_REQUEST,
-            "the device is missing or damaged\n",
-        );
+        return text(StatusCode::BAD_REQUEST, "missing or invalid device\n");
     };
-    // Nobody is there to be sent away: no error.
+    // A device without a connection is not an error.
     let _ = shared.dismissed.send(device);
     text(StatusCode::OK, "")
 }
@@ -100,8 +101,8 @@ fn device(headers: &HeaderMap) -> Option<PublicKey> {
     from_hex(digits).map(PublicKey)
 }
 
-/// Who comes, and from where.
-fn asked(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
+/// The log-in and the browser's address.
+fn read_login(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
     let of = |name: &str| headers.get(name)?.to_str().ok();
     let login = Login {
         device: device(headers)?,
@@ -112,9 +113,9 @@ fn asked(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
     Some((login, of(FROM)?.parse().ok()?))
 }
 
-/// Where media of a browser there reach this machine: the address from which the kernel would send to it.
+/// The local media address for that browser: the kernel's source address towards it.
 fn here(shared: &Shared, from: IpAddr) -> SocketAddr {
-    // A datagram of no port is never sent: only the way is asked for.
+    // `connect` sends no datagram; it only selects the route.
     base(shared.media.main(), SocketAddr::new(from, 9)).unwrap_or_else(|| {
         let bound = shared.media.main().local_addr().map(|at| at.ip());
         let known = bound.ok().filter(|ip| !ip.is_unspecified());
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_the_portal_are_read_whole_or_not_at_all() {
+    fn incomplete_portal_headers_are_refused() {
         let device = "07".repeat(32);
         let whole = [
             (TICKET, "T"),
@@ -144,7 +145,7 @@ mod tests {
                 let name = hyper::header::HeaderName::from_static(name);
                 (name, value.parse().unwrap())
             });
-            asked(&headers.collect())
+            read_login(&headers.collect())
         };
         let (login, from) = read(&whole).unwrap();
         assert_eq!(login.device, PublicKey([7; 32]));

@@ -1,10 +1,10 @@
-//! A session's door for its portal: it lets in whom the portal vouches for, and nobody else hears more than that.
+//! Requests of a portal to its session: authenticated browsers are admitted, other clients learn nothing.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
-use openuvr_gateway::PortalDoor;
+use openuvr_gateway::PortalListener;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Action, Holder, KeyHash, Ticket};
@@ -13,13 +13,13 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, WebSocket};
 
-use super::caller::{Caller, Secure, next, say};
+use super::caller::{Caller, Secure, next, send_message};
 use super::portal::Portal;
 use super::support::{Folder, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-fn rig(portal: &Portal, name: &str, door: PortalDoor) -> Rig {
+fn rig(portal: &Portal, name: &str, door: PortalListener) -> Rig {
     Rig::for_portal(name, SIZE, (portal.lease(), door), |config| {
         config.pin = None;
         config.ticket_key = Some(portal.signer.public().to_string());
@@ -32,7 +32,7 @@ fn token(portal: &Portal, actions: &[Action]) -> (&'static str, String) {
 }
 
 impl Portal {
-    /// What a browser comes with.
+    /// Credentials of a browser.
     fn visitor(&self, device: [u8; 32], role: Role) -> Vec<(&'static str, String)> {
         let ticket = Ticket {
             session: self.session,
@@ -51,7 +51,7 @@ impl Portal {
     }
 }
 
-/// Opens the WebSocket as a portal does; or the status with which it was refused.
+/// Opens the WebSocket as a portal; the error is the HTTP status.
 fn enter(
     caller: &Caller,
     token: &(&'static str, String),
@@ -72,16 +72,16 @@ fn enter(
 }
 
 fn is_answered(socket: &mut WebSocket<Secure>) {
-    say(socket, &json!({ "type": "connect", "connectionId": "1" }));
+    send_message(socket, &json!({ "type": "connect", "connectionId": "1" }));
     assert_eq!(next(socket).unwrap()["type"], "connect");
 }
 
 #[test]
 fn only_the_portals_browsers_come_in_by_https() {
     let portal = Portal::new();
-    let rig = rig(&portal, "portal-https", PortalDoor::Https);
+    let rig = rig(&portal, "portal-https", PortalListener::Https);
     let caller = Caller::new(&rig);
-    // There is no page and no log-in, whoever asks.
+    // There is neither page nor log-in for any client.
     let origin = format!("origin: {}", caller.origin());
     for asked in [
         "GET /",
@@ -91,15 +91,15 @@ fn only_the_portals_browsers_come_in_by_https() {
         "POST /login/challenge",
         "POST /login",
     ] {
-        let answer = caller.ask(asked, &[&origin], "");
+        let answer = caller.request(asked, &[&origin], "");
         assert_eq!(answer.status, 404, "{asked}");
-        assert!(answer.body.contains("play it there"), "{answer:?}");
+        assert!(answer.body.contains("open it there"), "{answer:?}");
     }
     let connect = token(&portal, &[Action::Connect]);
     let visitor = || portal.visitor([7; 32], Role::Player);
     let mut plays = enter(&caller, &connect, &visitor()).unwrap();
     is_answered(&mut plays);
-    // A token of the portal that is for something else, of another portal, or none.
+    // A token of the portal for another action, of another portal, or none.
     let status = token(&portal, &[Action::Status, Action::Renew, Action::Stop]);
     assert_eq!(enter(&caller, &status, &visitor()).err(), Some(403));
     let stranger = Portal {
@@ -110,7 +110,7 @@ fn only_the_portals_browsers_come_in_by_https() {
     assert_eq!(enter(&caller, &forged, &visitor()).err(), Some(401));
     let none = ("x-nothing", String::new());
     assert_eq!(enter(&caller, &none, &visitor()).err(), Some(401));
-    // A ticket is for one device, serves once, and is the portal's.
+    // A ticket is valid for one device, once, and from this portal only.
     let mut stolen = visitor();
     stolen[1].1 = "09".repeat(32);
     assert_eq!(enter(&caller, &connect, &stolen).err(), Some(401));
@@ -130,15 +130,19 @@ fn only_the_portals_browsers_come_in_by_https() {
 }
 
 #[test]
-fn a_portal_on_this_machine_comes_through_a_socket() {
+fn a_portal_on_this_machine_connects_through_a_socket() {
     let portal = Portal::new();
     let folder = Folder::new("portal-door");
     let path = folder.0.join("portal");
-    let rig = rig(&portal, "portal-socket", PortalDoor::Socket(path.clone()));
+    let rig = rig(
+        &portal,
+        "portal-socket",
+        PortalListener::Socket(path.clone()),
+    );
     assert_eq!(rig.gateway.fingerprint(), "");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // At the port of its media nobody answers by TCP.
+    // There is no TCP listener at the port of its media.
     std::net::TcpStream::connect(rig.address()).unwrap_err();
     let ask = |request: &str, headers: &[(&str, String)]| {
         let mut stream = UnixStream::connect(&path).unwrap();

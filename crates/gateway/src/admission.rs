@@ -1,0 +1,196 @@
+//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has a
+//! limit of its own, so that none can exhaust another's.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::header::HeaderMap;
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::lock::lock;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::evicting_pool::{EvictingPool, PoolSlot};
+use crate::forwarded::{self, FORWARDED_FOR};
+use crate::http;
+use crate::network::Network;
+use crate::shared::{Endpoints, Shared};
+
+/// Unauthenticated connections at a time: a page takes up to six (a WebSocket counts until its upgrade).
+const UNAUTHENTICATED: usize = 256;
+
+/// Connections of logged-in devices: the same number as [`UNAUTHENTICATED`], and for one device those of a few tabs.
+const DEVICES: usize = 256;
+/// See [`DEVICES`].
+const PER_DEVICE: usize = 24;
+
+/// Connections of configured reverse proxies, which may open one for each request.
+const PROXIES: usize = 512;
+
+/// Lifetime of an unauthenticated connection: loading the page and logging in over a slow link (guess).
+const LOG_IN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Lifetime of the other connections.
+const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The limits of all classes. Clones share them.
+#[derive(Clone)]
+pub(crate) struct ConnectionLimits {
+    unauthenticated: EvictingPool,
+    devices: Quota<PublicKey>,
+    proxies: Quota<()>,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            unauthenticated: EvictingPool::new(UNAUTHENTICATED),
+            devices: Quota::new(DEVICES, PER_DEVICE),
+            proxies: Quota::new(PROXIES, PROXIES),
+        }
+    }
+}
+
+/// One connection.
+pub(crate) struct Admission {
+    endpoints: Endpoints,
+    limits: ConnectionLimits,
+    class: Mutex<Class>,
+    /// Another connection evicted this unauthenticated one.
+    displaced: Arc<Notify>,
+}
+
+enum Class {
+    Unauthenticated { _place: PoolSlot },
+    Device { _place: QuotaSlot<PublicKey> },
+    Proxy { _place: QuotaSlot<()> },
+}
+
+impl Admission {
+    /// Classifies a new connection; `None`: the limit for proxies is reached.
+    pub(crate) fn new(
+        shared: &Shared,
+        limits: &ConnectionLimits,
+        endpoints: Endpoints,
+    ) -> Option<Admission> {
+        let displaced = Arc::new(Notify::new());
+        let address = endpoints.remote.ip();
+        let class = match forwarded::is_proxy(&shared.proxies, address) {
+            true => Class::Proxy {
+                _place: limits.proxies.take(())?,
+            },
+            false => {
+                let notification = displaced.clone();
+                let end = move || notification.notify_one();
+                let (place, crowded_out) = limits.unauthenticated.enter(Network::of(address), end);
+                shared.counters.crowded_out.add(u64::from(crowded_out));
+                Class::Unauthenticated { _place: place }
+            }
+        };
+        Some(Admission {
+            endpoints,
+            limits: limits.clone(),
+            class: Mutex::new(class),
+            displaced,
+        })
+    }
+
+    /// The endpoints of a request. Behind a configured proxy, the remote one is the browser's.
+    pub(crate) fn request(&self, shared: &Shared, headers: &HeaderMap) -> Endpoints {
+        if let Some(visitor) = http::visitor(shared, headers) {
+            self.logged_in(visitor.device);
+        }
+        let mut endpoints = self.endpoints;
+        let values = headers.get_all(FORWARDED_FOR).iter();
+        let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+        let peer = endpoints.remote.ip();
+        let browser = forwarded::browser(peer, values.iter().copied(), &shared.proxies);
+        endpoints.remote.set_ip(browser);
+        endpoints.through_proxy = forwarded::is_proxy(&shared.proxies, peer)
+            || headers.contains_key(FORWARDED_FOR)
+            || headers.contains_key("forwarded");
+        endpoints
+    }
+
+    /// The connection presented a device's token. If that device is at its limit, the connection stays unauthenticated.
+    fn logged_in(&self, device: PublicKey) {
+        let mut class = lock(&self.class);
+        if let Class::Unauthenticated { .. } = *class
+            && let Some(place) = self.limits.devices.take(device)
+        {
+            *class = Class::Device { _place: place };
+        }
+    }
+
+    fn is_unauthenticated(&self) -> bool {
+        matches!(*lock(&self.class), Class::Unauthenticated { .. })
+    }
+
+    /// Serves until `serving` ends or the lifetime of the class is over; `None`: the connection was terminated.
+    pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
+        let ended = async {
+            let displaced = self.displaced.notified();
+            // Evicted or expired. A connection that logged in meanwhile is neither.
+            let _ = timeout(LOG_IN_TIMEOUT, displaced).await;
+            if !self.is_unauthenticated() {
+                tokio::time::sleep(SERVED_TIMEOUT - LOG_IN_TIMEOUT).await;
+            }
+        };
+        tokio::select! {
+            served = serving => Some(served),
+            () = ended => None,
+        }
+    }
+}
+
+/// A limit that counts slots by owner.
+struct Quota<K> {
+    all: usize,
+    each: usize,
+    taken: Arc<Mutex<Vec<K>>>,
+}
+
+impl<K> Clone for Quota<K> {
+    fn clone(&self) -> Quota<K> {
+        Quota {
+            all: self.all,
+            each: self.each,
+            taken: self.taken.clone(),
+        }
+    }
+}
+
+impl<K: PartialEq + Copy> Quota<K> {
+    fn new(all: usize, each: usize) -> Quota<K> {
+        Quota {
+            all,
+            each,
+            taken: Arc::default(),
+        }
+    }
+
+    fn take(&self, owner: K) -> Option<QuotaSlot<K>> {
+        let mut taken = lock(&self.taken);
+        let same = taken.iter().filter(|other| **other == owner).count();
+        if taken.len() >= self.all || same >= self.each {
+            return None;
+        }
+        taken.push(owner);
+        let limits = self.clone();
+        Some(QuotaSlot { limits, owner })
+    }
+}
+
+struct QuotaSlot<K: PartialEq + Copy> {
+    limits: Quota<K>,
+    owner: K,
+}
+
+impl<K: PartialEq + Copy> Drop for QuotaSlot<K> {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.limits.taken);
+        if let Some(at) = taken.iter().position(|owner| *owner == self.owner) {
+            taken.swap_remove(at);
+        }
+    }
+}
