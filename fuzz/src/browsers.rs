@@ -6,7 +6,7 @@ use std::time::Instant;
 use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin, browser};
 use openuvr_gateway::login;
 use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
-use openuvr_gateway::reflexive::{Heard, Reflexive};
+use openuvr_gateway::reflexive::{DatagramKind, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
 
 /// A parsed request has a connection id that a reply can contain.
@@ -71,7 +71,7 @@ pub fn stun_answers(bytes: &[u8]) {
     let now = Instant::now();
     let server = ([198, 51, 100, 1], 3478).into();
     let mut asked = Reflexive::new(now, ([10, 0, 0, 2], 4711).into());
-    asked.ask(now, &[server]);
+    asked.request(now, &[server]);
     let mut question = Vec::new();
     asked.poll(now, |_, datagram| question = datagram.to_vec());
     let mut datagram = bytes.to_vec();
@@ -79,11 +79,11 @@ pub fn stun_answers(bytes: &[u8]) {
     if let Some(known) = datagram.get_mut(4..20) {
         known.copy_from_slice(&question[4..20]);
     }
-    let answered = asked.receive(now, server, &datagram) == Heard::Answer;
+    let answered = asked.receive(now, server, &datagram) == DatagramKind::Answer;
     assert_eq!(asked.addresses().len(), usize::from(answered));
     assert_ne!(
         asked.receive(now, server, &datagram),
-        Heard::Answer,
+        DatagramKind::Answer,
         "twice"
     );
 }

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::printable::is_printable;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::line::{Line, Order};
-use openuvr_runtime::trust_store::{DeviceStore, HostStore, LONGEST_WINDOW};
+use openuvr_runtime::line::{LaunchSettings, Line};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore, MAX_WINDOW};
 
 /// A parsed line or order is written in an equivalent form.
 pub fn hook_lines(bytes: &[u8]) {
@@ -21,10 +21,10 @@ pub fn hook_lines(bytes: &[u8]) {
         let again = Line::read(&written).expect("written lines are valid");
         assert_eq!(again.text(), written);
     }
-    if let Ok(order) = Order::read(bytes)
+    if let Ok(order) = LaunchSettings::read(bytes)
         && let Ok(written) = order.text()
     {
-        let again = Order::read(written.as_bytes()).expect("written orders are valid");
+        let again = LaunchSettings::read(written.as_bytes()).expect("written orders are valid");
         assert_eq!(again.text().as_ref(), Ok(&written));
     }
 }
@@ -88,7 +88,7 @@ fn pairing(folder: &Path, bytes: &[u8]) {
     put(&folder.join("pairing.toml"), bytes);
     if let Ok(Some(wanted)) = requests.poll(1000) {
         assert!((4..=12).contains(&wanted.pin.to_string().len()));
-        assert!(wanted.span <= LONGEST_WINDOW);
+        assert!(wanted.span <= MAX_WINDOW);
         requests.opened(&wanted.id).expect("it was read");
     }
 }

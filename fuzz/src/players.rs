@@ -1,8 +1,8 @@
 //! Requests of video players to the gateway.
 
 use openuvr_gateway::rtsp::{
-    Beginning, Heard, MediaPorts, ParameterSets, Received, Requests, Session, Streams, Track,
-    Transport, parse_reports,
+    MediaPorts, ParameterSets, PlaybackStart, PlayerFeedback, Received, Requests, Session, Streams,
+    Track, Transport, parse_reports,
 };
 
 /// The token of the fuzzer's player.
@@ -23,8 +23,8 @@ impl Streams for Has {
         })
     }
 
-    fn beginning(&mut self, _: Track) -> Option<Beginning> {
-        Some(Beginning {
+    fn playback_start(&mut self, _: Track) -> Option<PlaybackStart> {
+        Some(PlaybackStart {
             sequence: 1,
             time: 1,
         })
@@ -59,7 +59,7 @@ pub fn rtsp(bytes: &[u8]) {
 /// The loss is a fraction of 0 to 1, and the round trip is at most half the range of 32 bits (9.1 hours).
 pub fn rtcp(bytes: &[u8]) {
     parse_reports(bytes, 0x1234_5678_9abc_def0, |heard| {
-        if let Heard::Report {
+        if let PlayerFeedback::Report {
             lost, round_trip, ..
         } = heard
         {

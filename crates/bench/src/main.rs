@@ -53,14 +53,14 @@ fn program() -> ExitCode {
         unreachable!("clap asks for one of the subcommands");
     };
     run(name, words).unwrap_or_else(|error| {
-        out::answer(format_args!("openuvr: {error:#}"));
+        out::unlimited_message(format_args!("openuvr: {error:#}"));
         ExitCode::from(openuvr_cli::exit_code(&error))
     })
 }
 
 fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
     match name {
-        name if openuvr_cli::host::has(name) => baseline::run(name, words),
+        name if openuvr_cli::host::is_command(name) => baseline::run(name, words),
         attack::intruder::NAME => {
             attack::intruder::run(&attack::intruder::Args::from_arg_matches(words)?)
         }

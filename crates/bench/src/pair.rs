@@ -17,7 +17,7 @@ use openuvr_proto::units::Size;
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::programs::{openuvr, own};
-use openuvr_runtime::client::COMES_BY;
+use openuvr_runtime::client::VIDEO_TRANSPORT;
 use openuvr_runtime::clock;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
@@ -313,7 +313,7 @@ impl Pair {
 
     /// The video's current link, such as `udp-gso`; `None` while unknown.
     pub(crate) fn link(&self) -> Option<String> {
-        self.client.log_value(COMES_BY)
+        self.client.log_value(VIDEO_TRANSPORT)
     }
 
     /// An error if one of them has ended, with its last words.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use openuvr_proto::units::Size;
-use openuvr_vr::room::{self, Told};
+use openuvr_vr::room::{self, RoomEvent};
 
 use crate::bench::stats::Summary;
 
@@ -26,16 +26,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let shown = room::run(args.eye, &stop, &mut |event| match event {
-        Told::Begun {
+        RoomEvent::Started {
             runtime,
             device,
             eye,
         } => eprintln!("room: 2 pictures of {eye} on the runtime {runtime}, drawn by {device}"),
-        Told::Seen(true) => eprintln!("room: visible"),
-        Told::Seen(false) => eprintln!("room: no longer visible"),
+        RoomEvent::VisibilityChanged(true) => eprintln!("room: visible"),
+        RoomEvent::VisibilityChanged(false) => eprintln!("room: no longer visible"),
     })?;
     eprintln!("room: {} frames were drawn", shown.frames);
-    let ending = shown.ending.iter().map(|took| 1e3 * took.as_secs_f64());
+    let ending = shown
+        .end_frame_times
+        .iter()
+        .map(|took| 1e3 * took.as_secs_f64());
     if let Some(took) = Summary::of(&ending.collect::<Vec<_>>()) {
         let Summary { p50, p99, .. } = took;
         eprintln!("room: in xrEndFrame p50 {p50:.2} ms, p99 {p99:.2} ms");

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use openuvr_lab::script;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use crate::child::Child;
 use crate::display::VirtualDisplay;
@@ -94,7 +94,7 @@ const SLACK: f64 = 1_048_576.0;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
-        bail!(WrongUsage::new(format!(
+        bail!(UsageError::new(format!(
             "--for must be at least {} times --every",
             2 * FEWEST
         )));

@@ -3,7 +3,9 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Controllers, Hand, Haptic};
+use openuvr_proto::controller::{
+    Buttons, ControllerState, Controllers, Hand, Haptic, ReceivedControllers,
+};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_runtime::lock::lock;
@@ -264,8 +266,8 @@ impl openuvr_controllers {
     }
 }
 
-impl From<Controlled> for openuvr_controllers {
-    fn from(it: Controlled) -> openuvr_controllers {
+impl From<ReceivedControllers> for openuvr_controllers {
+    fn from(it: ReceivedControllers) -> openuvr_controllers {
         let held = |hand: Hand| u32::from(it.states[hand.index()].is_some()) << hand.index();
         openuvr_controllers {
             held: held(Hand::Left) | held(Hand::Right),

@@ -5,9 +5,9 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use openuvr_media::{decode, encode};
-use openuvr_net::ladder::Ladder;
-use openuvr_proto::control::ladder::Rung;
+use openuvr_net::transport_selection::TransportSelector;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::transport_probe::TransportKind;
 
 use crate::error::{Failure, Outcome};
 use crate::ffi::{give_text, plain};
@@ -192,7 +192,7 @@ const ENCODERS: &[EncoderWord] = &[
 /// A network type: its transport (`None`: all), or if unsupported its name and an alternative.
 type NetworkWord = (
     OPENUVR_NETWORK_TYPE,
-    Result<Option<Rung>, (&'static str, &'static str)>,
+    Result<Option<TransportKind>, (&'static str, &'static str)>,
 );
 
 const NETWORKS: &[NetworkWord] = &[
@@ -204,9 +204,9 @@ const NETWORKS: &[NetworkWord] = &[
             "OPENUVR_NETWORK_UDP, which recovers losses without head-of-line blocking,",
         )),
     ),
-    (OPENUVR_NETWORK_UDP, Ok(Some(Rung::Udp))),
-    (OPENUVR_NETWORK_RAW, Ok(Some(Rung::Raw))),
-    (OPENUVR_NETWORK_RAW_RING, Ok(Some(Rung::Ring))),
+    (OPENUVR_NETWORK_UDP, Ok(Some(TransportKind::Udp))),
+    (OPENUVR_NETWORK_RAW, Ok(Some(TransportKind::Raw))),
+    (OPENUVR_NETWORK_RAW_RING, Ok(Some(TransportKind::Ring))),
     (
         OPENUVR_NETWORK_INJECT,
         Err(("802.11 frame injection", "OPENUVR_NETWORK_RAW")),
@@ -218,8 +218,8 @@ const NETWORKS: &[NetworkWord] = &[
             "OPENUVR_NETWORK_UDP with a MUD of this library",
         )),
     ),
-    (OPENUVR_NETWORK_UDP_GSO, Ok(Some(Rung::UdpGso))),
-    (OPENUVR_NETWORK_XDP, Ok(Some(Rung::Xdp))),
+    (OPENUVR_NETWORK_UDP_GSO, Ok(Some(TransportKind::UdpGso))),
+    (OPENUVR_NETWORK_XDP, Ok(Some(TransportKind::Xdp))),
 ];
 
 const FEATURES: &[OPENUVR_FEATURE] = &[
@@ -298,7 +298,7 @@ pub(crate) fn serves(encoder: u32, network: u32) -> Outcome<()> {
     let only = self::network(network)?;
     encoder_works(word)?;
     let bind = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
-    match Ladder::host(bind, only) {
+    match TransportSelector::host(bind, only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
             "{e}: OPENUVR_NETWORK_UDP would work"
@@ -318,7 +318,7 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
         Decoding::None(why) => Err(why.to_owned()),
     };
     works.map_err(|e| Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work")))?;
-    match Ladder::client(only) {
+    match TransportSelector::client(only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
             "{e}: OPENUVR_NETWORK_UDP would work"
@@ -347,7 +347,7 @@ pub(crate) fn encoder(word: u32) -> Outcome<&'static EncoderWord> {
     found.ok_or_else(|| Failure::argument(format!("{word} is not an OPENUVR_ENCODER_TYPE")))
 }
 
-pub(crate) fn network(word: u32) -> Outcome<Option<Rung>> {
+pub(crate) fn network(word: u32) -> Outcome<Option<TransportKind>> {
     let found = NETWORKS.iter().find(|(known, _)| *known as u32 == word);
     match found {
         None => Err(Failure::argument(format!(

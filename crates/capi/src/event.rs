@@ -119,17 +119,17 @@ impl Events {
                 subscriber,
                 role,
                 name,
-                wishes,
+                constraints,
                 ..
             } => {
-                let most = wishes.size.unwrap_or_default();
+                let most = constraints.size.unwrap_or_default();
                 let mut event = openuvr_event {
                     kind: OPENUVR_EVENT_JOINED as u32,
                     session: subscriber.number(),
                     role: of_role(*role),
                     max_width: most.width,
                     max_height: most.height,
-                    max_bitrate: wishes.bitrate.unwrap_or_default().0,
+                    max_bitrate: constraints.bitrate.unwrap_or_default().0,
                     ..openuvr_event::default()
                 };
                 // A peer's name may contain control characters.
@@ -207,7 +207,7 @@ fn of_ending(ending: Ending) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use openuvr_proto::control::negotiate::Wishes;
+    use openuvr_proto::control::negotiate::ClientConstraints;
     use openuvr_proto::id::{RenditionId, SessionId};
     use openuvr_proto::units::Size;
     use openuvr_proto::wire::control::GoodbyeReason;
@@ -220,7 +220,7 @@ mod tests {
             role,
             name: "at\x1btic".to_owned(),
             software: String::new(),
-            wishes: Wishes {
+            constraints: ClientConstraints {
                 bitrate: None,
                 size: Some(Size::new(640, 480)),
                 fps: None,

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null;
 use std::time::Instant;
 
-use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, Skipped, Submit, What};
+use openuvr_media::capture::gl::{ReadBack, ReadSource, ReadStatus, Sharing, SkipReason, Submit};
 use openuvr_media::capture::submit::Ticket;
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::Guest;
@@ -55,7 +55,7 @@ pub(crate) enum SubmitOutcome {
     /// The GPU has not finished the read.
     UnderWay,
     /// The picture was skipped.
-    Skipped(Skipped),
+    Skipped(SkipReason),
 }
 
 impl Reader {
@@ -112,12 +112,12 @@ impl Reader {
             ));
         }
         let (size, what) = match source {
-            Source::Window(Some(size)) => (size, What::Window),
-            Source::Window(None) => (this.context.window_size()?, What::Window),
+            Source::Window(Some(size)) => (size, ReadSource::Window),
+            Source::Window(None) => (this.context.window_size()?, ReadSource::Window),
             Source::Buffer(name, layout) => {
                 // SAFETY: by the application's contract, a `GLuint` is there.
                 let name = unsafe { name.0.cast::<u32>().read_unaligned() };
-                let what = What::Buffer {
+                let what = ReadSource::Buffer {
                     name,
                     offset: 0,
                     format: layout.format.packed(),
@@ -127,15 +127,15 @@ impl Reader {
             }
         };
         Ok(match this.read_back.read(size, what, guest.drawn(size)) {
-            Reading::Submitted(ticket) => SubmitOutcome::Taken(ticket),
-            Reading::UnderWay => {
+            ReadStatus::Submitted(ticket) => SubmitOutcome::Taken(ticket),
+            ReadStatus::Pending => {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 match left.and_then(|left| this.read_back.finish(left)) {
                     Some(ticket) => SubmitOutcome::Taken(Some(ticket)),
                     None => SubmitOutcome::UnderWay,
                 }
             }
-            Reading::Skipped(why) => SubmitOutcome::Skipped(why),
+            ReadStatus::Skipped(why) => SubmitOutcome::Skipped(why),
         })
     }
 

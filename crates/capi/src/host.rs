@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use openuvr_media::audio::application::Given;
+use openuvr_media::audio::application::AppSpeaker;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::units::Size;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::line::Line;
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     pub(crate) size: Size,
     pub(crate) format: u32,
     pub(crate) stride: usize,
-    input: InputTo,
+    input: InputTarget,
     viewport: Viewport,
     on_input: Option<OnInput>,
     pub(crate) buffer: Option<BufferName>,
@@ -92,7 +92,7 @@ pub(crate) struct Started {
     /// Why the stream ended, if it did.
     pub(crate) end: Arc<OnceLock<String>>,
     /// The application's sound.
-    pub(crate) given: Option<Given>,
+    pub(crate) given: Option<AppSpeaker>,
 }
 
 // --- Lifecycle ------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ impl Kind for Host {
         let config_of_host = Config {
             name: name.unwrap_or_default(),
             bind,
-            link: only.map(|rung| rung.name().to_owned()),
+            link: only.map(|transport| transport.name().to_owned()),
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
@@ -229,15 +229,15 @@ impl Kind for Host {
         let (own, why, queue) = (log.clone(), end.clone(), events.clone());
         let mut config = settings.config.clone();
         let launcher = launcher::connect(&mut config)?.map(Arc::new);
-        if let (Some(launcher), InputTo::Display(display)) = (&launcher, &settings.input) {
+        if let (Some(launcher), InputTarget::Display(display)) = (&launcher, &settings.input) {
             // Before any key is pressed there: if this process is killed, the launcher releases them.
-            launcher.say(&Line::InputGoesTo(display.clone()));
+            launcher.send(&Line::InputDisplay(display.clone()));
         }
         let notified = launcher.clone();
         let notify = move |notice: Notice| {
             queue.record(&notice);
             if let Some(launcher) = &notified {
-                launcher.say(&Line::from(notice.clone()));
+                launcher.send(&Line::from(notice.clone()));
             }
             if let Some((level, line)) = notices::line(&notice) {
                 own.write(level, &line);
@@ -254,19 +254,22 @@ impl Kind for Host {
             map_device(&guest, id, Some(fd))?;
         }
         if let Some(launcher) = launcher {
-            launcher.say(&Line::Streaming {
+            launcher.send(&Line::Streaming {
                 size: settings.size,
-                place: guest.place().to_owned(),
+                endpoint: guest.endpoint().to_owned(),
             });
             if let Some(pin) = guest.pin().filter(|_| config.pin.is_none()) {
-                launcher.say(&Line::Invitation {
+                launcher.send(&Line::Invitation {
                     pin: pin.to_string(),
                     seconds: config.pair_for,
                 });
             }
         }
         let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
-        log.write(info, &format!("MUDs reach this host by {}", guest.place()));
+        log.write(
+            info,
+            &format!("MUDs reach this host by {}", guest.endpoint()),
+        );
         if let Some(pin) = guest.pin() {
             let seconds = config.pair_for;
             log.write(
@@ -315,11 +318,13 @@ fn second_player(number: u32) -> Outcome<&'static str> {
 }
 
 /// The input target; `display`: the X display, if named.
-fn input_to(word: u32, display: Option<String>) -> Outcome<InputTo> {
+fn input_to(word: u32, display: Option<String>) -> Outcome<InputTarget> {
     Ok(match enums::input_to(word)? {
-        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
-        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => InputTo::Display(display.unwrap_or_default()),
-        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTo::Nothing,
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTarget::Application,
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {
+            InputTarget::Display(display.unwrap_or_default())
+        }
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTarget::Nothing,
     })
 }
 
@@ -570,7 +575,7 @@ pub unsafe extern "C" fn openuvr_listen_address(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            must_give_text(handle.started()?.guest.place(), text, size)
+            must_give_text(handle.started()?.guest.endpoint(), text, size)
         })
     }
 }

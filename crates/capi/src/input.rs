@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
-use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::time::Instant;
-use openuvr_runtime::guest::ForApplication;
+use openuvr_runtime::guest::ApplicationInput;
 
 use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
@@ -87,8 +87,8 @@ impl Default for openuvr_input {
     }
 }
 
-impl From<ForApplication> for openuvr_input {
-    fn from(input: ForApplication) -> openuvr_input {
+impl From<ApplicationInput> for openuvr_input {
+    fn from(input: ApplicationInput) -> openuvr_input {
         openuvr_input {
             session: input.taken.from.number(),
             received_ns: input.taken.received.0,
@@ -366,8 +366,8 @@ impl openuvr_pose {
     }
 }
 
-impl From<Posed> for openuvr_pose {
-    fn from(posed: Posed) -> openuvr_pose {
+impl From<ReceivedPose> for openuvr_pose {
+    fn from(posed: ReceivedPose) -> openuvr_pose {
         let pose = posed.pose;
         openuvr_pose {
             has_linear: pose.linear_velocity().is_some().into(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::launched::Launcher;
+use openuvr_runtime::launcher::Launcher;
 use openuvr_runtime::line::API_SOCKET;
 
 use crate::error::{Failure, Outcome};
@@ -25,7 +25,7 @@ pub(crate) fn connect(config: &mut Config) -> Outcome<Option<Launcher>> {
         return Ok(None);
     };
     let launcher = Launcher::connect_to(Path::new(&path)).map_err(Failure::failed)?;
-    let order = launcher.order_within(TIMEOUT).map_err(Failure::failed)?;
+    let order = launcher.settings_within(TIMEOUT).map_err(Failure::failed)?;
     let order = order.ok_or_else(|| {
         Failure::failed(
             "the launcher allows one stream, and another host of this application has it",

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use openuvr_media::audio::application::Taken;
+use openuvr_media::audio::application::AppMicrophone;
 use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
 use openuvr_media::input_source::{InputSource, SourceError};
 use openuvr_media::present::x11::WindowConfig;
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Eyes, Target};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, StereoSettings, Target};
 use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
@@ -73,7 +73,7 @@ pub(crate) struct Started {
     log: Arc<Log>,
     notice_worker: Option<Worker>,
     /// The sound for the application.
-    pub(crate) taken: Option<Taken>,
+    pub(crate) taken: Option<AppMicrophone>,
 }
 
 impl Drop for Started {
@@ -167,7 +167,7 @@ impl Kind for Mud {
             config: Config {
                 pin,
                 pair_again: config.pair_again != 0,
-                wishes: wishes(config)?,
+                constraints: constraints(config)?,
                 link: only,
                 config_dir: dir.map(PathBuf::from),
                 name: name.unwrap_or_default(),
@@ -245,7 +245,7 @@ impl Kind for Mud {
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
             head: None,
-            eyes: Eyes::default(),
+            eyes: StereoSettings::default(),
             audio: opened.audio,
             microphone: opened.microphone,
             // The application handles its own clipboard.
@@ -321,7 +321,7 @@ fn window_size(config: &openuvr_mud_config) -> Outcome<Size> {
 }
 
 /// The limits that the MUD requests from the host.
-fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
+fn constraints(config: &openuvr_mud_config) -> Outcome<ClientConstraints> {
     let most = Size::new(config.max_width, config.max_height);
     if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
         let why = format!(
@@ -339,7 +339,7 @@ fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
         );
         return Err(Failure::argument(why));
     }
-    Ok(Wishes {
+    Ok(ClientConstraints {
         bitrate: rate,
         size: Some(most).filter(|size| size.is_valid()),
         // The display of the pictures is unknown here.

@@ -39,13 +39,13 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::RoleChanged(_, role) => {
             (OPENUVR_LOG_INFO, format!("a client is now {}", role.name()))
         }
-        Notice::Link(_, rung) => (
+        Notice::Link(_, transport) => (
             OPENUVR_LOG_INFO,
-            format!("video transport to a client: {}", rung.name()),
+            format!("video transport to a client: {}", transport.name()),
         ),
         Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
         Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture size is now {size}")),
-        Notice::Decision { decision, .. } => (OPENUVR_LOG_DEBUG, decision.to_string()),
+        Notice::ControlEvent { event, .. } => (OPENUVR_LOG_DEBUG, event.to_string()),
         Notice::EncoderOpened {
             rendition,
             encoder,
@@ -61,18 +61,18 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
         Notice::Clipboard(words) | Notice::Sound(words) => (OPENUVR_LOG_INFO, words.clone()),
-        Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
+        Notice::Warning(why) => (OPENUVR_LOG_WARNING, why.clone()),
         Notice::NoPicture => (
             OPENUVR_LOG_WARNING,
             "a MUD waits, but no picture was submitted yet: call openuvr_frame_ready after each glReadPixels \
              (or openuvr_send_frame, openuvr_capture_gl, openuvr_send_picture)"
                 .to_owned(),
         ),
-        Notice::InputKeptBack(Some(why)) => (
+        Notice::InputWithheld(Some(why)) => (
             OPENUVR_LOG_WARNING,
             format!("keys and clicks are withheld: {why}"),
         ),
-        Notice::InputKeptBack(None) => (
+        Notice::InputWithheld(None) => (
             OPENUVR_LOG_INFO,
             "keys and clicks reach the window again".to_owned(),
         ),
@@ -80,7 +80,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             OPENUVR_LOG_WARNING,
             format!("{notices} notices lost: this machine could not keep up"),
         ),
-        Notice::PlayerWindow(_) | Notice::Shown(_) | Notice::Record(_) | Notice::Audio(..) => {
+        Notice::PlayerWindow(_) | Notice::SourceShown(_) | Notice::Record(_) | Notice::Audio(..) => {
             return None;
         }
     })
@@ -136,22 +136,22 @@ fn update(
         ClientNotice::Granted {
             role,
             host,
-            watching,
+            observer_reason,
         } => {
             statistics.state = match role {
                 Role::Player => OPENUVR_MUD_PLAYING,
                 Role::Observer => OPENUVR_MUD_OBSERVING,
             } as u32;
-            let why = watching.map_or(String::new(), |why| format!("; {why}"));
+            let why = observer_reason.map_or(String::new(), |why| format!("; {why}"));
             (OPENUVR_LOG_INFO, format!("{} at {host}{why}", role.name()))
         }
-        ClientNotice::Link(rung) => (
+        ClientNotice::Link(transport) => (
             OPENUVR_LOG_INFO,
-            format!("video transport: {}", rung.name()),
+            format!("video transport: {}", transport.name()),
         ),
         ClientNotice::Volume(percent) => (OPENUVR_LOG_INFO, format!("sound at {percent} %")),
-        ClientNotice::Eyes(view) => (OPENUVR_LOG_INFO, format!("showing {}", view.name())),
-        ClientNotice::ReAimed(re_aimed) => (OPENUVR_LOG_INFO, re_aimed.to_string()),
+        ClientNotice::EyeView(view) => (OPENUVR_LOG_INFO, format!("showing {}", view.name())),
+        ClientNotice::ReprojectionCost(re_aimed) => (OPENUVR_LOG_INFO, re_aimed.to_string()),
         ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keyboard mode: {}", keys.name())),
         ClientNotice::Showing(size) => {
             (statistics.width, statistics.height) = (size.width, size.height);
@@ -175,11 +175,11 @@ fn update(
         ClientNotice::Report(report) => {
             statistics.frames += 1;
             match report.outcome {
-                Fate::Displayed(Fidelity::Whole) => statistics.whole += 1,
+                Fate::Displayed(Fidelity::Complete) => statistics.whole += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
                 // A MUD displays its frames.
-                Fate::Left => {}
+                Fate::SentUnacknowledged => {}
             }
             return None;
         }
@@ -194,7 +194,7 @@ fn update(
             let how = if there { "plugged in" } else { "unplugged" };
             (OPENUVR_LOG_INFO, format!("gamepad {name} {how}"))
         }
-        ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
+        ClientNotice::Warning(why) => (OPENUVR_LOG_WARNING, why),
         ClientNotice::StopReason(over) => {
             statistics.state = OPENUVR_MUD_ENDED as u32;
             let (level, line) = end(over);

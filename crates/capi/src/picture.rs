@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::capture::submit::Frame;
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
 use crate::callback_scope::CallbackScope;
@@ -158,8 +158,8 @@ impl Layout {
             size: self.size,
             format: self.format.packed(),
             rows: match self.bottom_up {
-                true => Rows::BottomUp,
-                false => Rows::TopDown,
+                true => RowOrder::BottomUp,
+                false => RowOrder::TopDown,
             },
             planes: [plane, Plane::EMPTY, Plane::EMPTY],
         }

@@ -48,7 +48,7 @@ pub unsafe extern "C" fn openuvr_send_sound(
                 Failure::state("this host has no sound: set sound to 1 in its configuration")
             })?;
             let samples = std::slice::from_raw_parts(samples, length);
-            Ok(c_int::try_from(given.give(samples)).unwrap_or(c_int::MAX))
+            Ok(c_int::try_from(given.write(samples)).unwrap_or(c_int::MAX))
         })
     }
 }
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn openuvr_take_sound(
             // The memory may be uninitialized.
             std::ptr::write_bytes(samples, 0, length);
             let samples = std::slice::from_raw_parts_mut(samples, length);
-            Ok(c_int::try_from(taken.take(samples)).unwrap_or(c_int::MAX))
+            Ok(c_int::try_from(taken.read(samples)).unwrap_or(c_int::MAX))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Sound settings of a configuration: the source at a host, the target at a MUD.
 
-use openuvr_media::audio::application::{Given, Taken};
+use openuvr_media::audio::application::{AppMicrophone, AppSpeaker};
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config as MudConfig;
 use openuvr_runtime::host::config::Config as HostConfig;
@@ -23,7 +23,7 @@ pub enum OPENUVR_SOUND {
 pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     let given = match sound {
         0 => None,
-        1 => Some(Given::default()),
+        1 => Some(AppSpeaker::default()),
         other => {
             let why = format!("sound must be 0 or 1, not {other}");
             return Err(Failure::argument(why));
@@ -49,7 +49,7 @@ pub(crate) fn mud(sound: u32, host: Target) -> Outcome<MudConfig> {
         named.ok_or_else(|| Failure::argument(format!("{sound} is not an OPENUVR_SOUND")))?;
     let taken = match named {
         OPENUVR_SOUND_APPLICATION => {
-            Some(Taken::new().map_err(|why| Failure::failed(why.to_string()))?)
+            Some(AppMicrophone::new().map_err(|why| Failure::failed(why.to_string()))?)
         }
         _ => None,
     };

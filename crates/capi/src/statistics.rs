@@ -62,7 +62,7 @@ impl From<&Statistics> for openuvr_statistics {
             observers: count(told.clients.len() - players),
             unused: 0,
             captured: told.captured,
-            whole: told.whole,
+            whole: told.complete,
             damaged: told.damaged,
             dropped: told.dropped,
             bytes: told.bytes,

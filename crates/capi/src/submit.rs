@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use openuvr_media::capture::gl::Skipped;
-use openuvr_media::capture::submit::{Ticket, Wanted};
+use openuvr_media::capture::gl::SkipReason;
+use openuvr_media::capture::submit::{FrameDemand, Ticket};
 use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
             let wanted = started.wanted();
             started
                 .promised
-                .store(wanted == Wanted::Now, Ordering::Relaxed);
+                .store(wanted == FrameDemand::Now, Ordering::Relaxed);
             match started.may(wanted) {
                 Ok(()) => Ok(1),
                 Err(why) => handle.finish_submit(Err(why)),
@@ -115,7 +115,7 @@ enum SubmitError {
     /// It is not needed now, which is normal.
     Unwanted(&'static str),
     /// It was skipped for a transient reason.
-    LeftOut(Skipped),
+    LeftOut(SkipReason),
     /// An error.
     Failed(Failure),
 }
@@ -128,24 +128,24 @@ impl From<Failure> for SubmitError {
 
 impl Started {
     /// Whether a picture is needed now; also, once, after `openuvr_wants` has returned 1.
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> FrameDemand {
         if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
-            return Wanted::Now;
+            return FrameDemand::Now;
         }
         self.guest.wanted()
     }
 
     /// An error if no picture is needed now.
-    fn may(&self, wanted: Wanted) -> Result<(), SubmitError> {
+    fn may(&self, wanted: FrameDemand) -> Result<(), SubmitError> {
         match wanted {
-            Wanted::Now => Ok(()),
-            Wanted::Unwatched => Err(SubmitError::Unwanted(
+            FrameDemand::Now => Ok(()),
+            FrameDemand::Unwatched => Err(SubmitError::Unwanted(
                 "no MUD watches: one picture per second is accepted, for MUDs that join",
             )),
-            Wanted::TooSoon => Err(SubmitError::Unwanted(
+            FrameDemand::TooSoon => Err(SubmitError::Unwanted(
                 "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are skipped",
             )),
-            Wanted::Never => Err(self.ended().into()),
+            FrameDemand::Closed => Err(self.ended().into()),
         }
     }
 
@@ -315,7 +315,7 @@ impl Handle<Host> {
                 Err(started.late(why).into())
             }
             SubmitOutcome::UnderWay => Ok(()),
-            SubmitOutcome::Skipped(why @ Skipped::Behind) if !wait => {
+            SubmitOutcome::Skipped(why @ SkipReason::RingFull) if !wait => {
                 Err(SubmitError::LeftOut(why))
             }
             SubmitOutcome::Skipped(why) => Err(unreadable(why, source).into()),
@@ -362,9 +362,9 @@ impl Handle<Host> {
 }
 
 /// A picture that cannot be read until the application corrects it.
-fn unreadable(why: Skipped, source: Source) -> Failure {
+fn unreadable(why: SkipReason, source: Source) -> Failure {
     let why = match (why, source) {
-        (Skipped::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
+        (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
             "{why}: {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
              FORMAT to those of glReadPixels, or allocate a larger buffer",
             layout.size, layout.format, layout.stride

@@ -15,13 +15,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_media::display;
-use openuvr_media::head::{self, Head};
+use openuvr_media::head::{self, HeadPose};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
-use openuvr_proto::control::handshake::{GIVE_UP, HandshakeError};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::handshake::{HANDSHAKE_TIMEOUT, HandshakeError};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::display::Display;
 use openuvr_proto::id::SessionId;
@@ -30,7 +30,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
-    COMES_BY, ClientRuntime, ClientSetup, Eyes, Notice, OpenSurface, StopReason,
+    ClientRuntime, ClientSetup, Notice, OpenSurface, StereoSettings, StopReason, VIDEO_TRANSPORT,
 };
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
@@ -102,7 +102,7 @@ fn play(
     // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = display_address(&opened);
-    let silent = opened.silent.clone();
+    let silent = opened.no_sound_reason.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
     let client = start(config, opened, io, &scheduler)?;
@@ -154,7 +154,7 @@ fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
     for why in &opened.unusable {
         eprintln!("openuvr client: {why}");
     }
-    if opened.needs_no_pin() {
+    if opened.ignores_pin() {
         eprintln!(
             "openuvr client: {} is already paired: --pin is ignored (--pair-again pairs again)",
             opened.host
@@ -193,8 +193,8 @@ struct ClientIo {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
-    head: Option<Head>,
-    eyes: Eyes,
+    head: Option<HeadPose>,
+    eyes: StereoSettings,
     /// The headset, if it is the output.
     hmd: Option<Hmd>,
     /// The X display for refresh times that are sent to the host.
@@ -260,9 +260,9 @@ fn start(
         portal: opened.portal,
         pair_again: opened.pair_again,
         offer: Offer {
-            wishes: Wishes {
+            constraints: ClientConstraints {
                 fps: io.fps,
-                ..opened.offer.wishes
+                ..opened.offer.constraints
             },
             ..opened.offer
         },
@@ -313,14 +313,19 @@ const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 /// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
 fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     let (host, address) = (&opened.host, display_address(opened));
-    let answers = |timeout| match opened.is_answered(timeout) {
+    let answers = |timeout| match opened.host_responds(timeout) {
         Ok(answered) => Ok(answered),
         Err(e) => Err(anyhow!("{address}: {e}")),
     };
     if !answers(HINT_DELAY)? {
         eprintln!("openuvr client: no answer from {address} yet: {SILENT_HINT}");
-        if !answers(GIVE_UP)? {
-            bail!("{address}: {}", HandshakeError::TimedOut { after: GIVE_UP });
+        if !answers(HANDSHAKE_TIMEOUT)? {
+            bail!(
+                "{address}: {}",
+                HandshakeError::TimedOut {
+                    after: HANDSHAKE_TIMEOUT
+                }
+            );
         }
     }
     if !std::io::stdin().is_terminal() {
@@ -337,7 +342,7 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
         ),
         None => eprintln!("The host {host} is new."),
     }
-    out::ask(format_args!("PIN shown by the host: "));
+    out::prompt(format_args!("PIN shown by the host: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(Pin::parse(line.trim())?)
@@ -482,9 +487,9 @@ impl Session {
             Notice::Granted {
                 role,
                 host,
-                watching,
+                observer_reason,
             } => {
-                let why = watching.map_or(String::new(), |why| format!("; {why}"));
+                let why = observer_reason.map_or(String::new(), |why| format!("; {why}"));
                 eprintln!("openuvr client: {} at {host}{why}", role.name());
                 if let Some(why) = self.silent.take() {
                     eprintln!("openuvr client: {why}");
@@ -495,12 +500,12 @@ impl Session {
                 self.host = host;
             }
             Notice::Link(transport) => {
-                eprintln!("openuvr client: {COMES_BY}{}", transport.name());
+                eprintln!("openuvr client: {VIDEO_TRANSPORT}{}", transport.name());
                 self.recorder.link(SessionId(self.count).into(), transport);
             }
             Notice::Keys(keys) => eprintln!("openuvr client: key mapping: {}", keys.name()),
-            Notice::Eyes(view) => eprintln!("openuvr client: displayed eyes: {}", view.name()),
-            Notice::ReAimed(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
+            Notice::EyeView(view) => eprintln!("openuvr client: displayed eyes: {}", view.name()),
+            Notice::ReprojectionCost(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
             Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
             Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
@@ -532,10 +537,10 @@ impl Session {
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
             Notice::Haptic(haptic) => {
                 if let Some(headset) = &self.headset {
-                    headset.feel(haptic);
+                    headset.vibrate(haptic);
                 }
             }
-            Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
+            Notice::Warning(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }
         None

@@ -61,7 +61,10 @@ impl Clients {
     pub(crate) fn handle(&mut self, line: Line) -> HostState {
         let subcommand = self.subcommand;
         match line {
-            Line::Streaming { size, place } => {
+            Line::Streaming {
+                size,
+                endpoint: place,
+            } => {
                 eprintln!("openuvr {subcommand}: streaming {size} on {place}");
             }
             Line::Invitation { pin, seconds } => print_invitation(subcommand, &pin, seconds.into()),
@@ -123,7 +126,7 @@ impl Clients {
                     self.recorder.audio(clock::now(), subscriber, &report);
                 }
             }
-            Line::Decision(rendition, decision) => {
+            Line::ControlEvent(rendition, decision) => {
                 tracing::debug!("{rendition}: {decision}");
                 self.recorder.decision(clock::now(), rendition, &decision);
             }
@@ -138,20 +141,24 @@ impl Clients {
                 eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
             }
             Line::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
-            Line::Shown(false) => eprintln!("openuvr {subcommand}: the window is hidden; waiting"),
-            Line::Shown(true) => eprintln!("openuvr {subcommand}: the window is visible again"),
+            Line::SourceShown(false) => {
+                eprintln!("openuvr {subcommand}: the window is hidden; waiting")
+            }
+            Line::SourceShown(true) => {
+                eprintln!("openuvr {subcommand}: the window is visible again")
+            }
             // For the launcher of the game, and for the size of the display.
-            Line::InputGoesTo(_) | Line::PlayerWindow(_) => {}
-            Line::InputKeptBack(Some(why)) => {
+            Line::InputDisplay(_) | Line::PlayerWindow(_) => {}
+            Line::InputWithheld(Some(why)) => {
                 eprintln!("openuvr {subcommand}: input is suspended: {why}");
             }
-            Line::InputKeptBack(None) => {
+            Line::InputWithheld(None) => {
                 eprintln!("openuvr {subcommand}: input is resumed");
             }
             Line::Clipboard(words) | Line::Sound(words) => {
                 eprintln!("openuvr {subcommand}: {words}")
             }
-            Line::Trouble(why) => eprintln!("openuvr {subcommand}: {why}"),
+            Line::Warning(why) => eprintln!("openuvr {subcommand}: {why}"),
             Line::SourceEnded(why) => {
                 eprintln!("openuvr {subcommand}: stream ended: {why}");
                 return HostState::Ended;
@@ -198,7 +205,7 @@ impl Clients {
 
 /// Prints the PIN with which a new device can pair, and for how many seconds.
 pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
-    out::answer(format_args!(
+    out::unlimited_message(format_args!(
         "openuvr {subcommand}: a new device may pair within {seconds} s with the PIN  {pin}"
     ));
 }
@@ -208,7 +215,7 @@ pub(crate) fn finish(recorder: Recorder) -> (Summary, anyhow::Result<()>) {
     let shown = recorder.shows_table();
     let (summary, failed) = recorder.finish();
     if !shown && !summary.subscribers.is_empty() {
-        out::answer(format_args!("{summary}"));
+        out::unlimited_message(format_args!("{summary}"));
     }
     let complete = match failed.as_slice() {
         [] => Ok(()),
@@ -242,7 +249,7 @@ pub(crate) fn goodbye_text(reason: GoodbyeReason) -> &'static str {
 mod tests {
     use std::path::PathBuf;
 
-    use openuvr_proto::decision::{Change, Decision};
+    use openuvr_proto::control_event::{ControlEvent, RateChange};
     use openuvr_proto::id::RenditionId;
     use openuvr_proto::units::Bitrate;
 
@@ -278,8 +285,8 @@ mod tests {
         let by = Duration::from_millis(63);
         tracing::subscriber::with_default(subscriber, || {
             let mut clients = clients(Some(trace.clone()));
-            for change in [Change::Pause { by }, Change::TakenBack { to }] {
-                let line = Line::Decision(RenditionId(1), Decision::Rate(change));
+            for change in [RateChange::Stall { by }, RateChange::Reverted { to }] {
+                let line = Line::ControlEvent(RenditionId(1), ControlEvent::Rate(change));
                 assert!(matches!(clients.handle(line), HostState::Running));
             }
             clients.finish().expect("the disk has space");
@@ -289,8 +296,8 @@ mod tests {
         let file = std::fs::read_to_string(&trace).expect("the trace exists");
         let _ = std::fs::remove_file(&trace);
         for words in [
-            "the rate stays: frames came 63 ms late, all at once, after a pause",
-            "rate back to 8.0 Mb/s: the link carries more than it seemed to",
+            "rate unchanged: frames arrived 63 ms late in a burst after a stall",
+            "rate back to 8.0 Mb/s: the capacity was underestimated",
         ] {
             let expected = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
             assert_eq!(log.matches(&expected).count(), 1, "{log}");

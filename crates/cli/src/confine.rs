@@ -253,7 +253,7 @@ fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
 
 /// Runs the sandbox. Signals are forwarded to the processes in it: bubblewrap itself would end at once, with all of them.
 fn supervise(mut command: Command) -> Result<ExitCode> {
-    let stop = openuvr_terminal::signals::stop_in_order()?;
+    let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     command.process_group(0);
     let missing = "the sandbox requires bubblewrap: apt install bubblewrap";
     let mut child = command.spawn().context(missing)?;
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn the_program_is_found_through_its_confinement() {
-        let plain = words(&["sh", "-c", "confine"]);
+        let plain = command_line(&["sh", "-c", "confine"]);
         assert_eq!(program_of(&plain), Some("sh".as_ref()));
         let confinement = Confinement {
             user: None,
@@ -485,7 +485,7 @@ mod tests {
         let confined = confinement.command_line(&plain).unwrap();
         assert_eq!(program_of(&confined), Some("sh".as_ref()));
         assert!(confined.contains(&"--readable=/r".into()));
-        assert_eq!(program_of(&words(&["openuvr", "confine"])), None);
+        assert_eq!(program_of(&command_line(&["openuvr", "confine"])), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::Gateway;
-use openuvr_gateway::lease::{Lease, Over};
+use openuvr_gateway::lease::{Lease, LeaseEnd};
 use openuvr_gateway::record::Recorder;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::remote::RemoteHost;
@@ -118,15 +118,15 @@ impl Gateways {
 
     /// Whether the host is reachable.
     pub(crate) fn is_host_reachable(&self) -> bool {
-        self.host.is_there()
+        self.host.is_available()
     }
 
     /// Updates the lease with the number of connected clients of all kinds; why the session is over, if it is.
-    pub(crate) fn is_over(&self, connected: usize) -> Option<Over> {
+    pub(crate) fn is_over(&self, connected: usize) -> Option<LeaseEnd> {
         let lease = self.lease.as_ref()?;
         let now = Instant::now();
         lease.connected(now, connected);
-        lease.over(now)
+        lease.ended(now)
     }
 
     /// The page's address and its certificate's fingerprint, if there is a page.

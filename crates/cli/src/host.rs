@@ -17,7 +17,7 @@ use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
-use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
 use openuvr_media::display;
 use openuvr_media::input_sink;
 use openuvr_media::input_sink::pads::{Pads, uinput};
@@ -25,7 +25,7 @@ use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::clock;
-use openuvr_runtime::host::config::{Config, USUAL_FPS};
+use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::recording::Recording;
@@ -94,10 +94,10 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     // Errors are reported before an application is started.
     Config::from(&config)
         .check()
-        .map_err(usage::WrongUsage::new)?;
+        .map_err(usage::UsageError::new)?;
     let stop = match reporter() {
         // Child processes end in order, however many signals arrive (see `session`).
-        Some(_) => openuvr_terminal::signals::stop_in_order()?,
+        Some(_) => openuvr_terminal::signals::stop_gracefully_on_signals()?,
         None => openuvr_terminal::signals::stop_on_signals()?,
     };
     let recorder = Recorder::new(&Options::from(&config))?;
@@ -363,14 +363,14 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
         // The scheduler's threads block signals. In the background, reading from a terminal is therefore an
         // error that ends this thread, instead of a signal that stops the program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
-            out::keep_typed();
+            out::track_typed_lines();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
                 match parse_command(&line) {
                     // The main thread takes one command per turn; it ends with the program.
                     Ok(Some(command)) => drop(sender.send(command)),
                     Ok(None) => {}
-                    Err(why) => out::answer(format_args!("openuvr host: {why}")),
+                    Err(why) => out::unlimited_message(format_args!("openuvr host: {why}")),
                 }
             }
         });
@@ -433,13 +433,13 @@ fn start(
         None
     });
     let clipboard = SharedClipboard::open(&display, config.clipboard);
-    let streaming = format!("streaming {} on {}", source.words, opened.place);
+    let streaming = format!("streaming {} on {}", source.words, opened.endpoint);
     // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
-    let fps = config.fps.unwrap_or(USUAL_FPS);
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let mut announcer = announcer(config, shows);
     let key = opened.identity.public();
     let fingerprint = key.fingerprint();
@@ -471,7 +471,7 @@ fn start(
     gateways.start_recording()?;
     // The host streams only from here on.
     eprintln!("openuvr host: {streaming}");
-    if let Some(why) = opened.sounds.silent {
+    if let Some(why) = opened.sounds.no_sound_reason {
         eprintln!("openuvr host: {why}");
     }
     gateways.print_addresses(config);
@@ -521,7 +521,7 @@ struct Source {
 }
 
 fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
-    let fps = config.fps.unwrap_or(USUAL_FPS);
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let what = match config.subject() {
         Subject::Pattern(size) => {
             let capture = Box::new(Pattern::open(size, fps)?);
@@ -544,13 +544,13 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
             });
         }
         Subject::Scene(size) => return open_scene(config, size),
-        Subject::Display => What::Display,
-        Subject::Region(r) => What::Region {
+        Subject::Display => CaptureArea::Display,
+        Subject::Region(r) => CaptureArea::Region {
             x: r.x,
             y: r.y,
             size: r.size,
         },
-        Subject::Window(name) => What::Window(WindowQuery {
+        Subject::Window(name) => CaptureArea::Window(WindowQuery {
             name: match name {
                 WindowName::Id(id) => x11::WindowName::Id(id),
                 WindowName::Text(text) => x11::WindowName::Text(text),
@@ -567,8 +567,8 @@ fn window_wait(config: &HostConfig) -> Duration {
 }
 
 /// Captures an X display, or a part of it.
-fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
-    let fps = config.fps.unwrap_or(USUAL_FPS);
+fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let display = config.display.clone();
     let mut reported = false;
     let mut keep_waiting = || {
@@ -580,7 +580,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         }
         !stop.load(Ordering::Relaxed)
     };
-    if !matches!(what, What::Window(_))
+    if !matches!(what, CaptureArea::Window(_))
         && let Some(name) = &display
         && display::connect(name)
             .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
@@ -594,7 +594,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     }
     let target = Target {
         display: display.clone(),
-        what,
+        area: what,
     };
     let mut capture = x11::open_while(&target, &mut keep_waiting)?;
     capture.limit_fps(fps);

@@ -96,7 +96,7 @@ fn program() -> ExitCode {
         if let Some(reporter) = reporter() {
             reporter.report_end(code, format!("{error:#}"));
         }
-        out::answer(format_args!("openuvr: {error:#}"));
+        out::unlimited_message(format_args!("openuvr: {error:#}"));
         ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
@@ -112,7 +112,7 @@ fn program() -> ExitCode {
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let mut refused = error.chain().filter_map(|cause| cause.downcast_ref());
     match refused.any(ConfigError::is_usage_error) {
-        true => usage::WRONG,
+        true => usage::EXIT_CODE,
         false => usage::exit_code(error),
     }
 }

@@ -42,9 +42,9 @@ pub(crate) fn recording(
     let Some(folder) = folder else {
         return Ok((scheduler, None));
     };
-    let recording = Recording::begin(folder)
+    let recording = Recording::start(folder)
         .with_context(|| format!("can't record into the folder {}", folder.display()))?;
-    let scheduler = scheduler.recording(recording.handoffs());
+    let scheduler = scheduler.with_latency_recording(recording.scheduling_latencies());
     Ok((scheduler, Some(recording)))
 }
 

@@ -23,13 +23,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ArgMatches;
-use openuvr_gateway::lease::Over;
+use openuvr_gateway::lease::LeaseEnd;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
-use openuvr_runtime::host::config::{Config, address_in};
+use openuvr_runtime::host::config::{Config, udp_address};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::launch::{self, Application, GamePads, LAUNCHING, LaunchError, Socket};
-use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::launch::{self, Application, GamePads, LAUNCH_TIMEOUT, LaunchError, Socket};
+use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::remote::NAME;
 
 use crate::clients::{Clients, HostState, TICK};
@@ -41,7 +41,7 @@ use crate::nearby::{Announcer, HostInfo};
 use crate::record::{Options, Recorder};
 use crate::session_report::{self as report, reporter};
 use crate::virtual_audio::VirtualAudio;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use signals::{GRACE_PERIOD, GracePeriod, Signals};
 use stand_in::StandIn;
@@ -79,7 +79,7 @@ pub(crate) struct Launch<'a> {
     /// A hint for an application that ends without an error, if its standard input is no terminal.
     pub(crate) early_end_hint: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
-    pub(crate) order: Order,
+    pub(crate) order: LaunchSettings,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
     /// The hook, beside which the library of emulated game pads lies, and the number of pads present from the start;
@@ -99,12 +99,14 @@ fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
 }
 
 /// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
-fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> {
-    if let Line::Streaming { place, .. } = line
-        && let (0, Some(address)) = (order.host.bind.port(), address_in(place))
+fn keep_port(order: &mut LaunchSettings, socket: &mut Socket, line: &Line) -> Result<()> {
+    if let Line::Streaming {
+        endpoint: place, ..
+    } = line
+        && let (0, Some(address)) = (order.host.bind.port(), udp_address(place))
     {
         order.host.bind.set_port(address.port());
-        socket.order(order)?;
+        socket.set_settings(order)?;
     }
     Ok(())
 }
@@ -121,8 +123,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     // Errors are reported before the game is started, not inside it.
     Config::from(&config.host)
         .check()
-        .map_err(WrongUsage::new)?;
-    let order = Order {
+        .map_err(UsageError::new)?;
+    let order = LaunchSettings {
         input: config.host.injects(),
         window: config.window.clone(),
         eye: None,
@@ -191,7 +193,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     sound.set_environment(&mut command);
     let pads = game_pads(pads, &mut socket)?;
     if let Some(pads) = &pads {
-        pads.give(&mut command);
+        pads.attach_to(&mut command);
     }
     let mut terminal = Terminal::attach(&mut command);
     let mut stand_in = uses_stand_in.then(|| StandIn::new(subcommand, &display));
@@ -218,7 +220,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
                      interface (as with bwrap --unshare-net); start it with network access"
                 );
             } else {
-                refused |= matches!(line, Line::Trouble(_));
+                refused |= matches!(line, Line::Warning(_));
                 handle_line(&mut clients, (subcommand, noun), line);
             }
             if let Some(gateways) = gateways.as_ref().filter(|_| streams)
@@ -234,7 +236,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         let streams = socket.is_served();
         let now = clock::now();
         if std::mem::replace(&mut streamed, streams) && !streams {
-            pads.iter().for_each(GamePads::rest);
+            pads.iter().for_each(GamePads::release_all);
             if let Some(fit) = &mut fit {
                 fit.request(None, now);
             }
@@ -250,7 +252,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             if let Some(over) = over {
                 end_session(subcommand, over);
             }
-            pads.iter().for_each(GamePads::follow);
+            pads.iter().for_each(GamePads::sync_devices);
             if let Some(announcer) = &mut announcer {
                 if !socket.is_served() {
                     announcer.ended();
@@ -266,7 +268,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             tick_at = now + TICK;
         }
         let pending = signals.pending();
-        game.pass_on(&pending, socket.streaming());
+        game.forward_signals(&pending, socket.streaming());
         if grace_period.is_over(&pending, now) && game.ended().is_none() {
             eprintln!(
                 "openuvr {subcommand}: the {noun} is still running {} s after the signal; to kill it: kill -KILL {}",
@@ -291,7 +293,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             let why = known_cause.as_ref().map_or(no_picture_hint, |(_, why)| why);
             eprintln!("openuvr {subcommand}: no picture yet. {why}");
         }
-        let launching = now.since(quiet_since) < LAUNCHING;
+        let launching = now.since(quiet_since) < LAUNCH_TIMEOUT;
         if game.ended().is_some()
             && !socket.is_served()
             && !(launching && game.has_orphans(&helpers(stand_in.as_ref())))
@@ -403,8 +405,10 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     };
     let now = clock::now();
     announcer.on_line(line, now);
-    if let Line::Streaming { place, .. } = line
-        && let Some(address) = address_in(place)
+    if let Line::Streaming {
+        endpoint: place, ..
+    } = line
+        && let Some(address) = udp_address(place)
     {
         // The key exists: the host has loaded it.
         match load_or_create(config_dir, KeyOwner::Host) {
@@ -417,7 +421,7 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
 }
 
 /// Ends the started processes at the end of a portal's session.
-fn end_session(subcommand: &str, over: Over) {
+fn end_session(subcommand: &str, over: LeaseEnd) {
     eprintln!("openuvr {subcommand}: {over}");
     if let Some(reporter) = reporter() {
         reporter.report_end(0, over.to_string());
@@ -427,13 +431,19 @@ fn end_session(subcommand: &str, over: Over) {
 
 /// Reports to the parent `openuvr session` that the session can be played.
 fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
-    let (Some(reporter), Line::Streaming { place, .. }) = (reporter(), line) else {
+    let (
+        Some(reporter),
+        Line::Streaming {
+            endpoint: place, ..
+        },
+    ) = (reporter(), line)
+    else {
         return;
     };
     match load_or_create(config_dir, KeyOwner::Host) {
         Ok(identity) => {
             let page = gateways.and_then(Gateways::page);
-            reporter.report_running(address_in(place), &identity.public(), page, None);
+            reporter.report_running(udp_address(place), &identity.public(), page, None);
         }
         Err(why) => eprintln!("openuvr run: can't report the session: {why}"),
     }
@@ -455,7 +465,7 @@ pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
 
 /// Releases the keys and buttons of ended processes: a killed process could not release them.
 fn release_orphaned_input(socket: &mut Socket) {
-    for display in socket.left_behind() {
+    for display in socket.abandoned_displays() {
         // A closed display holds nothing.
         if let Err(e) = release_held(Some(&display)) {
             tracing::debug!("{e}");

@@ -198,7 +198,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     // Files that a cluster's launcher left open are not inherited by the application.
     close_inherited_on_exec();
-    let stop = openuvr_terminal::signals::stop_in_order()?;
+    let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
     let ended = serve(&args, &stop);

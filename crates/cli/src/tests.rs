@@ -17,21 +17,21 @@ fn usage_errors_have_one_line() {
     let cases = [
         (
             &["openuvr", "host", "--port", "4711"][..],
-            "unexpected argument '--port' found; `openuvr host --help` names all",
+            "unexpected argument '--port' found; `openuvr host --help` lists all",
         ),
         (
             &["openuvr", "host", "--bitrat", "5M"],
-            "unexpected argument '--bitrat' found; is --bitrate meant? `openuvr host --help` \
-             names all",
+            "unexpected argument '--bitrat' found; did you mean --bitrate? `openuvr host --help` \
+             lists all",
         ),
         (
             &["openuvr", "run"],
             "the following required arguments were not provided: <GAME>...; `openuvr run \
-             --help` names all",
+             --help` lists all",
         ),
         (
             &["openuvr", "devices", "lits"],
-            "unrecognized subcommand 'lits'; is list meant? `openuvr devices --help` names all",
+            "unrecognized subcommand 'lits'; did you mean list? `openuvr devices --help` lists all",
         ),
     ];
     for (words, message) in cases {

@@ -7,13 +7,13 @@ use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::launch;
-use openuvr_runtime::line::Order;
+use openuvr_runtime::line::LaunchSettings;
 
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
 use crate::gateways::Gateways;
 use crate::run::{Launch, supervise};
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 /// The frame rate without a setting and without a player's display: that of most headsets.
 const DEFAULT_FPS: f64 = 90.0;
@@ -44,7 +44,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
     let order = order(&config);
-    order.host.check().map_err(WrongUsage::new)?;
+    order.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.runtime.as_deref())?;
     let eye = order.eye.clone().unwrap_or_default();
     let application = words.clone();
@@ -64,10 +64,10 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-fn order(config: &XrConfig) -> Order {
+fn order(config: &XrConfig) -> LaunchSettings {
     let mut host = Config::from(&config.host);
     host.fps = config.host.fps.unwrap_or(DEFAULT_FPS);
-    Order {
+    LaunchSettings {
         input: false,
         window: None,
         eye: config
@@ -93,7 +93,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     // Applications start in other folders.
     let keys = order.host.config_dir.as_deref().map(std::path::absolute);
     order.host.config_dir = keys.transpose()?;
-    order.host.check().map_err(WrongUsage::new)?;
+    order.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;
     println!(

@@ -10,7 +10,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use openuvr_proto::control::identity::PublicKey;
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep_until;
 use tokio_tungstenite::WebSocketStream;
@@ -47,7 +47,7 @@ pub(crate) struct PageOptions {
     /// The page reports the outcome of each frame. Only OpenUVR's own page does.
     pub(crate) reports: bool,
     /// Requested constraints on the stream.
-    pub(crate) constraints: Wishes,
+    pub(crate) constraints: ClientConstraints,
 }
 
 impl PageOptions {
@@ -61,7 +61,7 @@ impl PageOptions {
         PageOptions {
             watch: has("role=watch"),
             reports: has("reports"),
-            constraints: Wishes {
+            constraints: ClientConstraints {
                 bitrate: value("bitrate").and_then(|bits| bits.parse().ok()),
                 size: value("size").and_then(|size| size.parse().ok()),
                 fps: None,

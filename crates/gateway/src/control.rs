@@ -43,7 +43,7 @@ pub(crate) async fn answer(
                 "connected": status.connected,
                 "lease": status.left.as_secs(),
                 "stopping": status.stopped,
-                "streaming": shared.host.is_there(),
+                "streaming": shared.host.is_available(),
                 "subscribers": figures.as_deref().map(figures::to_json),
             });
             json(StatusCode::OK, &told)

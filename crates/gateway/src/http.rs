@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_runtime::clock;
-use openuvr_runtime::host::{Admission, AdmitRefused, AdmittedAs};
+use openuvr_runtime::host::{Admission, AdmissionGrant, AdmitRefused};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -124,7 +124,10 @@ async fn log_in(
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
+    let AdmissionGrant {
+        title,
+        max_role: most,
+    } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(NotAdmitted::NoAnswer) => {
             let why = NotAdmitted::NoAnswer.to_string();
@@ -175,8 +178,8 @@ pub(crate) async fn admit(
     shared: &Shared,
     endpoints: Endpoints,
     login: Login,
-) -> Result<AdmittedAs, NotAdmitted> {
-    let (answer, answered) = oneshot::channel::<Result<AdmittedAs, AdmitRefused>>();
+) -> Result<AdmissionGrant, NotAdmitted> {
+    let (answer, answered) = oneshot::channel::<Result<AdmissionGrant, AdmitRefused>>();
     let admission = Admission {
         key: login.device,
         name: login.name,
@@ -267,7 +270,10 @@ pub(crate) async fn enter(
         );
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
+    let AdmissionGrant {
+        title,
+        max_role: most,
+    } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(why) => {
             let status = match why {

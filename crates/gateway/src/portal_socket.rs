@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use openuvr_runtime::accepting::Accepting;
+use openuvr_runtime::accept_backoff::AcceptBackoff;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -41,7 +41,7 @@ pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 /// Accepts connections through the socket. Does not return.
 pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut accepting = Accepting::new("the portal");
+    let mut accepting = AcceptBackoff::new("the portal");
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use openuvr_runtime::accepting::Accepting;
+use openuvr_runtime::accept_backoff::AcceptBackoff;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Accepts connections. Does not return.
 pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tls>) {
     let limits = ConnectionLimits::default();
-    let mut accepting = Accepting::new("browsers");
+    let mut accepting = AcceptBackoff::new("browsers");
     loop {
         let (stream, remote) = match listener.accept().await {
             Ok(taken) => taken,

@@ -48,7 +48,7 @@ impl Slices {
 }
 
 impl Subscriber for Slices {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
         if let Some(message) = self.views.begins(frame) {
             self.peer.send_control(&message);
         }
@@ -97,7 +97,7 @@ impl Subscriber for Slices {
         };
         let message = self.frames.left(&open.header, encoding, &open.departure);
         self.peer.send_control(&message);
-        Progress::Left(open.departure)
+        Progress::Sent(open.departure)
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {

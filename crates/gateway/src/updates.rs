@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
-use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText};
+use openuvr_proto::control::negotiate::{ObserverReason, Role};
 use openuvr_proto::controller::Haptic;
 use openuvr_proto::input::pad::{MAX_PADS, Rumble};
 use openuvr_proto::send::update::{CursorShape, Update};
@@ -16,7 +16,7 @@ pub(crate) struct Updates(Mutex<PendingUpdates>);
 
 #[derive(Default)]
 pub(crate) struct PendingUpdates {
-    pub(crate) role: Option<(Role, Option<WatchReason>)>,
+    pub(crate) role: Option<(Role, Option<ObserverReason>)>,
     pub(crate) shown: Option<bool>,
     pub(crate) relative: Option<bool>,
     pub(crate) shape: Option<Arc<CursorShape>>,
@@ -24,7 +24,7 @@ pub(crate) struct PendingUpdates {
     pub(crate) moved: Option<Option<(u16, u16)>>,
     /// The newest control event as text.
     pub(crate) decision: Option<String>,
-    pub(crate) ways: Option<ClipboardWays>,
+    pub(crate) ways: Option<ClipboardDirections>,
     pub(crate) clipboard: Option<ClipboardText>,
     /// For each pad, with its duration in milliseconds.
     pub(crate) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
@@ -46,18 +46,21 @@ impl Updates {
     pub(crate) fn put(&self, update: Update) {
         let mut waiting = self.lock();
         match update {
-            Update::Role { role, watching } => {
+            Update::Role {
+                role,
+                observer_reason,
+            } => {
                 if role != Role::Player {
                     waiting.forget_players();
                 }
-                waiting.role = Some((role, watching));
+                waiting.role = Some((role, observer_reason));
             }
             Update::SourceShown(shown) => waiting.shown = Some(shown),
             Update::RelativeMouse(wanted) => waiting.relative = Some(wanted),
             Update::CursorShape(shape) => waiting.shape = Some(shape),
             Update::CursorMoved(at) => waiting.moved = Some(at),
-            Update::Decision(decision) => waiting.decision = Some(decision.to_string()),
-            Update::ClipboardWays(ways) => waiting.ways = Some(ways),
+            Update::ControlEvent(decision) => waiting.decision = Some(decision.to_string()),
+            Update::ClipboardDirections(ways) => waiting.ways = Some(ways),
             Update::Clipboard(text) => waiting.clipboard = Some(text),
             Update::Rumble {
                 pad,

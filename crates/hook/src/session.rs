@@ -18,9 +18,9 @@ use openuvr_media::pad;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
-use openuvr_runtime::launched::Launcher;
-use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::guest::{Guest, InputTarget};
+use openuvr_runtime::launcher::Launcher;
+use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -178,7 +178,7 @@ impl Shared {
         let guest = self.host(&order, display.as_deref(), size)?;
         self.send(&Line::Streaming {
             size,
-            place: guest.place().to_owned(),
+            endpoint: guest.endpoint().to_owned(),
         });
         // A PIN that the user chose is not reported.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
@@ -190,21 +190,21 @@ impl Shared {
         if order.window.is_some() {
             self.windows.lock().only_matching();
         }
-        guest.frames().tell_of_audience(self.waker.clone());
+        guest.frames().wake_when_watched(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
         self.serve(&guest, order.window.as_deref());
         Ok(())
     }
 
     /// Waits for the configuration; `None` if the session is stopped first.
-    fn wait_for_order(&self) -> Result<Option<Order>, String> {
+    fn wait_for_order(&self) -> Result<Option<LaunchSettings>, String> {
         let launcher = Launcher::connect()?;
         let launcher = self.launcher.get_or_init(|| launcher);
         loop {
             if self.wait(None, None) == WakeReason::Stopped {
                 return Ok(None);
             }
-            if let Some(order) = launcher.order()? {
+            if let Some(order) = launcher.settings()? {
                 return Ok(Some(order));
             }
         }
@@ -213,7 +213,7 @@ impl Shared {
     /// Starts the host; without input if injection is unavailable.
     fn host(
         self: &Arc<Shared>,
-        order: &Order,
+        order: &LaunchSettings,
         display: Option<&str>,
         size: Size,
     ) -> Result<Guest, String> {
@@ -223,18 +223,18 @@ impl Shared {
             Guest::on_display(&order.host, input, display, size, notify)
         };
         let input = match display.filter(|_| order.input) {
-            Some(display) => InputTo::Display(display.to_owned()),
-            None => InputTo::Nothing,
+            Some(display) => InputTarget::Display(display.to_owned()),
+            None => InputTarget::Nothing,
         };
-        if let InputTo::Display(display) = &input {
+        if let InputTarget::Display(display) = &input {
             // Before any key is pressed there: if this process is killed, the launcher releases them.
-            self.send(&Line::InputGoesTo(display.clone()));
+            self.send(&Line::InputDisplay(display.clone()));
         }
         let first = start(input.clone());
         match first {
-            Err(why) if input != InputTo::Nothing => {
-                let guest = start(InputTo::Nothing)?;
-                self.send(&Line::Trouble(format!("input is unavailable: {why}")));
+            Err(why) if input != InputTarget::Nothing => {
+                let guest = start(InputTarget::Nothing)?;
+                self.send(&Line::Warning(format!("input is unavailable: {why}")));
                 Ok(guest)
             }
             result => result,
@@ -246,7 +246,7 @@ impl Shared {
         let mut search = title.map(Search::new);
         // A requested title grants access to that window alone.
         let scope = match title {
-            Some(_) => WindowScope::Accompanying,
+            Some(_) => WindowScope::Transients,
             None => WindowScope::Program,
         };
         guest.set_window_scope(scope);
@@ -309,14 +309,14 @@ impl Shared {
 
     /// Reports a problem; `false` before the launcher is connected.
     fn report(&self, why: String) -> bool {
-        self.send(&Line::Trouble(why));
+        self.send(&Line::Warning(why));
         self.launcher.get().is_some()
     }
 
     /// Sends a line to `openuvr run`, if connected; the line is lost if the buffer is full.
     fn send(&self, line: &Line) {
         if let Some(launcher) = self.launcher.get() {
-            launcher.say(line);
+            launcher.send(line);
         }
     }
 }
@@ -377,7 +377,7 @@ impl Follower<'_> {
                 }
             }
         }
-        if let Some(still) = frames.lacks(now)
+        if let Some(still) = frames.missing_still(now)
             && let Some(picture) = tracker.picture()
         {
             frames.submit_still(still, Box::new(picture));

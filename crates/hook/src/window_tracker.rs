@@ -6,8 +6,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use openuvr_media::application::{Application, Atoms, WindowScope};
-use openuvr_media::capture::pool::{Copied, Pool};
-use openuvr_media::pixel_form::PixelForm;
+use openuvr_media::capture::pool::{Pool, PooledPicture};
+use openuvr_media::pixel_layout::PixelLayout;
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ReplyError, ReplyOrIdError};
 use x11rb::protocol::Event;
@@ -182,7 +182,7 @@ impl WindowTracker {
     /// The current image of the window, read from the display, with the covering windows of its program:
     /// for a program that draws nothing new or that is overlaid. Areas that windows of other programs
     /// cover, or outside the display, are black. `None` if it cannot be read.
-    pub(crate) fn picture(&self) -> Option<Copied> {
+    pub(crate) fn picture(&self) -> Option<PooledPicture> {
         /// Bytes of a pixel in the result.
         const PIXEL: usize = 4;
         let (area, window) = (self.area?, self.window.id);
@@ -205,7 +205,7 @@ impl WindowTracker {
         // The window may have been destroyed or changed since.
         let image = image.ok()?.reply().ok()?;
         let whole = area.size();
-        let form = PixelForm::of(self.conn.setup(), image.visual, "the display").ok()?;
+        let form = PixelLayout::of(self.conn.setup(), image.visual, "the display").ok()?;
         let theirs = form.row(size.width as usize);
         // OpenGL and Vulkan never draw to a visual with a colormap.
         if form.is_mapped()

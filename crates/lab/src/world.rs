@@ -22,14 +22,14 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::streams::StreamOffer;
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Settings};
@@ -72,7 +72,7 @@ pub struct World {
     /// Whether the application draws each frame with the newest pose; initially no.
     pub draws_poses: bool,
     /// Control events with their times.
-    pub decisions: Vec<(Instant, Decision)>,
+    pub decisions: Vec<(Instant, ControlEvent)>,
     /// Key frames with their start times.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// Intra refreshes: first frame of each, and its length in frames.
@@ -161,7 +161,7 @@ impl World {
             policy: PolicySettings {
                 range,
                 adaptive: true,
-                recovery: Recovery::SkipBack,
+                recovery: Recovery::ReferenceInvalidation,
                 ..FREE.policy
             },
             ..FREE
@@ -230,7 +230,7 @@ impl World {
             codecs: 1 << 1,
             name: format!("device {}", device.number),
             software: "openuvr world".into(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: device.streams(),
         };
         self.machines
@@ -273,7 +273,7 @@ impl World {
 
     /// The host's estimate of the player's head pose.
     #[must_use]
-    pub fn posed(&self) -> Option<Posed> {
+    pub fn posed(&self) -> Option<ReceivedPose> {
         self.host.pose()
     }
 

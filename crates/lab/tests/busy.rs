@@ -7,7 +7,7 @@ use std::time::Duration;
 use openuvr_lab::link::Impairment;
 use openuvr_lab::world::{Device, Stall, Wakeups, World};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::{Change, Decision};
+use openuvr_proto::control_event::{ControlEvent, RateChange};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::{Outcome, Stage};
@@ -58,7 +58,7 @@ struct Run {
     qp: f64,
     /// The same from a second after the end of the load.
     qp_later: f64,
-    cuts: Vec<Decision>,
+    cuts: Vec<ControlEvent>,
 }
 
 /// A game's frames.
@@ -114,10 +114,12 @@ fn run(game: Game, busy: Busy, stalls: &[Stall], stamps: bool) -> Run {
         let qps: Vec<_> = counted.map(|r| f64::from(r.cost.qp)).collect();
         qps.iter().sum::<f64>() / qps.len() as f64
     };
-    let cut = |(_, decision): &(_, Decision)| {
+    let cut = |(_, decision): &(_, ControlEvent)| {
         matches!(
             decision,
-            Decision::Rate(Change::Queue { .. } | Change::Loss { .. } | Change::Silence { .. })
+            ControlEvent::Rate(
+                RateChange::Queue { .. } | RateChange::Loss { .. } | RateChange::Silence { .. }
+            )
         )
         .then_some(*decision)
     };

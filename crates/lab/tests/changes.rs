@@ -49,7 +49,7 @@ fn run(before: &Impairment, after: &Impairment) -> Run {
     world.check_conservation(player);
     let shown = world.machine(player).shown.iter();
     let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
-    let whole = shown.filter(|s| s.fidelity == Fidelity::Whole && s.captured >= begin);
+    let whole = shown.filter(|s| s.fidelity == Fidelity::Complete && s.captured >= begin);
     let mut delays: Vec<_> = whole.map(|s| s.at.since(s.captured)).collect();
     delays.sort();
     let run = Run {

@@ -124,7 +124,7 @@ fn row(name: &str, link: &Impairment) -> String {
     };
     let dropped = |cause| move |o| matches!(o, Outcome::Dropped { why, .. } if why == cause);
     assert_eq!(count(&dropped(DropCause::Unreported)), 0, "{name}");
-    let [whole, concealed, tainted] = [Fidelity::Whole, Fidelity::Concealed, Fidelity::Tainted]
+    let [whole, concealed, tainted] = [Fidelity::Complete, Fidelity::Concealed, Fidelity::Tainted]
         .map(|fidelity| count(&|o| o == Outcome::Displayed(fidelity)));
     let lost = FRAMES as usize - whole - concealed - tainted;
 
@@ -140,13 +140,13 @@ fn row(name: &str, link: &Impairment) -> String {
     // Each loss is repaired: a complete key frame ends each run of incomplete frames.
     let mut broken = false;
     for frame in shown {
-        let whole = frame.fidelity == Fidelity::Whole;
+        let whole = frame.fidelity == Fidelity::Complete;
         assert!(!broken || !whole || frame.key_frame, "{name}: {frame:?}");
         broken = !whole;
     }
 
     let delay = |s: &openuvr_lab::world::DisplayedFrame| s.at.since(s.captured);
-    let whole_shown = new.filter(|s| s.fidelity == Fidelity::Whole);
+    let whole_shown = new.filter(|s| s.fidelity == Fidelity::Complete);
     let mut delays: Vec<_> = whole_shown.map(delay).collect();
     delays.sort();
     let at = |percent: usize| match delays.len() {

@@ -53,7 +53,7 @@ fn run(link: &Impairment, parity: bool, resend: bool) -> Run {
     world.check_conservation(player);
     let shown = world.machine(player).shown.iter();
     let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
-    let whole: Vec<_> = shown.filter(|s| s.fidelity == Fidelity::Whole).collect();
+    let whole: Vec<_> = shown.filter(|s| s.fidelity == Fidelity::Complete).collect();
     let begun = whole.first().map(|first| first.at).unwrap_or_default();
     let known = begun + Duration::from_secs(1);
     let gaps = whole.windows(2).filter(|pair| pair[0].at >= known);
@@ -131,7 +131,7 @@ fn bursts_of_frames_are_repaired() {
             }
             world.check_conservation(player);
             let records = world.records_of(player);
-            let fine = records.iter().filter(|r| r.outcome.is_whole()).count();
+            let fine = records.iter().filter(|r| r.outcome.is_complete()).count();
             let what = format!("{percent} %, {seed}: {fine} of {}", records.len());
             assert!(fine * 100 >= records.len() * whole, "{what}");
             let broken = records.len() - fine;
@@ -156,7 +156,7 @@ fn reordering_and_duplication_cost_no_frame() {
         world.rest(Duration::from_secs(1));
         world.check_conservation(player);
         let records = world.records_of(player);
-        let broken = records.iter().filter(|r| !r.outcome.is_whole()).count();
+        let broken = records.iter().filter(|r| !r.outcome.is_complete()).count();
         assert!(broken * 50 <= records.len(), "seed {seed}: {broken}");
         assert!(world.key_frames_sent.len() <= broken + 1);
     }
@@ -217,7 +217,7 @@ fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
                 .collect();
             let whole: Vec<_> = shown
                 .iter()
-                .filter(|s| s.fidelity == Fidelity::Whole)
+                .filter(|s| s.fidelity == Fidelity::Complete)
                 .collect();
             let gaps = whole.windows(2).map(|pair| pair[1].at.since(pair[0].at));
             let mut input: Vec<_> = shown.iter().filter_map(|s| s.motion).collect();

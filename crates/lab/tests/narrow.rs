@@ -56,7 +56,7 @@ fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
     let shown = world.machine(player).shown.iter();
     let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
     let whole: Vec<_> = shown
-        .filter(|s| s.fidelity == Fidelity::Whole && s.captured >= begin)
+        .filter(|s| s.fidelity == Fidelity::Complete && s.captured >= begin)
         .collect();
     let mut delays: Vec<_> = whole.iter().map(|s| s.at.since(s.captured)).collect();
     delays.sort();

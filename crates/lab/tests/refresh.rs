@@ -33,7 +33,7 @@ fn world(seed: u64) -> World {
 /// Complete frames at a client, in order.
 fn whole(world: &World, client: usize) -> Vec<u32> {
     let shown = world.machine(client).shown.iter();
-    let whole = shown.filter(|s| s.fidelity == Fidelity::Whole);
+    let whole = shown.filter(|s| s.fidelity == Fidelity::Complete);
     whole.map(|s| s.frame.0).collect()
 }
 

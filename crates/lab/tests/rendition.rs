@@ -61,7 +61,11 @@ fn the_last_skipped_picture_arrives() {
             ImpairmentSchedule::from(narrow(100, 1 << 20)).then(ms(300), narrow(4, 1 << 20));
         let player = world.connect(&Device::new(1, Role::Player).over(schedule));
         world.frames(frames);
-        let held = |world: &World| dropped(world, player, DropCause::HeldBack).last().copied();
+        let held = |world: &World| {
+            dropped(world, player, DropCause::CongestionSkipped)
+                .last()
+                .copied()
+        };
         let newest = world.captured_for(player).last().copied();
         held_back_last += u32::from(newest.is_some() && held(&world) == newest);
         world.step("nothing moves");

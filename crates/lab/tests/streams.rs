@@ -185,10 +185,10 @@ fn two_views_of_a_stream_are_shown_side_by_side() {
     let machine = world.machine(player);
     assert_eq!(machine.lost, []);
     for view in [ViewId::FIRST, RIGHT] {
-        let whole = of(machine, view).filter(|s| s.fidelity == Fidelity::Whole);
+        let whole = of(machine, view).filter(|s| s.fidelity == Fidelity::Complete);
         assert_eq!(whole.count(), 120, "{view:?}");
         let records = world.records_of(player).iter();
-        let reported = records.filter(|r| r.view == view && r.outcome.is_whole());
+        let reported = records.filter(|r| r.view == view && r.outcome.is_complete());
         assert_eq!(reported.count(), 120, "{view:?}");
         assert_eq!(world.captured_of(player, view).len(), 120);
     }
@@ -209,7 +209,7 @@ fn each_view_is_repaired_and_reported_separately() {
         let machine = world.machine(player);
         assert!(!machine.is_broken(), "seed {seed}: both views heal");
         for view in [ViewId::FIRST, RIGHT] {
-            let whole = of(machine, view).filter(|s| s.fidelity == Fidelity::Whole);
+            let whole = of(machine, view).filter(|s| s.fidelity == Fidelity::Complete);
             let whole = whole.count();
             assert!(whole > 285, "seed {seed}, {view:?}: {whole} of 300");
         }

@@ -8,7 +8,7 @@ use openuvr_lab::link::Impairment;
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::host::{Ending, SecondPlayer};
 use openuvr_proto::id::{DeviceId, InputSeq, PoseId};
 use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
@@ -39,7 +39,11 @@ fn loss(loss: f64) -> Impairment {
 }
 
 fn all_whole(machine: &Machine) -> bool {
-    machine.lost.is_empty() && machine.shown.iter().all(|s| s.fidelity == Fidelity::Whole)
+    machine.lost.is_empty()
+        && machine
+            .shown
+            .iter()
+            .all(|s| s.fidelity == Fidelity::Complete)
 }
 
 /// The roles granted to a client, in order.
@@ -66,7 +70,7 @@ fn a_perfect_link_needs_one_key_frame() {
     assert_eq!(machine.shown.len(), 120);
     assert_eq!(world.key_frames_sent.len(), 1);
     world.check_conservation(player);
-    let whole = |r: &openuvr_proto::trace::FrameRecord| r.outcome.is_whole();
+    let whole = |r: &openuvr_proto::trace::FrameRecord| r.outcome.is_complete();
     assert!(world.records_of(player).iter().all(whole));
 }
 
@@ -92,7 +96,7 @@ fn an_outage_of_half_a_second_is_repaired() {
         0,
         "nothing crosses a dead link"
     );
-    let whole = |s: &&openuvr_lab::world::DisplayedFrame| s.fidelity == Fidelity::Whole;
+    let whole = |s: &&openuvr_lab::world::DisplayedFrame| s.fidelity == Fidelity::Complete;
     // 60 per second; the picture is clean again within 200 ms.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
@@ -253,9 +257,11 @@ fn a_second_player_may_take_over() {
 }
 
 /// Why a client is an observer, for each granted role.
-fn watching(world: &World, client: usize) -> Vec<Option<WatchReason>> {
+fn watching(world: &World, client: usize) -> Vec<Option<ObserverReason>> {
     let granted = |event: &ClientEvent| match event {
-        ClientEvent::Granted { watching, .. } => Some(*watching),
+        ClientEvent::Granted {
+            observer_reason, ..
+        } => Some(*observer_reason),
         _ => None,
     };
     world.events_of(client).iter().filter_map(granted).collect()
@@ -275,7 +281,7 @@ fn a_displaced_player_gets_the_role_back() {
     device.number = 5;
     let third = world.connect(&device);
     world.rest(ms(100));
-    use WatchReason::{PlayerPresent, Requested, TakenOver};
+    use ObserverReason::{PlayerPresent, Requested, TakenOver};
     assert_eq!(watching(&world, first), [None, Some(TakenOver)]);
     assert_eq!(watching(&world, patient), [Some(PlayerPresent)]);
     assert_eq!(watching(&world, viewer), [Some(Requested)]);
@@ -325,7 +331,7 @@ fn a_reconnecting_player_keeps_its_role() {
     assert_eq!(roles(&world, again), [Role::Player]);
     assert_eq!(
         watching(&world, waits),
-        [Some(WatchReason::TakeOverRefused)]
+        [Some(ObserverReason::TakeOverRefused)]
     );
     world.step("its link is cut permanently");
     world.set_link_down(again, true);
@@ -655,7 +661,7 @@ fn reports_take_little_at_any_distance() {
         world.step(&format!("{delay} ms, {lost} lost: {kbps} kb/s"));
         assert!(kbps <= most, "{delay} ms, {lost} lost: {kbps} kb/s");
         let mut known: Vec<_> = world.records_of(player).to_vec();
-        known.retain(|r| r.outcome == Outcome::Displayed(Fidelity::Whole));
+        known.retain(|r| r.outcome == Outcome::Displayed(Fidelity::Complete));
         assert!(known.len() >= 590, "{} of 600 are known", known.len());
     }
 }

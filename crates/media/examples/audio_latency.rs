@@ -26,8 +26,8 @@ use openuvr_media::audio::{
     frames_in,
 };
 use openuvr_proto::id::PayloadSeq;
-use openuvr_proto::recv::jitter_buffer::{Device, JitterBuffer, JitterStatus, Next};
-use openuvr_proto::recv::timed::TimedStep;
+use openuvr_proto::recv::jitter_buffer::{Device, JitterBuffer, JitterStatus, PlayoutAction};
+use openuvr_proto::recv::timed::TimedOutput;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::wire::timed::Payload;
 use pulse_server::PulseServer;
@@ -245,7 +245,7 @@ fn push(buffer: &mut JitterBuffer, sent: &Sent) {
         samples,
         bytes,
     };
-    buffer.push(&TimedStep::Payload(payload, now()));
+    buffer.push(&TimedOutput::Payload(payload, now()));
 }
 
 /// Samples of a packet of one frame: from the low bits of its configuration (RFC 6716, table 2,
@@ -269,7 +269,7 @@ fn feed(
         };
         let ratio = buffer.ratio();
         match buffer.next(now(), device) {
-            Next::Wait(until) => return Ok(until),
+            PlayoutAction::Wait(until) => return Ok(until),
             next => {
                 playback.write(renderer.render(&next, ratio)?)?;
             }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection as _, RequestConnection as _};
@@ -91,7 +91,7 @@ impl DisplayPhase {
     ///
     /// # Errors
     /// The display is gone (one line).
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<Refresh<Instant>>, String> {
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<RefreshTiming<Instant>>, String> {
         let gone = |cause: String| format!("the display is gone: {cause}");
         let now = clock::now();
         if self
@@ -174,7 +174,7 @@ impl Blanks {
         clippy::cast_precision_loss,
         reason = "spans of seconds"
     )]
-    fn refresh(&self) -> Option<Refresh<Instant>> {
+    fn refresh(&self) -> Option<RefreshTiming<Instant>> {
         if self.0.len() < MIN_BLANKS {
             return None;
         }
@@ -190,7 +190,7 @@ impl Blanks {
         points.truncate(points.len() * 3 / 4);
         let (phase, period) = line(&points)?;
         let close = |point| off((phase, period), point) < period / 8.0;
-        (PERIODS.contains(&period) && points.iter().all(close)).then(|| Refresh {
+        (PERIODS.contains(&period) && points.iter().all(close)).then(|| RefreshTiming {
             phase: Instant(at.0 + phase as i64),
             period: Duration::from_nanos(period as u64),
         })
@@ -246,14 +246,14 @@ mod tests {
         assert_eq!(blanks(anyhow).refresh(), None);
         let at = |ms: i64| Instant(ms * 1_000_000);
         // Another clock, too few blanks, a reset counter, a display that is switched off (1 Hz).
-        let mut blanks = blanks(|_| 0);
-        blanks.saw(1000, Some(at(90_000)), at(4_200));
-        assert_eq!(blanks.refresh(), None);
-        blanks.saw(1006, Some(at(4_300)), at(4_300));
-        assert_eq!(blanks.refresh(), None);
-        let mut blanks = blanks(|_| 0);
-        blanks.saw(3, Some(at(4_200)), at(4_200));
-        assert_eq!(blanks.refresh(), None);
+        let mut other_clock = blanks(|_| 0);
+        other_clock.saw(1000, Some(at(90_000)), at(4_200));
+        assert_eq!(other_clock.refresh(), None);
+        other_clock.saw(1006, Some(at(4_300)), at(4_300));
+        assert_eq!(other_clock.refresh(), None);
+        let mut reset = blanks(|_| 0);
+        reset.saw(3, Some(at(4_200)), at(4_200));
+        assert_eq!(reset.refresh(), None);
         let mut off = Blanks::default();
         for n in 1..=40 {
             off.saw(n, Some(at(n as i64 * 1000)), at(n as i64 * 1000));

@@ -237,7 +237,7 @@ impl DisplaySize {
             before.size.width.max(next.size.width),
             before.size.height.max(next.size.height),
         );
-        let shown = || -> Result<SetConfig, ReplyError> {
+        let apply = || -> Result<SetConfig, ReplyError> {
             if both != before.size {
                 self.set_screen(both)?;
             }
@@ -258,7 +258,7 @@ impl DisplaySize {
             }
             Ok(status)
         };
-        let status = match active_outputs() {
+        let status = match apply() {
             Ok(SetConfig::SUCCESS) => return Ok(()),
             Ok(status) => format!("{status:?}"),
             Err(why) => why.to_string(),

@@ -11,7 +11,7 @@ use openuvr_media::encode::{
 };
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
-use openuvr_proto::send::top_up::TopUp;
+use openuvr_proto::send::static_refinement::StaticRefinement;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
@@ -108,7 +108,7 @@ impl Desktop {
 struct Line {
     encoder: Box<dyn Encoder>,
     decoder: Box<dyn Decoder>,
-    top_up: TopUp,
+    static_refinement: StaticRefinement,
     target: Bitrate,
     now: Instant,
     frame: u32,
@@ -120,12 +120,12 @@ impl Line {
     fn open(settings: &Settings, target: Bitrate) -> Line {
         let encoder = encode::open("x264", settings).expect("libx264");
         let (columns, rows) = macroblocks(SIZE).expect("a picture");
-        let mut top_up = TopUp::default();
-        top_up.opened(columns * rows, encoder.supports_partial());
+        let mut static_refinement = StaticRefinement::default();
+        static_refinement.opened(columns * rows, encoder.supports_partial());
         Line {
             encoder,
             decoder: decode::open(Codec::H264).expect("libavcodec"),
-            top_up,
+            static_refinement,
             target,
             now: Instant(0),
             frame: 0,
@@ -173,17 +173,17 @@ impl Line {
     /// Refines until nothing is due; returns the bits of each frame.
     fn stand_still(&mut self, picture: &Picture<'_>) -> Vec<u64> {
         let mut all = Vec::new();
-        while let Some(at) = self.top_up.due(self.target) {
+        while let Some(at) = self.static_refinement.due(self.target) {
             assert!(all.len() < 1000, "it does not end");
             self.now = self.now.max(at);
-            let what = self.top_up.next(self.target).expect("due");
+            let what = self.static_refinement.next(self.target).expect("due");
             let part = self.encoder.supports_partial().then_some(MacroblockRange {
                 first_mb: what.first_mb,
                 mbs: what.mbs,
             });
             let bits = self.code(picture, what.qp, part);
             let frame = FrameId(self.frame);
-            (self.top_up).improved(self.now, frame, &what, bits, self.target, INTERVAL);
+            (self.static_refinement).improved(self.now, frame, &what, bits, self.target, INTERVAL);
             all.push(bits);
         }
         all
@@ -220,7 +220,8 @@ fn a_static_picture_becomes_exact_and_then_nothing_is_sent() {
             let target = Bitrate::from_mbps(10);
             let mut line = Line::open(&settings(pixels), target);
             let bits = line.code(&desktop.picture(), start, None);
-            line.top_up.coded(line.now, FrameId(1), start, bits);
+            line.static_refinement
+                .coded(line.now, FrameId(1), start, bits);
             let before = psnr(&line.luma, &source);
             let frames = line.stand_still(&desktop.picture());
             let after = psnr(&line.luma, &source);
@@ -238,7 +239,7 @@ fn a_static_picture_becomes_exact_and_then_nothing_is_sent() {
             let flat = flat.flat_map(|row| &row[..SIZE.width as usize / 2]);
             let worst = flat.map(|shown| shown.abs_diff(FLAT)).max();
             assert!(worst <= Some(1), "{what}: {worst:?} levels");
-            assert_eq!(line.top_up.due(target), None);
+            assert_eq!(line.static_refinement.due(target), None);
         }
     }
 }

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
@@ -34,7 +34,7 @@ pub const MAX_DATAGRAM: usize = 1400;
 /// Sends and receives datagrams. All methods take `&self`: one thread receives while others send.
 pub trait Link: Send + Sync {
     /// The transport of datagrams to `path`.
-    fn transport(&self, path: PathId) -> Rung;
+    fn transport(&self, path: PathId) -> TransportKind;
 
     /// Sends the contiguous datagrams in `batch`: `segment` bytes each, the last possibly shorter.
     /// Never blocks.
@@ -62,7 +62,7 @@ pub trait Link: Send + Sync {
 
 /// One transport of a [`transport_selection::TransportSelector`], which validates arguments and waits.
 trait Transport: Send + Sync {
-    fn kind(&self, to: PathId) -> Rung;
+    fn kind(&self, to: PathId) -> TransportKind;
 
     /// As [`Link::send`]; `segment` is within 1–[`MAX_DATAGRAM`], and `batch` not empty.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
@@ -78,7 +78,7 @@ trait Transport: Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct LinkKind {
     /// Its name appears in options and logs.
-    pub transport: Rung,
+    pub transport: TransportKind,
     /// One line for listings: description and requirements.
     pub about: &'static str,
 }
@@ -86,23 +86,23 @@ pub struct LinkKind {
 /// The transports in order of preference, in which a session tries them.
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
-        transport: Rung::UdpGso,
+        transport: TransportKind::UdpGso,
         about: "UDP with segmentation offload (GSO, GRO; Linux 5.0); unprivileged",
     },
     LinkKind {
-        transport: Rung::Raw,
+        transport: TransportKind::Raw,
         about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and a common segment",
     },
     LinkKind {
-        transport: Rung::Ring,
+        transport: TransportKind::Ring,
         about: "raw Ethernet through memory-mapped rings (PACKET_MMAP); never chosen automatically",
     },
     LinkKind {
-        transport: Rung::Xdp,
+        transport: TransportKind::Xdp,
         about: "raw Ethernet through AF_XDP, if built in; also needs CAP_NET_ADMIN and CAP_BPF",
     },
     LinkKind {
-        transport: Rung::Udp,
+        transport: TransportKind::Udp,
         about: "UDP without segmentation offload; unprivileged",
     },
 ];

@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
@@ -95,8 +95,8 @@ impl Raw {
 }
 
 impl Transport for Raw {
-    fn kind(&self, _: PathId) -> Rung {
-        Rung::Raw
+    fn kind(&self, _: PathId) -> TransportKind {
+        TransportKind::Raw
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {

@@ -17,7 +17,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
@@ -69,8 +69,8 @@ impl Ring {
 }
 
 impl Transport for Ring {
-    fn kind(&self, _: PathId) -> Rung {
-        Rung::Ring
+    fn kind(&self, _: PathId) -> TransportKind {
+        TransportKind::Ring
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {

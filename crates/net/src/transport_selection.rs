@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use crate::address::station_of;
@@ -53,15 +53,18 @@ impl TransportSelector {
     /// # Errors
     /// [`LinkError`] if the port is in use, the address is not local, or the only transport is
     /// unavailable.
-    pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<TransportSelector, LinkError> {
+    pub fn host(
+        bind: SocketAddr,
+        only: Option<TransportKind>,
+    ) -> Result<TransportSelector, LinkError> {
         let selector = TransportSelector::new(bind, only, true)?;
-        if only.is_none_or(Rung::is_ethernet) {
+        if only.is_none_or(TransportKind::is_ethernet) {
             match selector.open_ethernet() {
                 Err(why) if only.is_none() => tracing::debug!("{why}; using UDP"),
                 outcome => outcome?,
             }
         }
-        if only == Some(Rung::Xdp) {
+        if only == Some(TransportKind::Xdp) {
             selector.open_xdp(selector.one_interface()?)?;
         }
         Ok(selector)
@@ -71,12 +74,12 @@ impl TransportSelector {
     ///
     /// # Errors
     /// [`LinkError`] if the only transport is unavailable.
-    pub fn client(only: Option<Rung>) -> Result<TransportSelector, LinkError> {
+    pub fn client(only: Option<TransportKind>) -> Result<TransportSelector, LinkError> {
         // Falls back to IPv4 where IPv6 is disabled.
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
         let selector = TransportSelector::new(dual, only, false)
             .or_else(|_| TransportSelector::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
-        if only.is_some_and(Rung::is_ethernet) {
+        if only.is_some_and(TransportKind::is_ethernet) {
             selector.open_ethernet()?;
         }
         Ok(selector)
@@ -84,11 +87,11 @@ impl TransportSelector {
 
     fn new(
         bind: SocketAddr,
-        only: Option<Rung>,
+        only: Option<TransportKind>,
         reply_from_destination: bool,
     ) -> Result<TransportSelector, LinkError> {
         let options = match only {
-            None | Some(Rung::UdpGso) => Options::default(),
+            None | Some(TransportKind::UdpGso) => Options::default(),
             Some(_) => Options::PLAIN,
         };
         TransportSelector::of(
@@ -103,17 +106,20 @@ impl TransportSelector {
         )
     }
 
-    pub(crate) fn of(udp: Udp, only: Option<Rung>) -> Result<TransportSelector, LinkError> {
+    pub(crate) fn of(
+        udp: Udp,
+        only: Option<TransportKind>,
+    ) -> Result<TransportSelector, LinkError> {
         let woken = Event::new().map_err(|error| LinkError::Io {
             what: "cannot create an eventfd".to_owned(),
             error,
         })?;
         Ok(TransportSelector {
             udp,
-            open: !only.is_some_and(Rung::is_ethernet),
+            open: !only.is_some_and(TransportKind::is_ethernet),
             ethernet: OnceLock::new(),
             ethernet_on: OnceLock::new(),
-            rings: only == Some(Rung::Ring),
+            rings: only == Some(TransportKind::Ring),
             #[cfg(feature = "xdp")]
             xdp: OnceLock::new(),
             woken,
@@ -263,8 +269,9 @@ impl TransportSelector {
 }
 
 impl Link for TransportSelector {
-    fn transport(&self, path: PathId) -> Rung {
-        self.route(path).map_or(Rung::Udp, |t| t.kind(path))
+    fn transport(&self, path: PathId) -> TransportKind {
+        self.route(path)
+            .map_or(TransportKind::Udp, |t| t.kind(path))
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{PoisonError, RwLock};
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use crate::address::{address_of, is_segmented, own_of, path_between};
@@ -285,11 +285,11 @@ fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut
 }
 
 impl Transport for Udp {
-    fn kind(&self, to: PathId) -> Rung {
+    fn kind(&self, to: PathId) -> TransportKind {
         if self.uses_gso(to) {
-            Rung::UdpGso
+            TransportKind::UdpGso
         } else {
-            Rung::Udp
+            TransportKind::Udp
         }
     }
 

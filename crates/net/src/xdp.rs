@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
@@ -85,8 +85,8 @@ impl Xdp {
 }
 
 impl Transport for Xdp {
-    fn kind(&self, _: PathId) -> Rung {
-        Rung::Xdp
+    fn kind(&self, _: PathId) -> TransportKind {
+        TransportKind::Xdp
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {

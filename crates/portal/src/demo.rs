@@ -96,7 +96,7 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
         sessions: None,
     };
     serve::store(&config).await?.add_user(&user, None).await?;
-    out::answer(format_args!(
+    out::unlimited_message(format_args!(
         "Log in as {NAME} with the password {password}; Ctrl-C stops the portal and its sessions"
     ));
     serve::serve(config, serve::SessionsAtExit::End).await

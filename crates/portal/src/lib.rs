@@ -55,7 +55,7 @@ fn program() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            out::answer(format_args!("openuvr: {error:#}"));
+            out::unlimited_message(format_args!("openuvr: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -84,7 +84,7 @@ pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> 
     if provider.is_none() && store.accounts().await?.is_empty() {
         let hint =
             "there are no accounts yet: create one with `openuvr portal user add NAME --operator`";
-        out::answer(format_args!("{hint}"));
+        out::unlimited_message(format_args!("{hint}"));
     }
     println!("The portal is at {scheme}://{at}");
     let app = Arc::new(App {
@@ -221,7 +221,7 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     Turn::open(config.turn.as_ref())?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
-        out::answer(format_args!("skipped: {problem}"));
+        out::unlimited_message(format_args!("skipped: {problem}"));
     }
     println!(
         "{} {} in {}",

@@ -37,21 +37,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::decode;
-use openuvr_media::head::hands::Hands;
-use openuvr_media::head::{Head, HeadInput};
+use openuvr_media::head::controllers::EmulatedControllers;
+use openuvr_media::head::{HeadPose, HeadPoseInput};
 use openuvr_media::input_source::pads::mapping::Database;
-use openuvr_media::input_source::{InputSource, SoundWish, SourceEvent};
+use openuvr_media::input_source::{InputSource, SoundCommand, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
-use openuvr_net::ladder::Ladder;
+use openuvr_net::transport_selection::TransportSelector;
 use openuvr_net::{Link as _, LinkError};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{ObserverReason, Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::controller::{Controllers, Haptic};
-use openuvr_proto::display::{Display, Refresh};
+use openuvr_proto::display::{Display, RefreshTiming};
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -68,7 +68,7 @@ use crate::trust_store::HostStore;
 
 use self::config::PortalCredentials;
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
-pub use self::stereo::{DrawWith, EyeView, Reproject, ReprojectionCost, StereoSettings};
+pub use self::stereo::{DrawBackend, EyeView, Reproject, ReprojectionCost, StereoSettings};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
@@ -77,7 +77,7 @@ const NOTICES: usize = 4096;
 
 /// The title of a client's window: the host's name and, for an observer, the reason.
 #[must_use]
-pub fn title(host: &str, reason: Option<WatchReason>) -> String {
+pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
     match reason {
         Some(why) => format!("OpenUVR – {host} ({why})"),
         None => format!("OpenUVR – {host}"),
@@ -113,9 +113,9 @@ pub struct ClientSetup {
     /// Overrides the first decoder in the table that supports the codec.
     pub decoder: Option<decode::Backend>,
     /// The transports to the host.
-    pub link: Arc<Ladder>,
+    pub link: Arc<TransportSelector>,
     /// Forces a transport; `None`: the best that works.
-    pub only: Option<Rung>,
+    pub only: Option<TransportKind>,
     /// Opens the surface that shows the pictures.
     pub surface: OpenSurface,
     /// An input source other than the surface's window; `None`: the window.
@@ -124,7 +124,7 @@ pub struct ClientSetup {
     pub send_input: bool,
     /// The head-pose source; `None`: there is none, or the application sets poses
     /// ([`ClientRuntime::set_pose`]).
-    pub head: Option<Head>,
+    pub head: Option<HeadPose>,
     /// How stereo pictures are shown.
     pub eyes: StereoSettings,
     /// Audio output; `None`: no sound, and the offer requests none.
@@ -169,10 +169,10 @@ pub enum Notice {
         /// The host's name.
         host: String,
         /// Why the client observes, if it does.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
     /// The host's video now uses this transport.
-    Link(Rung),
+    Link(TransportKind),
     /// The first picture of this size is shown.
     Showing(Size),
     /// The person changed how keys are sent.
@@ -226,7 +226,7 @@ struct Shared {
     /// Datagram buffer; used while the session is locked.
     datagram: Mutex<Vec<u8>>,
     paths: Arc<transport_probing::Paths>,
-    link: Arc<Ladder>,
+    link: Arc<TransportSelector>,
     stop: AtomicBool,
     /// Whether the overlay is shown.
     overlay: AtomicBool,
@@ -242,9 +242,9 @@ struct Shared {
     pads: pads::PadState,
     eyes: Arc<stereo::Mailbox>,
     /// Moves the head by input events, if the head source supports it.
-    head_input: Mutex<Option<Box<dyn HeadInput>>>,
+    head_input: Mutex<Option<Box<dyn HeadPoseInput>>>,
     /// The emulated controllers of a client with a head source.
-    hands: Mutex<Option<Hands>>,
+    hands: Mutex<Option<EmulatedControllers>>,
     media_sleeps_until: AtomicI64,
     /// The media thread's wake-up site.
     to_media: WakeupSite,
@@ -293,14 +293,14 @@ impl Shared {
     }
 
     /// Changes the volume and posts a notice.
-    fn change_volume(&self, change: SoundWish) {
+    fn change_volume(&self, change: SoundCommand) {
         let Some(volume) = &self.volume else {
             return;
         };
         let percent = match change {
-            SoundWish::Mute => volume.toggle_mute().then_some(0),
-            SoundWish::Louder => Some(volume.change(VOLUME_STEP)),
-            SoundWish::Quieter => Some(volume.change(-VOLUME_STEP)),
+            SoundCommand::Mute => volume.toggle_mute().then_some(0),
+            SoundCommand::Louder => Some(volume.change(VOLUME_STEP)),
+            SoundCommand::Quieter => Some(volume.change(-VOLUME_STEP)),
         };
         self.notice(Notice::Volume(percent.unwrap_or_else(|| volume.change(0))));
     }
@@ -317,8 +317,8 @@ impl Shared {
 
     /// Whether the event moves the emulated head or controllers and is not sent to the host.
     fn is_head_input(&self, event: &InputEvent) -> bool {
-        let head = |input: &mut Box<dyn HeadInput>| input.take(event);
-        let hands = |hands: &mut Hands| hands.take(event);
+        let head = |input: &mut Box<dyn HeadPoseInput>| input.take(event);
+        let hands = |hands: &mut EmulatedControllers| hands.take(event);
         lock(&self.head_input).as_mut().is_some_and(head)
             || lock(&self.hands).as_mut().is_some_and(hands)
     }
@@ -334,8 +334,8 @@ impl Shared {
     }
 
     /// When the host wants poses to be sampled, if it announces that.
-    fn poses_wanted(&self) -> Option<Refresh<Instant>> {
-        self.session().as_ref()?.poses_wanted(clock::now())
+    fn pose_schedule(&self) -> Option<RefreshTiming<Instant>> {
+        self.session().as_ref()?.pose_schedule(clock::now())
     }
 
     /// See [`ClientRuntime::push_controllers`].
@@ -448,7 +448,7 @@ impl ClientRuntime {
             pads: pads::PadState::default(),
             eyes: Arc::new(stereo::Mailbox::new(setup.eyes.view)),
             head_input: Mutex::new(head_input),
-            hands: Mutex::new(head.is_some().then(Hands::default)),
+            hands: Mutex::new(head.is_some().then(EmulatedControllers::default)),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),

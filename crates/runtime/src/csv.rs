@@ -99,7 +99,7 @@ impl Csv {
         write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
             Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_name(fidelity))?,
-            Outcome::Left => write!(out, ",left,,")?,
+            Outcome::SentUnacknowledged => write!(out, ",left,,")?,
             Outcome::Dropped { stage, why } => write!(out, ",dropped,{},{why:?}", stage.name())?,
         }
         for stage in Stage::ALL {
@@ -189,7 +189,7 @@ fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std:
 #[must_use]
 pub fn fidelity_name(fidelity: Fidelity) -> &'static str {
     match fidelity {
-        Fidelity::Whole => "whole",
+        Fidelity::Complete => "whole",
         Fidelity::Concealed => "concealed",
         Fidelity::Tainted => "tainted",
     }

@@ -43,20 +43,20 @@ use std::time::Duration;
 
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::cursor::CursorWatch;
-use openuvr_media::capture::submit::{self, Frame, Submitter, Ticket, Wanted};
+use openuvr_media::capture::submit::{self, Frame, FrameDemand, Submitter, Ticket};
 use openuvr_media::capture::x11::Viewport;
-use openuvr_media::capture::{Drawn, Taken};
+use openuvr_media::capture::{ConsumedInput, RenderInfo};
 use openuvr_media::convert::Converter;
 use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_sink::{self, pads};
+pub use openuvr_net::CloseOnFork;
 use openuvr_net::Link as _;
-pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::{PlayersDisplay, Refresh};
+use openuvr_proto::controller::{Haptic, ReceivedControllers};
+use openuvr_proto::display::{PlayerDisplay, RefreshTiming};
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
@@ -178,12 +178,12 @@ impl Placement {
 struct Drawing {
     begun: Option<Instant>,
     /// The newest input it certainly shows.
-    input: Option<Taken>,
+    input: Option<ConsumedInput>,
     /// The newest input taken.
-    newest: Option<Taken>,
+    newest: Option<ConsumedInput>,
     /// The pose it was drawn with, and the newest pose taken.
-    pose: Option<Posed>,
-    newest_pose: Option<Posed>,
+    pose: Option<ReceivedPose>,
+    newest_pose: Option<ReceivedPose>,
 }
 
 impl Guest {
@@ -247,7 +247,7 @@ impl Guest {
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
         let cursor = cursor.map_err(|e| format!("pointer not sent: {e}"));
         let cursor = or_warn(cursor, &mut on_notice);
-        let directions = config.clipboard_ways()?;
+        let directions = config.clipboard_directions()?;
         let clipboard = match display {
             None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),
@@ -349,17 +349,17 @@ impl Guest {
 
     /// Whether to submit a picture that is finished now: see [`Submitter`]. Never in a forked child.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> FrameDemand {
         match self.forked() {
-            true => Wanted::Never,
-            false => self.frames.wanted(clock::now()),
+            true => FrameDemand::Closed,
+            false => self.frames.demand(clock::now()),
         }
     }
 
-    /// Whether [`Guest::wanted`] is [`Wanted::Now`].
+    /// Whether [`Guest::wanted`] is [`FrameDemand::Now`].
     #[must_use]
     pub fn wants(&self) -> bool {
-        self.wanted() == Wanted::Now
+        self.wanted() == FrameDemand::Now
     }
 
     /// Whether the host has ended and no picture will be wanted again. True in a forked child.
@@ -379,7 +379,7 @@ impl Guest {
 
     /// Returns the metadata of the drawn picture of `size`, and starts the next one.
     #[must_use]
-    pub fn drawn(&self, size: Size) -> Drawn {
+    pub fn drawn(&self, size: Size) -> RenderInfo {
         let mut placement = lock(&self.placement);
         if std::mem::replace(&mut placement.newest, size) != size {
             placement.apply();
@@ -391,11 +391,11 @@ impl Guest {
             Some(_) => (drawing.input, drawing.pose),
             None => (drawing.newest, drawing.newest_pose),
         };
-        Drawn {
+        RenderInfo {
             input,
             pose,
             begun,
-            ..Drawn::default()
+            ..RenderInfo::default()
         }
     }
 
@@ -467,7 +467,7 @@ impl Guest {
     /// The player's newest head pose; `None` before the current player's first. The next picture that the
     /// application begins is labelled with this pose. Call it before [`Guest::begin_frame`], if that is used.
     #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
+    pub fn pose(&self) -> Option<ReceivedPose> {
         let posed = self.host()?.pose();
         lock(&self.drawing).newest_pose = posed;
         posed
@@ -475,20 +475,20 @@ impl Guest {
 
     /// The player's newest controller states; `None` before the current player's first.
     #[must_use]
-    pub fn controllers(&self) -> Option<Controlled> {
+    pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.host()?.controllers()
     }
 
     /// The player's display; `None` before its client reported it.
     #[must_use]
-    pub fn display(&self) -> Option<PlayersDisplay> {
+    pub fn display(&self) -> Option<PlayerDisplay> {
         self.host()?.display()
     }
 
-    /// Announces when the application takes poses: see [`HostRuntime::poses_wanted`].
-    pub fn poses_wanted(&self, wanted: Refresh<Instant>) {
+    /// Announces when the application takes poses: see [`HostRuntime::pose_schedule`].
+    pub fn pose_schedule(&self, wanted: RefreshTiming<Instant>) {
         if let Some(host) = self.host() {
-            host.poses_wanted(wanted);
+            host.pose_schedule(wanted);
         }
     }
 

@@ -44,23 +44,23 @@ use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::InputSink;
 use openuvr_media::input_sink::device::Devices;
-use openuvr_media::input_sink::pads::{Pads, ShownPads};
+use openuvr_media::input_sink::pads::{Pads, VirtualPads};
 use openuvr_net::Link;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketGate;
 use openuvr_proto::host::figures::Figures;
-use openuvr_proto::host::{Asked, Host, HostPolicy};
+use openuvr_proto::host::{Host, HostPolicy, ProbeRequest};
 use openuvr_proto::id::{PathId, SubscriberId};
 use openuvr_proto::input::pad::MAX_PADS;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
-use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
+use openuvr_proto::wire::control::{GoodbyeReason, RetransmissionRequest};
 
 pub use self::admit::{Admission, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
@@ -151,7 +151,7 @@ enum MediaCommand {
     Remove(SubscriberId),
     /// A subscriber's feedback.
     Feedback(SubscriberId, Feedback),
-    Resend(SubscriberId, ResendRequest),
+    Resend(SubscriberId, RetransmissionRequest),
     /// The video's highest bitrate.
     Limit(Bitrate),
     /// A rendition's thread returns its pipeline.
@@ -178,12 +178,12 @@ enum Attachment {
     /// A session: sealed and sent to `path`.
     Session {
         path: PathId,
-        wishes: Wishes,
+        constraints: ClientConstraints,
         media: Box<MediaSender>,
     },
     /// A subscriber with its own thread.
     Other {
-        wishes: Wishes,
+        constraints: ClientConstraints,
         detached: subscribe::Detached,
     },
 }
@@ -281,15 +281,15 @@ impl Shared {
 
     /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is repeated
     /// with the actual transport.
-    fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
+    fn answer_probe(&self, sessions: &mut Host, asked: &ProbeRequest) {
         let path = segmented(asked.path, asked.segmented);
         let mut burst = Vec::new();
         loop {
-            let transport = self.link.rung(path);
+            let transport = self.link.transport(path);
             let segment = sessions.answer_probe(clock::now(), asked, transport, &mut burst);
             // A lost burst is a result, too.
             let _ = self.link.send(path, &burst, segment);
-            if self.link.rung(path) == transport {
+            if self.link.transport(path) == transport {
                 break;
             }
         }
@@ -473,7 +473,9 @@ impl HostRuntime {
 
     fn start_clipboard(&mut self, shares: SharedClipboard) -> std::io::Result<clipboard::Inbox> {
         let inbox = shares.inbox();
-        self.shared.sessions().clipboard_ways(shares.directions());
+        self.shared
+            .sessions()
+            .clipboard_directions(shares.directions());
         self.wakers.push(inbox.waker.clone());
         let (shared, its) = (self.shared.clone(), inbox.clone());
         self.start_thread(sched::ThreadRole::Background, "clipboard", move || {
@@ -482,14 +484,14 @@ impl HostRuntime {
         Ok(inbox)
     }
 
-    fn start_pads(&mut self, pads: Pads) -> std::io::Result<ShownPads> {
+    fn start_pads(&mut self, pads: Pads) -> std::io::Result<VirtualPads> {
         self.shared.sessions().pads_taken(MAX_PADS);
         self.wakers.push(pads.rumble.waker());
         let shared = self.shared.clone();
         self.start_thread(sched::ThreadRole::Background, "pads", move || {
             pads::run(&shared, pads.rumble);
         })?;
-        Ok(ShownPads::new(pads.sink))
+        Ok(VirtualPads::new(pads.sink))
     }
 
     fn start_media(

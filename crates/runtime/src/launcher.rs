@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use openuvr_media::capture::Waker;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
-use openuvr_net::NotForked;
+use openuvr_net::CloseOnFork;
 use openuvr_proto::input::pad::MAX_PADS;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,7 +28,7 @@ use crate::remote;
 /// The connection to the launcher of this application.
 pub struct Launcher {
     /// Closes it in forked children, which might outlive the application.
-    _own: NotForked,
+    _own: CloseOnFork,
     socket: OwnedFd,
     /// The socket path where its gateways look for the host.
     gateway: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl Launcher {
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
         Ok(Launcher {
-            _own: NotForked::new(&socket),
+            _own: CloseOnFork::new(&socket),
             socket,
             gateway: path.parent().map(|folder| folder.join(remote::NAME)),
         })

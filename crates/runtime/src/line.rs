@@ -9,9 +9,9 @@ use std::str::{FromStr, Split};
 use std::time::Duration;
 
 use openuvr_proto::control::clock::Mapped;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -126,7 +126,7 @@ pub enum Line {
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
     /// A client's video now uses this transport.
-    Link(SessionId, Rung),
+    Link(SessionId, TransportKind),
     /// A subscriber left.
     Ended(SubscriberId, Ending),
     /// The record of a finished frame.
@@ -134,7 +134,7 @@ pub enum Line {
     /// A client's playback report.
     Audio(SessionId, AudioReport),
     /// A control event of a rendition.
-    Decision(RenditionId, Decision),
+    ControlEvent(RenditionId, ControlEvent),
     /// An encoder was opened for a rendition.
     EncoderOpened {
         /// The rendition.
@@ -178,7 +178,7 @@ impl From<Notice> for Line {
                 role,
                 name,
                 software,
-                wishes: _,
+                constraints: _,
                 rendition,
             } => Line::Subscribed {
                 subscriber,
@@ -192,7 +192,7 @@ impl From<Notice> for Line {
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
             Notice::Audio(session, report) => Line::Audio(session, report),
-            Notice::Decision { rendition, event } => Line::Decision(rendition, event),
+            Notice::ControlEvent { rendition, event } => Line::ControlEvent(rendition, event),
             Notice::EncoderOpened {
                 rendition,
                 encoder,
@@ -254,8 +254,8 @@ impl Line {
             Line::Audio(session, report) => {
                 (text.put("audio").put(session.0)).message(&Message::AudioReport(*report))
             }
-            Line::Decision(rendition, event) => {
-                (text.put("decision").put(rendition.0)).message(&Message::Decision(*event))
+            Line::ControlEvent(rendition, event) => {
+                (text.put("decision").put(rendition.0)).message(&Message::ControlEvent(*event))
             }
             Line::EncoderOpened {
                 rendition,
@@ -308,7 +308,7 @@ impl Line {
             "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
                 let (session, name) = (fields.session()?, fields.word()?);
-                let transport = Rung::ALL
+                let transport = TransportKind::ALL
                     .into_iter()
                     .find(|transport| transport.name() == name)?;
                 Line::Link(session, transport)
@@ -320,8 +320,8 @@ impl Line {
                 _ => return None,
             },
             "decision" => match (fields.number()?, fields.message()?) {
-                (rendition, Message::Decision(event)) => {
-                    Line::Decision(RenditionId(rendition), event)
+                (rendition, Message::ControlEvent(event)) => {
+                    Line::ControlEvent(RenditionId(rendition), event)
                 }
                 _ => return None,
             },
@@ -364,7 +364,7 @@ const ENDINGS: [(&str, Ending); 11] = [
 ];
 
 const OUTCOMES: [(&str, Fidelity); 3] = [
-    ("whole", Fidelity::Whole),
+    ("whole", Fidelity::Complete),
     ("concealed", Fidelity::Concealed),
     ("tainted", Fidelity::Tainted),
 ];
@@ -374,7 +374,7 @@ const LEFT: &str = "left";
 
 const CAUSES: [(&str, DropCause); 9] = [
     ("superseded", DropCause::Superseded),
-    ("held-back", DropCause::HeldBack),
+    ("held-back", DropCause::CongestionSkipped),
     ("encode-failed", DropCause::EncodeFailed),
     ("send-buffer-full", DropCause::SendBufferFull),
     ("lost", DropCause::Lost),
@@ -440,7 +440,7 @@ impl Text {
         self.put(record.subscriber).put(record.frame.0);
         match record.outcome {
             Outcome::Displayed(fidelity) => self.put(word_in(&OUTCOMES, &fidelity)).put("-"),
-            Outcome::Left => self.put(LEFT).put("-"),
+            Outcome::SentUnacknowledged => self.put(LEFT).put("-"),
             Outcome::Dropped { stage, why } => self.put(word_in(&CAUSES, &why)).put(stage.name()),
         };
         for stage in Stage::ALL {
@@ -512,7 +512,7 @@ impl<'a> Fields<'a> {
             .map(|at| u8::from_str_radix(digits(at)?, 16).ok());
         let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
         match Messages::new(&bytes).next()? {
-            Ok(Message::Decision(event)) => Some(Message::Decision(event)),
+            Ok(Message::ControlEvent(event)) => Some(Message::ControlEvent(event)),
             Ok(Message::AudioReport(report)) => Some(Message::AudioReport(report)),
             _ => None,
         }
@@ -533,7 +533,7 @@ impl<'a> Fields<'a> {
         let (word, stage) = (self.word()?, self.word()?);
         let outcome = match meant(&OUTCOMES, word) {
             Some(fidelity) => Outcome::Displayed(fidelity),
-            None if word == LEFT => Outcome::Left,
+            None if word == LEFT => Outcome::SentUnacknowledged,
             None => Outcome::Dropped {
                 stage: *Stage::ALL.iter().find(|known| known.name() == stage)?,
                 why: meant(&CAUSES, word)?,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use openuvr_media::audio::render::Renderer;
 use openuvr_media::audio::{AudioError, AudioPlayback, CHANNELS, Waker, duration_of};
 use openuvr_proto::recv::jitter_buffer::{
-    Device, JitterBuffer, JitterCounters, JitterStatus, Next,
+    Device, JitterBuffer, JitterCounters, JitterStatus, PlayoutAction,
 };
 use openuvr_proto::recv::timed::TimedReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -205,24 +205,24 @@ impl Drop for SoundPlayer {
 }
 
 /// Copies the payload out of the jitter buffer, so that its lock is not held while decoding.
-fn in_own_memory<'a>(next: &Next<'_>, coded: &'a mut Vec<u8>) -> Next<'a> {
+fn in_own_memory<'a>(next: &PlayoutAction<'_>, coded: &'a mut Vec<u8>) -> PlayoutAction<'a> {
     match *next {
-        Next::Payload {
+        PlayoutAction::Payload {
             bytes,
             samples,
             captured,
         } => {
             coded.clear();
             coded.extend_from_slice(bytes);
-            Next::Payload {
+            PlayoutAction::Payload {
                 bytes: coded,
                 samples,
                 captured,
             }
         }
-        Next::Conceal { samples } => Next::Conceal { samples },
-        Next::Silence { samples } => Next::Silence { samples },
-        Next::Wait(until) => Next::Wait(until),
+        PlayoutAction::Conceal { samples } => PlayoutAction::Conceal { samples },
+        PlayoutAction::Silence { samples } => PlayoutAction::Silence { samples },
+        PlayoutAction::Wait(until) => PlayoutAction::Wait(until),
     }
 }
 
@@ -304,15 +304,15 @@ impl Player {
                 let mut buffer = lock(&self.stream.buffer);
                 let ratio = buffer.ratio();
                 let next = in_own_memory(&buffer.next(now, device), &mut coded);
-                if matches!(next, Next::Wait(_)) {
+                if matches!(next, PlayoutAction::Wait(_)) {
                     // Set before unlocking: later payloads wake this thread.
                     self.stream.waits.store(true, Ordering::Relaxed);
                 }
                 drop(buffer);
                 let captured = match next {
-                    Next::Wait(until) => break until,
-                    Next::Payload { captured, .. } => Some(captured),
-                    Next::Conceal { .. } | Next::Silence { .. } => None,
+                    PlayoutAction::Wait(until) => break until,
+                    PlayoutAction::Payload { captured, .. } => Some(captured),
+                    PlayoutAction::Conceal { .. } | PlayoutAction::Silence { .. } => None,
                 };
                 samples.clear();
                 samples.extend_from_slice(renderer.render(&next, ratio)?);

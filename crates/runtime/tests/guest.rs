@@ -15,7 +15,7 @@ use openuvr_media::input_source::evdev::Evdev;
 use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::id::{DeviceId, FrameId};
 use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
@@ -71,7 +71,7 @@ fn watch_with(
     input: Box<dyn InputSource>,
     hand: SyncSender<InputEvent>,
 ) -> Watcher {
-    watch_constrained(guest, folder, input, hand, Wishes::default())
+    watch_constrained(guest, folder, input, hand, ClientConstraints::default())
 }
 
 fn watch_constrained(
@@ -79,13 +79,13 @@ fn watch_constrained(
     folder: &Path,
     input: Box<dyn InputSource>,
     hand: SyncSender<InputEvent>,
-    wishes: Wishes,
+    constraints: ClientConstraints,
 ) -> Watcher {
     let host = (guest.address().unwrap().port(), guest.pin().unwrap());
     let (eye, seen) = sync_channel(MANY);
     let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
     Watcher {
-        client: client(host, folder, wishes, Some(input), surface),
+        client: client(host, folder, constraints, Some(input), surface),
         seen,
         hand,
     }
@@ -272,12 +272,18 @@ fn registered_devices_reach_descriptors_or_the_display() {
 }
 
 /// The mean size in bytes of the last 20 of a hundred noise frames, and the picture size that the player saw.
-fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
+fn noise_seen(name: &str, constraints: ClientConstraints) -> (u32, Size) {
     let folder = Folder::new(name);
     let size = Size::new(320, 180);
     let (guest, notices) = start(&folder.0, name, size);
     let (hand, typed) = sync_channel(1);
-    let watcher = watch_constrained(&guest, &folder.0, Box::new(TypedInput(typed)), hand, wishes);
+    let watcher = watch_constrained(
+        &guest,
+        &folder.0,
+        Box::new(TypedInput(typed)),
+        hand,
+        constraints,
+    );
     eventually("a subscriber", || guest.wants().then_some(()));
     let pool = Pool::default();
     let mut seed = 1_u32;
@@ -307,14 +313,14 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
 
 #[test]
 fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
-    let (all, seen) = noise_seen("unconstrained", Wishes::default());
+    let (all, seen) = noise_seen("unconstrained", ClientConstraints::default());
     assert_eq!(seen, Size::new(320, 180));
     let bitrate = Some(Bitrate(2_000_000));
     let (less, seen) = noise_seen(
         "modest",
-        Wishes {
+        ClientConstraints {
             bitrate,
-            ..Wishes::default()
+            ..ClientConstraints::default()
         },
     );
     assert_eq!(seen, Size::new(320, 180));
@@ -322,10 +328,10 @@ fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
     let limit = Some(Size::new(160, 1000));
     let (_, seen) = noise_seen(
         "small",
-        Wishes {
+        ClientConstraints {
             bitrate,
             size: limit,
-            ..Wishes::default()
+            ..ClientConstraints::default()
         },
     );
     assert_eq!(seen, Size::new(160, 90));

@@ -21,9 +21,9 @@ use openuvr_media::input_sink;
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_net::{Link, LinkError, RecvBatch};
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::{FrameId, PathId, RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Side, Stage};
 use openuvr_proto::units::Size;
@@ -136,8 +136,8 @@ impl Impairment {
 struct ImpairedLink(Arc<dyn Link>, Arc<Impairment>);
 
 impl Link for ImpairedLink {
-    fn rung(&self, path: PathId) -> Rung {
-        self.0.rung(path)
+    fn transport(&self, path: PathId) -> TransportKind {
+        self.0.transport(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {

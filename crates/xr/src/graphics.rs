@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openuvr_media::capture::Drawn;
+use openuvr_media::capture::RenderInfo;
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
@@ -104,7 +104,7 @@ impl Graphics {
         &self,
         scene: Scene<Image>,
         to: FrameSink,
-        drawn: Drawn,
+        drawn: RenderInfo,
     ) -> Result<(), String> {
         let size = scene.total_size();
         if !size.is_valid() {

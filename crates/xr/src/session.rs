@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use openuvr_media::capture::Drawn;
+use openuvr_media::capture::RenderInfo;
 use openuvr_proto::controller::Haptic;
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Views;
@@ -67,7 +67,7 @@ struct State {
     views: xr::ViewConfigurationType,
     attached: Option<Vec<SetId>>,
     head: HeadTracker,
-    newest_pose: Option<Posed>,
+    newest_pose: Option<ReceivedPose>,
     pose_timing: PoseTiming,
     /// Located views, by display time.
     located: VecDeque<LocatedViews>,
@@ -88,7 +88,7 @@ struct LocatedViews {
     display: Instant,
     head: HeadState,
     /// The client's pose that the prediction started from.
-    posed: Option<Posed>,
+    posed: Option<ReceivedPose>,
     /// When the prediction was made.
     predicted: Instant,
 }
@@ -323,12 +323,12 @@ impl Session {
 
     /// The sink for a picture rendered for `display` with these eyes, and the picture's metadata. `None` if
     /// no picture is needed.
-    pub(crate) fn sink(&self, display: Instant, eyes: &[Eye]) -> Option<(FrameSink, Drawn)> {
+    pub(crate) fn sink(&self, display: Instant, eyes: &[Eye]) -> Option<(FrameSink, RenderInfo)> {
         let sink = self.stream.as_ref()?.sink()?;
         let mut state = self.state();
         let begun = state.begun.take();
         let found = state.located.iter().find(|at| at.display == display);
-        let drawn = Drawn {
+        let drawn = RenderInfo {
             input: None,
             pose: found.and_then(|found| found.posed),
             begun,

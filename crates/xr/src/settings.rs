@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use openuvr_proto::units::Size;
-use openuvr_runtime::line::{EYE, Order, SOCKET, XR_ORDER};
+use openuvr_runtime::line::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
 use openuvr_runtime::store;
 
 /// Default frame rate: that of most headsets.
@@ -43,7 +43,7 @@ pub(crate) fn source() -> Option<Source> {
     if std::env::var_os(SOCKET).is_some() {
         return Some(Source::Launcher);
     }
-    let file = store::config_dir().ok()?.join(XR_ORDER);
+    let file = store::config_dir().ok()?.join(XR_SETTINGS);
     file.is_file().then_some(Source::File(file))
 }
 
@@ -51,9 +51,9 @@ pub(crate) fn source() -> Option<Source> {
 ///
 /// # Errors
 /// One line with the reason.
-pub(crate) fn order(file: &std::path::Path) -> Result<Order, String> {
+pub(crate) fn order(file: &std::path::Path) -> Result<LaunchSettings, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    Order::read(&text)
+    LaunchSettings::read(&text)
 }
 
 #[cfg(test)]

@@ -12,18 +12,18 @@ use std::time::Duration;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::{PlayersDisplay, Refresh};
+use openuvr_proto::controller::{Haptic, ReceivedControllers};
+use openuvr_proto::display::{PlayerDisplay, RefreshTiming};
 use openuvr_proto::id::SubscriberId;
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
-use openuvr_runtime::launched::{Launcher, Woken};
-use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::launcher::{Launcher, WakeReason};
+use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
@@ -97,12 +97,12 @@ impl Stream {
     }
 
     /// The newest pose of the player's head.
-    pub(crate) fn pose(&self) -> Option<Posed> {
+    pub(crate) fn pose(&self) -> Option<ReceivedPose> {
         self.shared.guest()?.pose()
     }
 
     /// The player's newest controller state.
-    pub(crate) fn controllers(&self) -> Option<Controlled> {
+    pub(crate) fn controllers(&self) -> Option<ReceivedControllers> {
         self.shared.guest()?.controllers()
     }
 
@@ -114,14 +114,14 @@ impl Stream {
     }
 
     /// Sets the times at which the player's client should sample poses.
-    pub(crate) fn set_pose_schedule(&self, schedule: Refresh<Instant>) {
+    pub(crate) fn set_pose_schedule(&self, schedule: RefreshTiming<Instant>) {
         if let Some(guest) = self.shared.guest() {
-            guest.poses_wanted(schedule);
+            guest.pose_schedule(schedule);
         }
     }
 
     /// Parameters of the player's display, if its client has reported them.
-    pub(crate) fn display(&self) -> Option<PlayersDisplay> {
+    pub(crate) fn display(&self) -> Option<PlayerDisplay> {
         self.shared.guest()?.display()
     }
 
@@ -143,7 +143,7 @@ impl Stream {
 
     /// Reports a problem to the launcher.
     pub(crate) fn report(&self, why: &str) {
-        self.shared.send(&Line::Trouble(why.to_owned()));
+        self.shared.send(&Line::Warning(why.to_owned()));
     }
 
     /// Ends the host and notifies the clients.
@@ -169,10 +169,10 @@ impl Shared {
         };
         let in_host = self.clone();
         let on_notice = move |notice| in_host.on_notice(notice);
-        let guest = Guest::start(&order.host, InputTo::Application, size, on_notice)?;
+        let guest = Guest::start(&order.host, InputTarget::Application, size, on_notice)?;
         self.send(&Line::Streaming {
             size,
-            place: guest.place().to_owned(),
+            endpoint: guest.endpoint().to_owned(),
         });
         // A PIN from the configuration is known to the user.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
@@ -182,12 +182,12 @@ impl Shared {
             });
         }
         *lock(&self.guest) = Some(Arc::new(guest));
-        while self.wait() == Woken::News {}
+        while self.wait() == WakeReason::Event {}
         Ok(())
     }
 
     /// The configuration; `None` if the session ends first.
-    fn order(&self, source: &Source) -> Result<Option<Order>, String> {
+    fn order(&self, source: &Source) -> Result<Option<LaunchSettings>, String> {
         let Source::Launcher = source else {
             let Source::File(file) = source else {
                 return Ok(None);
@@ -197,27 +197,27 @@ impl Shared {
         let launcher = Arc::new(Launcher::connect()?);
         *lock(&self.launcher) = Some(launcher.clone());
         loop {
-            if self.wait() == Woken::Over {
+            if self.wait() == WakeReason::Disconnected {
                 return Ok(None);
             }
-            if let Some(order) = launcher.order()? {
+            if let Some(order) = launcher.settings()? {
                 return Ok(Some(order));
             }
         }
     }
 
     /// Waits for a message of the launcher or the end of the session.
-    fn wait(&self) -> Woken {
+    fn wait(&self) -> WakeReason {
         let launcher = lock(&self.launcher).clone();
         let woken = match launcher {
             Some(launcher) => launcher.wait(&self.waker),
             None => {
                 self.waker.wait();
-                Woken::News
+                WakeReason::Event
             }
         };
         match self.stop.load(Ordering::Relaxed) {
-            true => Woken::Over,
+            true => WakeReason::Disconnected,
             false => woken,
         }
     }
@@ -257,7 +257,7 @@ impl Shared {
     /// Sends a line to the launcher, if there is one.
     fn send(&self, line: &Line) {
         if let Some(launcher) = &*lock(&self.launcher) {
-            launcher.say(line);
+            launcher.send(line);
         }
     }
 
@@ -286,7 +286,7 @@ fn display_latency(record: &FrameRecord) -> Option<Duration> {
     let last = stages
         .into_iter()
         .find_map(|stage| record.client.here(stage));
-    Some(last?.at.since(begun)).filter(|_| record.outcome.is_whole())
+    Some(last?.at.since(begun)).filter(|_| record.outcome.is_complete())
 }
 
 /// Registers the stream to be ended at process exit (`exit` or return from `main`), so that clients are

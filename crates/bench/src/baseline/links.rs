@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_net::{Link, LinkError, MAX_DATAGRAM, RecvBatch};
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::clock;
@@ -22,8 +22,8 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 pub(super) struct Single(pub(super) Arc<dyn Link>);
 
 impl Link for Single {
-    fn rung(&self, path: PathId) -> Rung {
-        self.0.rung(path)
+    fn transport(&self, path: PathId) -> TransportKind {
+        self.0.transport(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
@@ -82,7 +82,7 @@ impl Batches {
         let waiting = Arc::<(Mutex<SendQueue>, Condvar)>::default();
         let budget = budget(rate);
         let (out, shared) = (link.clone(), waiting.clone());
-        let thread = scheduler.spawn(ThreadRole::HandOff, "ouvr-batches", move || {
+        let thread = scheduler.spawn(ThreadRole::Dispatch, "ouvr-batches", move || {
             run(out.as_ref(), &shared, budget);
         })?;
         Ok(Batches {
@@ -148,8 +148,8 @@ fn take(waiting: &Mutex<SendQueue>) -> Option<(PathId, Vec<u8>)> {
 }
 
 impl Link for Batches {
-    fn rung(&self, path: PathId) -> Rung {
-        self.link.rung(path)
+    fn transport(&self, path: PathId) -> TransportKind {
+        self.link.transport(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
@@ -196,8 +196,8 @@ pub(super) mod tests {
     pub(in super::super) struct RecordingLink(pub(in super::super) Mutex<Vec<usize>>);
 
     impl Link for RecordingLink {
-        fn rung(&self, _: PathId) -> Rung {
-            Rung::Udp
+        fn transport(&self, _: PathId) -> TransportKind {
+            TransportKind::Udp
         }
 
         fn send(&self, _: PathId, batch: &[u8], _: usize) -> Result<(), LinkError> {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use openuvr_media::damage::Block;
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
@@ -93,7 +93,7 @@ impl Capture for Polled {
             let due = self.watched.then_some(self.due);
             let wait = due.into_iter().chain(until).min().map(|at| at.since(now));
             match self.inner.next(wait)? {
-                // Drawn between ticks.
+                // RenderInfo between ticks.
                 CaptureEvent::Frame => {}
                 CaptureEvent::TimedOut if until.is_none_or(|until| clock::now() < until) => {}
                 event => return Ok(event),
@@ -113,8 +113,8 @@ impl Capture for Polled {
         self.inner.waker()
     }
 
-    fn drawn(&self) -> Drawn {
-        self.inner.drawn()
+    fn render_info(&self) -> RenderInfo {
+        self.inner.render_info()
     }
 
     fn limit_fps(&mut self, fps: f64) {
@@ -132,7 +132,7 @@ impl Capture for Polled {
 
 #[cfg(test)]
 mod tests {
-    use openuvr_media::capture::x11::{self, Target, What};
+    use openuvr_media::capture::x11::{self, CaptureArea, Target};
     use x11rb::connection::Connection as _;
     use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
     use x11rb::wrapper::ConnectionExt as _;
@@ -181,7 +181,7 @@ mod tests {
     fn capture(display: &VirtualDisplay) -> Box<dyn Capture> {
         let target = Target {
             display: Some(display.name().to_owned()),
-            what: What::Display,
+            area: CaptureArea::Display,
         };
         Box::new(x11::open(&target).expect("a capture"))
     }

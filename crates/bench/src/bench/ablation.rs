@@ -133,7 +133,7 @@ fn measure(
     if let Some(link) = configuration.link()
         && !openuvr_net::LINKS
             .iter()
-            .any(|kind| kind.rung.name() == link)
+            .any(|kind| kind.transport.name() == link)
     {
         bail!("this build has no link {link}");
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use self::coder::Coder;
@@ -103,15 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let even = eye.width.is_multiple_of(32) && eye.height.is_multiple_of(32);
     ensure!(
         even && (128..=2048).contains(&eye.width) && (128..=2048).contains(&eye.height),
-        WrongUsage::new("--eye has sides of 128 to 2048 pixels, multiples of 32")
+        UsageError::new("--eye has sides of 128 to 2048 pixels, multiples of 32")
     );
     ensure!(
         (10..=10_000).contains(&args.frames),
-        WrongUsage::new("--frames is 10 to 10000")
+        UsageError::new("--frames is 10 to 10000")
     );
     ensure!(
         (10..=44).contains(&args.qp),
-        WrongUsage::new("--qp is 10 to 44")
+        UsageError::new("--qp is 10 to 44")
     );
     let tables = [Table::new(eye.width), Table::new(eye.height)];
     let small = Size::new(tables[0].coded(), tables[1].coded());

@@ -19,7 +19,7 @@ use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use self::one::{CONDITIONS, Cell, Pace};
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (1.0..=10_000.0).contains(&rate) && (0.1..=3600.0).contains(&seconds),
-        WrongUsage::new("--rate is 1 to 10000, --for 0.1s to 1h")
+        UsageError::new("--rate is 1 to 10000, --for 0.1s to 1h")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use super::codec::{self, CodecSetup};
 use super::machine::Machine;
@@ -137,11 +137,11 @@ const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1, WrongUsage::new("--for is at least 1s"));
+    ensure!(args.seconds >= 1, UsageError::new("--for is at least 1s"));
     let settings = settings(args);
     ensure!(
         args.host_csv.is_none() || settings.len() == 1,
-        WrongUsage::new("--host-csv keeps one record: choose one of --cases")
+        UsageError::new("--host-csv keeps one record: choose one of --cases")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let (mut reports, mut failed) = (Vec::new(), Vec::new());

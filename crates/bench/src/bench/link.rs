@@ -18,7 +18,7 @@ use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
@@ -205,10 +205,10 @@ impl Case {
 
 /// Measures, prints, and writes the figures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1.0, WrongUsage::new("--for is at least 1s"));
+    ensure!(args.seconds >= 1.0, UsageError::new("--for is at least 1s"));
     ensure!(
         args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
-        WrongUsage::new("--host-csv keeps one record: choose one of --cases, and one --recovery")
+        UsageError::new("--host-csv keeps one record: choose one of --cases, and one --recovery")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     println!("machine  {}", Machine::this());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use openuvr_media::input_sink::pads::served::Served;
+use openuvr_media::input_sink::pads::server::PadServer;
 use openuvr_media::pad::codes::*;
 use openuvr_media::pad::description::{Axis, Description};
 use openuvr_proto::time::Instant;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> {
     let dir = TemporaryDir::new()?;
     let (pads, times) = (dir.path().join("pads"), dir.path().join("times"));
-    let served = Served::open(&pads).context("the client's pad can't be served")?;
+    let served = PadServer::open(&pads).context("the client's pad can't be served")?;
     served.plug(0, pad())?;
     let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
     rig.keep_pad_times(&times);
@@ -153,7 +153,7 @@ fn pad() -> Description {
 }
 
 /// Moves the stick at irregular times until `over`; returns each position with its report time.
-fn play(served: &Served, over: &AtomicBool) -> Vec<(i32, Instant)> {
+fn play(served: &PadServer, over: &AtomicBool) -> Vec<(i32, Instant)> {
     let mut done = Vec::new();
     for place in FIRST..=i32::from(i16::MAX) {
         // 4 to 21 ms, so that all phases of a frame and of periodic threads occur.

@@ -8,10 +8,10 @@ mod motion;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use openuvr_proto::motion::{Track, Velocity, carried};
+use openuvr_proto::motion::{PoseTrack, Velocity, extrapolated};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use self::motion::{EulerPose, Motion};
@@ -88,7 +88,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (20.0..=2000.0).contains(&args.rate) && (1.0..=36_000.0).contains(&args.seconds),
-        WrongUsage::new("--rate is 20 to 2000, --for 1s to 10h")
+        UsageError::new("--rate is 20 to 2000, --for 1s to 10h")
     );
     let (motion, what) = match &args.motion {
         Some(file) => {
@@ -137,7 +137,7 @@ fn errors(
 ) -> Vec<(f64, f64)> {
     let ahead = f64::from(horizon) / 1e3;
     let mut all = Vec::new();
-    let mut track = Track::default();
+    let mut track = PoseTrack::default();
     for pair in samples.windows(2) {
         let [(_, before), (at, newest)] = pair else {
             continue;
@@ -158,7 +158,7 @@ fn errors(
             // An ideal gyroscope and accelerometer, without noise.
             _ => motion.velocity(*at),
         };
-        let (place, turned) = carried(&pose, &moves, ahead);
+        let (place, turned) = extrapolated(&pose, &moves, ahead);
         all.push(truth.from(place, turned));
     }
     all

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::units::Size;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use super::machine::Machine;
 use crate::display::VirtualDisplay;
@@ -114,16 +114,16 @@ fn content(text: &str) -> Result<Content, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (0.5..=30.0).contains(&args.seconds),
-        WrongUsage::new("--for is 0.5s to 30s: all pictures of a point are kept in memory")
+        UsageError::new("--for is 0.5s to 30s: all pictures of a point are kept in memory")
     );
     ensure!(
         args.points.is_empty() || args.vary.len() == 1,
-        WrongUsage::new("--points needs exactly one --vary")
+        UsageError::new("--points needs exactly one --vary")
     );
     let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
     ensure!(
         args.vary.iter().copied().all(valid),
-        WrongUsage::new(
+        UsageError::new(
             "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
         )
     );
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let contents = args.contents();
     ensure!(
         !contents.is_empty(),
-        WrongUsage::new("--no-scene needs a --clip")
+        UsageError::new("--no-scene needs a --clip")
     );
     for content in contents {
         let format = Format {

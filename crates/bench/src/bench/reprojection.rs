@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use self::run::RunSetup;
@@ -112,17 +112,17 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (64..=2048).contains(&args.eye) && args.eye.is_multiple_of(2),
-        WrongUsage::new("--eye is an even number of 64 to 2048")
+        UsageError::new("--eye is an even number of 64 to 2048")
     );
     ensure!(
         (1.0..=240.0).contains(&args.rate)
             && (1.0..=300.0).contains(&args.speed)
             && (0.5..=600.0).contains(&args.seconds),
-        WrongUsage::new("--rate is 1 to 240, --speed 1 to 300, --for 0.5s to 10m")
+        UsageError::new("--rate is 1 to 240, --speed 1 to 300, --for 0.5s to 10m")
     );
     ensure!(
         args.round_trips.iter().all(|ms| *ms <= 2000),
-        WrongUsage::new("--round-trips are at most 2000")
+        UsageError::new("--round-trips are at most 2000")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

@@ -15,10 +15,10 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::client::config::PortalWord;
+use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::{PortalLink, key_of};
 use openuvr_runtime::clock;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -134,9 +134,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (0.5..=3600.0).contains(&seconds),
-        WrongUsage::new("--for is 0.5s to 1h")
+        UsageError::new("--for is 0.5s to 1h")
     );
-    ensure!(most > 0, WrongUsage::new("--most must be at least 1"));
+    ensure!(most > 0, UsageError::new("--most must be at least 1"));
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;
     let application = application(args)?;
@@ -290,13 +290,17 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
     let ticket = Ticket {
         session,
         role: Role::Player,
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: now.plus(TICKET_LIFE),
         id: Ticket::new_id().context("no random numbers from the system")?,
     };
     let ticket = ticket.sign(signer);
-    let word = PortalWord { host, ticket };
-    Ok(PortalLink { target, word }.to_string())
+    let word = PortalCredentials { host, ticket };
+    Ok(PortalLink {
+        target,
+        credentials: word,
+    }
+    .to_string())
 }
 
 /// Measures all sessions together; `None` on interruption.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use super::rig::Setup;
@@ -58,11 +58,11 @@ impl Turns {
         } = *options;
         ensure!(
             repetitions >= 1,
-            WrongUsage::new("--repetitions must be at least 1")
+            UsageError::new("--repetitions must be at least 1")
         );
         ensure!(
             (0.1..=3600.0).contains(&seconds),
-            WrongUsage::new("--for is 0.1s to 1h")
+            UsageError::new("--for is 0.1s to 1h")
         );
         let (repetitions, seconds) = match quick {
             true => (1, short),

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use openuvr_lab::link::Impairment;
 use openuvr_proto::units::Bitrate;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
 use self::figures::{Browser, Run};
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bitrate: Bitrate = args.options.bitrate.parse()?;
     ensure!(
         bitrate.0 >= 100_000,
-        WrongUsage::new("--bitrate must be at least 100K")
+        UsageError::new("--bitrate must be at least 100K")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let missing = players::missing();

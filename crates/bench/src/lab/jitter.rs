@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_lab::script;
 use openuvr_runtime::clock;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use self::cells::Cell;
 use self::conditions::Conditions;
@@ -120,14 +120,14 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     }
     ensure!(
         args.samples >= u64::from(args.pairs),
-        WrongUsage::new(format!(
+        UsageError::new(format!(
             "--samples {} is less than one for each of {} pairs",
             args.samples, args.pairs
         ))
     );
     ensure!(
         args.rate.is_finite() && args.rate > 0.0 && args.rate <= 100_000.0,
-        WrongUsage::new("--rate is above 0 and at most 100000")
+        UsageError::new("--rate is above 0 and at most 100000")
     );
     let mut cells = cells::all();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|w| name.contains(w));

@@ -20,7 +20,7 @@ use openuvr_lab::traffic::join::{JoinedCaptures, join};
 use openuvr_lab::traffic::reader::Window;
 use openuvr_lab::traffic::{Analysis, analyse};
 use openuvr_proto::units::Bitrate;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 use serde_json::json;
 
 use super::folder::Folder;
@@ -147,11 +147,11 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     }
     ensure!(
         args.end.is_none() || args.files.len() == 1,
-        WrongUsage::new("--end is for a single capture: with two, the first is the server's")
+        UsageError::new("--end is for a single capture: with two, the first is the server's")
     );
     ensure!(
         args.lasting.is_none_or(|lasting| !lasting.is_zero()),
-        WrongUsage::new("--for 0s selects nothing; try 30s")
+        UsageError::new("--for 0s selects nothing; try 30s")
     );
     let window = Window {
         from: nanos(args.from)?,

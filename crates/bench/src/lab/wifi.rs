@@ -17,7 +17,7 @@ use anyhow::{Result, ensure};
 use openuvr_lab::script;
 use openuvr_lab::wifi::study::Repetition;
 use openuvr_lab::wifi::{Nanos, words};
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use super::folder::Folder;
 
@@ -100,11 +100,11 @@ struct RunSettings {
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(
         args.runs > 0,
-        WrongUsage::new("--runs 0 is too few; at least 1")
+        UsageError::new("--runs 0 is too few; at least 1")
     );
     ensure!(
         !args.lasting.is_zero(),
-        WrongUsage::new("--for 0s is too short; try 10s")
+        UsageError::new("--for 0s is too short; try 10s")
     );
     let settings = RunSettings {
         repetition: Repetition {

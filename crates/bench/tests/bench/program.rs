@@ -51,7 +51,7 @@ fn errors_and_exit_codes_pass_through() {
         (
             &["demo", "--for", "-5s"][..],
             "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
-             unit: 5ms, 8M, 1%; `openuvr demo --help` names all\n",
+             unit: 5ms, 8M, 1%; `openuvr demo --help` lists all\n",
         ),
         (
             &["bench", "handoff", "--for", "0s"],
@@ -59,8 +59,8 @@ fn errors_and_exit_codes_pass_through() {
         ),
         (
             &["bench", "latncy"],
-            "openuvr: unrecognized subcommand 'latncy'; is latency meant? `openuvr bench --help` \
-             names all\n",
+            "openuvr: unrecognized subcommand 'latncy'; did you mean latency? `openuvr bench --help` \
+             lists all\n",
         ),
     ] {
         let out = openuvr(&program, Path::new("/nonexistent"), words);
@@ -81,8 +81,8 @@ fn a_missing_program_is_one_line_with_a_remedy() {
         assert_eq!(
             text(&out.stderr),
             format!(
-                "openuvr: `openuvr {name}` needs the program openuvr-bench, which is neither beside \
-                 this one nor on $PATH; `./dev install --bench` puts it there\n"
+                "openuvr: `openuvr {name}` requires the program openuvr-bench, which is neither beside \
+                 this one nor on $PATH; install it with `./dev install --bench`\n"
             )
         );
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));

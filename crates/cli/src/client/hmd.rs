@@ -79,7 +79,7 @@ fn send(
         if let Some(head) = &sample.head {
             let _ = client.set_pose(head, sample.at);
         }
-        let _ = client.push_controllers(sample.at, sample.hands);
+        let _ = client.push_controllers(sample.at, sample.controllers);
         if let Some(refresh) = sample.refresh {
             display.refresh(client, refresh);
         }

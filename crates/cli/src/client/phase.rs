@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openuvr_media::display_phase::DisplayPhase;
-use openuvr_proto::display::{Display, Eyes, Refresh};
+use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
@@ -30,7 +30,11 @@ impl DisplayReporter {
     }
 
     /// Reports the refresh times, on the monotonic clock, unless the last report is recent; whether it was sent.
-    pub(super) fn refresh(&mut self, client: &ClientRuntime, refresh: Refresh<Instant>) -> bool {
+    pub(super) fn refresh(
+        &mut self,
+        client: &ClientRuntime,
+        refresh: RefreshTiming<Instant>,
+    ) -> bool {
         let now = clock::now();
         if self
             .sent_at
@@ -39,7 +43,7 @@ impl DisplayReporter {
             return false;
         }
         self.sent_at = Some(now);
-        let refresh = Refresh {
+        let refresh = RefreshTiming {
             phase: PeerInstant(refresh.phase.0),
             period: refresh.period,
         };

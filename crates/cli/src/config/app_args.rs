@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 const WORDS: &str = "words";
 
@@ -36,7 +36,7 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
         && option.as_encoded_bytes().starts_with(b"-")
     {
         let option = option.to_string_lossy();
-        anyhow::bail!(WrongUsage::new(format!(
+        anyhow::bail!(UsageError::new(format!(
             "unexpected argument '{option}' found; --help lists the options"
         )));
     }

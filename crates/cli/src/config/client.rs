@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::Command;
 use openuvr_media::codec::Codec;
 use openuvr_media::input_source::x11::SHORTCUTS;
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::FieldOfView;
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject};
+use openuvr_runtime::client::{DrawBackend, EyeView, Reproject, StereoSettings};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
@@ -180,7 +180,7 @@ Examples:
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: OpenGL on a GPU;
             /// software OpenGL (llvmpipe and the like) is slower than `software`. If `gl` does not work, a message
             /// is printed, and `software` is used.
-            reproject_with: DrawWith = "reproject-with", choice(), Default::Is("auto");
+            reproject_with: DrawBackend = "reproject-with", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
             /// Avoids black edges while the head turns: its angular speed times the round-trip time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
@@ -312,7 +312,7 @@ impl ClientConfig {
             volume: config.volume,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
-            wishes: Wishes {
+            constraints: ClientConstraints {
                 bitrate: config.bitrate,
                 size: config.max_size,
                 // Known when the display is open.
@@ -340,11 +340,11 @@ impl Choice for Reproject {
     ];
 }
 
-impl Choice for DrawWith {
+impl Choice for DrawBackend {
     const VALUES: &'static [(&'static str, Self)] = &[
-        (DrawWith::Auto.name(), DrawWith::Auto),
-        (DrawWith::Gl.name(), DrawWith::Gl),
-        (DrawWith::Software.name(), DrawWith::Software),
+        (DrawBackend::Auto.name(), DrawBackend::Auto),
+        (DrawBackend::Gl.name(), DrawBackend::Gl),
+        (DrawBackend::Software.name(), DrawBackend::Software),
     ];
 }
 
@@ -482,11 +482,11 @@ impl ClientConfig {
     }
 
     /// Presentation of stereo pictures on a display with this refresh rate, if known.
-    pub(crate) fn eyes(&self, refresh: Option<f64>) -> Eyes {
-        let usual = Eyes::default();
+    pub(crate) fn eyes(&self, refresh: Option<f64>) -> StereoSettings {
+        let usual = StereoSettings::default();
         #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
         let overscan = self.overscan.to_radians() as f32;
-        Eyes {
+        StereoSettings {
             view: self.view,
             reproject: self.reproject,
             overscan,

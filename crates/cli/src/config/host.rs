@@ -17,13 +17,13 @@ use openuvr_gateway::ice::IceServer;
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
-use openuvr_proto::control::clipboard::ClipboardWays;
+use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, USUAL_FPS, usual_bitrate};
+use openuvr_runtime::host::config::{BITRATES, Config, DEFAULT_FPS, REFRESHES, default_bitrate};
 use tracing::Level;
 
 use super::kind::{
@@ -223,7 +223,7 @@ Examples:
             /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
             /// pasted at the player. `both`, or `off`. Text up to 1 MB, which may be a password. Observers never
             /// share the clipboard.
-            clipboard: ClipboardWays = "clipboard", choice(), Default::Is("off");
+            clipboard: ClipboardDirections = "clipboard", choice(), Default::Is("off");
             /// Game pads of the player.
             /// `auto`: a game of `openuvr run` gets them from a library in its process, with one pad present from
             /// the start; otherwise through uinput if this user may write to /dev/uinput. `0` to `4`, for
@@ -440,7 +440,7 @@ impl HostConfig {
 
     /// The target video bitrate in bits per second; the lowest default of several encoders.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        let usual = self.encoders.iter().map(|name| usual_bitrate(name.0));
+        let usual = self.encoders.iter().map(|name| default_bitrate(name.0));
         self.bitrate.or(usual.min()).unwrap_or_default()
     }
 
@@ -616,7 +616,7 @@ impl From<&HostConfig> for Config {
             subpel: config.subpel.requested(),
             pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
             cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
-            fps: config.fps.unwrap_or(USUAL_FPS),
+            fps: config.fps.unwrap_or(DEFAULT_FPS),
             // A pattern, a clip and the scene run on a timer.
             follows_display: config.fps.is_none()
                 && !matches!(

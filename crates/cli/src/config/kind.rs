@@ -14,9 +14,9 @@ use openuvr_gateway::PublicAddress;
 use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_net::address::parse_address;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
@@ -447,15 +447,18 @@ pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
 
 /// A transport of `openuvr_net::LINKS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkName(pub(crate) Rung);
+pub(crate) struct LinkName(pub(crate) TransportKind);
 
 impl Choice for LinkName {
     const VALUES: &'static [(&'static str, Self)] = &[
-        (Rung::UdpGso.name(), LinkName(Rung::UdpGso)),
-        (Rung::Raw.name(), LinkName(Rung::Raw)),
-        (Rung::Ring.name(), LinkName(Rung::Ring)),
-        (Rung::Xdp.name(), LinkName(Rung::Xdp)),
-        (Rung::Udp.name(), LinkName(Rung::Udp)),
+        (
+            TransportKind::UdpGso.name(),
+            LinkName(TransportKind::UdpGso),
+        ),
+        (TransportKind::Raw.name(), LinkName(TransportKind::Raw)),
+        (TransportKind::Ring.name(), LinkName(TransportKind::Ring)),
+        (TransportKind::Xdp.name(), LinkName(TransportKind::Xdp)),
+        (TransportKind::Udp.name(), LinkName(TransportKind::Udp)),
     ];
 }
 

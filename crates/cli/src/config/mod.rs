@@ -34,7 +34,7 @@ pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
-use openuvr_terminal::usage::WrongUsage;
+use openuvr_terminal::usage::UsageError;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
@@ -141,7 +141,7 @@ pub(crate) trait Settings: Sized {
         let mut in_file = match &file {
             Some(path) if path.exists() || !may_be_missing => {
                 let Some(text) = read_text(path)? else {
-                    bail!(WrongUsage::new(format!(
+                    bail!(UsageError::new(format!(
                         "can't read the settings in {}: no such file",
                         path.display()
                     )));
@@ -167,7 +167,7 @@ pub(crate) trait Settings: Sized {
             match (value, setting.default) {
                 (Some(value), _) => _ = values.0.insert(setting.key, value),
                 (None, Default::From(source, _)) if !setting.optional => {
-                    bail!(WrongUsage::new(format!(
+                    bail!(UsageError::new(format!(
                         "--{} is missing: there is no {source}; give --{0} {}",
                         setting.key, setting.placeholder
                     )))
@@ -179,7 +179,7 @@ pub(crate) trait Settings: Sized {
         config.check_consistency()?;
         let printed = if save {
             let Some(file) = file else {
-                bail!(WrongUsage::new(
+                bail!(UsageError::new(
                     "there is no folder for settings: give --config FILE"
                 ));
             };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use openuvr_runtime::client::Target;
-use openuvr_runtime::client::config::PortalWord;
+use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::{PortalLink, SCHEME};
 
 use super::kind::{Form, Kind, target};
@@ -144,7 +144,7 @@ pub(crate) struct HostTarget {
     /// The address.
     pub(crate) target: Target,
     /// The host's key and a ticket, if given by a portal's link.
-    pub(crate) word: Option<PortalWord>,
+    pub(crate) word: Option<PortalCredentials>,
 }
 
 impl From<Target> for HostTarget {
@@ -154,7 +154,12 @@ impl From<Target> for HostTarget {
 }
 
 impl From<PortalLink> for HostTarget {
-    fn from(PortalLink { target, word }: PortalLink) -> HostTarget {
+    fn from(
+        PortalLink {
+            target,
+            credentials: word,
+        }: PortalLink,
+    ) -> HostTarget {
         let word = Some(word);
         HostTarget { target, word }
     }

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use openuvr_media::input_source::x11::SHORTCUTS;
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
@@ -13,7 +13,7 @@ use super::client::{ClientConfig, InputSpec, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Environment, RunConfig, Settings};
-use openuvr_runtime::client::{DrawWith, EyeView, Target};
+use openuvr_runtime::client::{DrawBackend, EyeView, Target};
 
 /// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
@@ -261,7 +261,7 @@ fn every_kind_of_value_is_understood() {
     );
     assert_eq!(
         (parsed.link, parsed.top_up, parsed.pair),
-        (Some(LinkName(Rung::Udp)), false, true)
+        (Some(LinkName(TransportKind::Udp)), false, true)
     );
 
     let headless = client(&[
@@ -319,10 +319,10 @@ fn a_head_is_one_of_the_table_or_nobodys() {
         (EyeView::Right, 120f64.to_bits())
     );
     assert!((eyes.overscan.to_degrees() - 9.0).abs() < 1e-4);
-    assert_eq!(eyes.draw_with, DrawWith::Gl);
+    assert_eq!(eyes.draw_with, DrawBackend::Gl);
     let usual = client(&["desk"]).unwrap().eyes(None);
     assert_eq!(usual.rate.to_bits(), 60f64.to_bits());
-    assert_eq!(usual.draw_with, DrawWith::Auto);
+    assert_eq!(usual.draw_with, DrawBackend::Auto);
 }
 
 #[test]
@@ -900,7 +900,7 @@ fn tables_are_sound() {
 #[test]
 fn the_transports_are_those_that_there_are() {
     let words: Vec<&str> = LinkName::VALUES.iter().map(|(word, _)| *word).collect();
-    let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
+    let links = openuvr_net::LINKS.iter().map(|link| link.transport.name());
     assert_eq!(words, links.collect::<Vec<_>>());
     assert!(
         LinkName::VALUES
@@ -945,12 +945,12 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     };
     let player = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
     let config = player.runtime_config(player.host.clone().unwrap());
-    let expected = Wishes {
+    let expected = ClientConstraints {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
         fps: None,
     };
-    assert_eq!(config.wishes, expected);
+    assert_eq!(config.constraints, expected);
     let refused = client(&["--observe", "--bitrate", "5M"])
         .unwrap_err()
         .to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::clock;
-use openuvr_runtime::trust_store::{LONGEST_WINDOW, PairingRequest};
+use openuvr_runtime::trust_store::{MAX_WINDOW, PairingRequest};
 
 use crate::config::parse_time;
 
@@ -31,7 +31,7 @@ pub(super) struct Args {
 
 fn window(text: &str) -> Result<Duration, String> {
     let lasting = parse_time(text)?;
-    match (Duration::from_secs(1)..=LONGEST_WINDOW).contains(&lasting) {
+    match (Duration::from_secs(1)..=MAX_WINDOW).contains(&lasting) {
         true => Ok(lasting),
         false => Err("pairing can be open for 1 s to 1 h".to_owned()),
     }
@@ -44,7 +44,7 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
         Some(pin) => pin.clone(),
         None => Pin::generate()?,
     };
-    let request = PairingRequest::leave(dir, &pin, lasting, now)?;
+    let request = PairingRequest::submit(dir, &pin, lasting, now)?;
     let requested_at = clock::now();
     let mut first = None;
     let opened = loop {

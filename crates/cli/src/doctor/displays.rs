@@ -1,7 +1,7 @@
 //! The X display: requirements of a host's capture and input, and of a client's window.
 
 use openuvr_media::capture::Capture as _;
-use openuvr_media::capture::x11::{self, Target, What};
+use openuvr_media::capture::x11::{self, CaptureArea, Target};
 use openuvr_media::display;
 use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::protocol::xproto::Screen;
@@ -95,7 +95,7 @@ fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> F
 fn captures(display: &str) -> Finding {
     let target = Target {
         display: Some(display.to_owned()),
-        what: What::Display,
+        area: CaptureArea::Display,
     };
     match x11::open(&target) {
         Ok(capture) => Finding::ok("capture", format!("{} can be captured", capture.size())),

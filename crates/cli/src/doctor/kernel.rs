@@ -6,9 +6,9 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use openuvr_net::address::path_of;
-use openuvr_net::ladder::Ladder;
+use openuvr_net::transport_selection::TransportSelector;
 use openuvr_net::{Link as _, RecvBatch};
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -55,7 +55,7 @@ fn offload() -> Finding {
 }
 
 fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
-    let open = || Ladder::host(([127, 0, 0, 1], 0).into(), Some(Rung::UdpGso));
+    let open = || TransportSelector::host(([127, 0, 0, 1], 0).into(), Some(TransportKind::UdpGso));
     let (from, to) = (open()?, open()?);
     let path = path_of((Ipv4Addr::LOCALHOST, to.port()).into());
     from.send(path, &[7; BATCH * SEGMENT], SEGMENT)?;
@@ -70,7 +70,7 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
             .filter(|(_, bytes)| bytes.len() == SEGMENT)
             .count();
     }
-    Ok((count, from.rung(path).name()))
+    Ok((count, from.transport(path).name()))
 }
 
 /// Whether the kernel has a socket family: it checks the family before the privilege.

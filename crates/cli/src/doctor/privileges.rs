@@ -17,7 +17,7 @@ pub(super) fn findings() -> Vec<Finding> {
 fn real_time(held: CapabilitySet) -> Finding {
     let name = "real-time threads";
     let scheduler = Scheduler::new();
-    let started = scheduler.spawn(ThreadRole::HandOff, "doctor", || ());
+    let started = scheduler.spawn(ThreadRole::Dispatch, "doctor", || ());
     if let Err(why) = started.map(std::thread::JoinHandle::join) {
         return Finding::missing(
             name,
@@ -26,7 +26,7 @@ fn real_time(held: CapabilitySet) -> Finding {
         );
     }
     let report = scheduler.report();
-    let wanted = ThreadRole::HandOff.priority().unwrap_or(0);
+    let wanted = ThreadRole::Dispatch.priority().unwrap_or(0);
     let by = match held.contains(CapabilitySet::SYS_NICE) {
         true => "CAP_SYS_NICE".to_owned(),
         false => {

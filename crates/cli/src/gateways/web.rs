@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalDoor, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalListener, Setup};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::DeviceStore;
@@ -52,9 +52,9 @@ pub(super) fn open(
 }
 
 /// How a portal that relays its browsers' signalling connects, if there is one.
-fn portal_endpoint(config: &HostConfig) -> Option<PortalDoor> {
-    let socket = config.portal_socket.clone().map(PortalDoor::Socket);
-    socket.or_else(|| config.portal_only.then_some(PortalDoor::Https))
+fn portal_endpoint(config: &HostConfig) -> Option<PortalListener> {
+    let socket = config.portal_socket.clone().map(PortalListener::Socket);
+    socket.or_else(|| config.portal_only.then_some(PortalListener::Https))
 }
 
 /// Prints the page's URLs and the certificate's fingerprint.

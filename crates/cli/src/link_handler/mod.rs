@@ -135,7 +135,7 @@ mod tests {
     use openuvr_proto::control::identity::Identity;
     use openuvr_proto::control::negotiate::Role;
     use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
-    use openuvr_runtime::client::config::PortalWord;
+    use openuvr_runtime::client::config::PortalCredentials;
 
     use super::*;
 
@@ -143,13 +143,13 @@ mod tests {
         let ticket = Ticket {
             session: SessionUuid([1; 16]),
             role: Role::Player,
-            holder: Holder::FirstToCome,
+            holder: Holder::FirstUse,
             not_after: UnixTime(7),
             id: [2; 16],
         };
         let link = PortalLink {
             target: host.parse().unwrap(),
-            word: PortalWord {
+            credentials: PortalCredentials {
                 host: Identity::from_bytes([3; 32]).public(),
                 ticket: ticket.sign(&TicketSigner::from_seed(&[4; 32]).unwrap()),
             },

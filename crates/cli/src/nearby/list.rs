@@ -69,11 +69,11 @@ pub(crate) fn select(config_dir: &Path) -> Result<SelectedHost> {
         eprintln!("openuvr client: found the paired host {name:?} at {at}");
         return selected(only);
     }
-    out::answer(format_args!("{}", table(&found).trim_end()));
+    out::unlimited_message(format_args!("{}", table(&found).trim_end()));
     if !std::io::stdin().is_terminal() {
         bail!("several hosts found: give an address, as in openuvr client 192.168.1.5");
     }
-    out::ask(format_args!("Number of the host: "));
+    out::prompt(format_args!("Number of the host: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let number = line.trim().parse::<usize>().ok();

@@ -17,9 +17,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
@@ -159,14 +159,19 @@ impl Recorder {
     }
 
     /// The transport of a subscriber's video has changed.
-    pub(crate) fn link(&mut self, subscriber: SubscriberId, transport: Rung) {
+    pub(crate) fn link(&mut self, subscriber: SubscriberId, transport: TransportKind) {
         if let Some(table) = &mut self.table {
             table.link(subscriber, transport);
         }
     }
 
     /// Records a control event of a rendition.
-    pub(crate) fn decision(&mut self, now: Instant, rendition: RenditionId, decision: &Decision) {
+    pub(crate) fn decision(
+        &mut self,
+        now: Instant,
+        rendition: RenditionId,
+        decision: &ControlEvent,
+    ) {
         let several = self.renditions.values().any(|other| *other != rendition);
         let of = several.then_some(rendition);
         self.trace(|trace| trace.decision(now, of, decision));
@@ -180,9 +185,9 @@ impl Recorder {
         self.csv(|csv| csv.tick(now));
         self.trace(|trace| trace.tick(now));
         let table = self.table.as_mut();
-        match table.and_then(|table| table.draw(now, &self.totals, out::room())) {
+        match table.and_then(|table| table.draw(now, &self.totals, out::terminal_size())) {
             Some(Drawing::Rows(rows)) => out::table(rows),
-            Some(Drawing::Lines(text)) => out::lines(text),
+            Some(Drawing::Lines(text)) => out::print_lines(text),
             None => {}
         }
     }
@@ -198,7 +203,7 @@ impl Recorder {
         self.trace(Trace::finish);
         if let Some(table) = &mut self.table {
             out::end_table();
-            out::lines(table.finish(&self.totals, out::room().columns));
+            out::print_lines(table.finish(&self.totals, out::terminal_size().columns));
         }
         (self.totals.into_summary(), self.failed)
     }

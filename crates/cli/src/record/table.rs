@@ -8,9 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DisplayLatency, FrameRecord, Outcome, Stage};
@@ -20,7 +20,7 @@ use openuvr_proto::wire::video::EchoKind;
 use super::sound;
 use super::spread::{Percentiles, Spread, WINDOW};
 use super::totals::{MAX_SUBSCRIBERS, Subscriber, Totals};
-use openuvr_terminal::out::Room;
+use openuvr_terminal::out::TerminalSize;
 use openuvr_terminal::wrap::wrapped;
 
 /// The interval of redraws on a terminal.
@@ -72,9 +72,9 @@ pub(super) struct Table {
     had_subscribers: bool,
     journeys: HashMap<SubscriberId, Journey>,
     /// The transport of each client's video, also before its first frame.
-    links: HashMap<SubscriberId, Rung>,
+    links: HashMap<SubscriberId, TransportKind>,
     /// The last control event.
-    decision: Option<(Option<RenditionId>, Decision)>,
+    decision: Option<(Option<RenditionId>, ControlEvent)>,
 }
 
 /// The output of the table.
@@ -140,8 +140,8 @@ impl Journey {
         if self.recent.len() == 2400 {
             self.recent.pop_front();
         }
-        let complete = record.outcome.is_whole();
-        let unacknowledged = record.outcome == Outcome::Left;
+        let complete = record.outcome.is_complete();
+        let unacknowledged = record.outcome == Outcome::SentUnacknowledged;
         self.recent.push_back(Recent {
             at: now,
             complete,
@@ -254,11 +254,11 @@ impl Table {
     }
 
     /// A control event; with its rendition, if there are several.
-    pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &Decision) {
+    pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &ControlEvent) {
         self.decision = Some((of, *decision));
     }
 
-    pub(super) fn link(&mut self, id: SubscriberId, transport: Rung) {
+    pub(super) fn link(&mut self, id: SubscriberId, transport: TransportKind) {
         if self.links.len() >= MAX_SUBSCRIBERS {
             self.links.retain(|id, _| self.journeys.contains_key(id));
         }
@@ -288,7 +288,12 @@ impl Table {
     }
 
     /// The output that is due, if any.
-    pub(super) fn draw(&mut self, now: Instant, totals: &Totals, room: Room) -> Option<Drawing> {
+    pub(super) fn draw(
+        &mut self,
+        now: Instant,
+        totals: &Totals,
+        room: TerminalSize,
+    ) -> Option<Drawing> {
         let every = if self.terminal {
             DRAW_EVERY
         } else {
@@ -318,7 +323,7 @@ impl Table {
     }
 
     /// All rows of the subscribers that fit, and one line for each other.
-    fn rows(&mut self, now: Instant, totals: &Totals, room: Room) -> Vec<String> {
+    fn rows(&mut self, now: Instant, totals: &Totals, room: TerminalSize) -> Vec<String> {
         let mut text = String::new();
         let all = self.present.iter();
         let mut all: Vec<_> = all

@@ -34,10 +34,10 @@ impl Count {
     fn count_outcome(&mut self, outcome: Outcome) {
         self.captured += 1;
         match outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
+            Outcome::Displayed(Fidelity::Complete) => self.complete += 1,
             Outcome::Displayed(Fidelity::Concealed) => self.concealed += 1,
             Outcome::Displayed(Fidelity::Tainted) => self.tainted += 1,
-            Outcome::Left => self.unacknowledged += 1,
+            Outcome::SentUnacknowledged => self.unacknowledged += 1,
             Outcome::Dropped { why, .. } => {
                 *self.dropped.entry(format!("{why:?}")).or_default() += 1;
             }

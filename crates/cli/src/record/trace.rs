@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
@@ -325,7 +325,7 @@ impl Trace {
             args["datagrams"] = json!(record.cost.datagrams);
         }
         if let Outcome::Displayed(fidelity) = record.outcome {
-            args["outcome"] = json!(openuvr_runtime::csv::fidelity_word(fidelity));
+            args["outcome"] = json!(openuvr_runtime::csv::fidelity_name(fidelity));
             for (name, span) in record.age.named() {
                 if let Some(span) = span {
                     args[format!("{name}_ms")] = json!(span.as_secs_f64() * 1e3);
@@ -393,7 +393,7 @@ impl Trace {
         &mut self,
         now: Instant,
         of: Option<RenditionId>,
-        decision: &Decision,
+        decision: &ControlEvent,
     ) -> std::io::Result<()> {
         let track = HOST * TRACKS + DROPS;
         if self.lanes.insert(track, now).is_none() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
-use openuvr_runtime::launch::Sent;
+use openuvr_runtime::launch::ForwardedSignal;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
@@ -27,10 +27,10 @@ impl Signals {
     }
 
     /// The pending signals. A signal typed at the terminal goes to all programs started there.
-    pub(super) fn pending(&mut self) -> Vec<Sent> {
+    pub(super) fn pending(&mut self) -> Vec<ForwardedSignal> {
         let pending = self.0.pending();
         let sent = pending.filter_map(|info| {
-            Some(Sent {
+            Some(ForwardedSignal {
                 signal: Signal::from_named_raw(info.si_signo)?,
                 typed: info.si_code == libc::SI_KERNEL,
             })
@@ -49,7 +49,7 @@ pub(super) struct GracePeriod {
 
 impl GracePeriod {
     /// Records these signals. Returns true once when the grace period is over.
-    pub(super) fn is_over(&mut self, signals: &[Sent], now: Instant) -> bool {
+    pub(super) fn is_over(&mut self, signals: &[ForwardedSignal], now: Instant) -> bool {
         if !signals.is_empty() {
             self.signalled_at.get_or_insert(now);
         }

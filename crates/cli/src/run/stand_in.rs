@@ -17,15 +17,15 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use openuvr_media::application::{WindowScope, largest_window};
 use openuvr_media::capture::pool::Pool;
-use openuvr_media::capture::x11::{Target, Viewport, What, WindowName, WindowQuery, open};
+use openuvr_media::capture::x11::{CaptureArea, Target, Viewport, WindowName, WindowQuery, open};
 use openuvr_media::capture::{Capture as _, CaptureEvent};
 use openuvr_media::display;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::launch::Socket;
-use openuvr_runtime::launched::Launcher;
+use openuvr_runtime::launcher::Launcher;
 use openuvr_runtime::line::{Line, SOCKET};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -97,7 +97,7 @@ impl StandIn {
                 _ => self.server = None,
             }
             self.process = None;
-            socket.stands_in(None);
+            socket.set_stand_in(None);
         }
         let window = match socket.is_served() {
             true => None,
@@ -115,7 +115,7 @@ impl StandIn {
         match start(&self.display, window, socket) {
             Ok(process) => {
                 let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-                socket.stands_in(id);
+                socket.set_stand_in(id);
                 self.process = Some(process);
             }
             Err(why) => {
@@ -200,7 +200,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
     let result = show(args, &launcher);
     if let Err(why) = &result {
-        launcher.say(&Line::Trouble(format!(
+        launcher.send(&Line::Warning(format!(
             "can't stream the launcher's window: {why}"
         )));
     }
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     // The stand-in may be over before its settings arrive.
     let order = loop {
-        if let Some(order) = launcher.order_within(POLL_INTERVAL)? {
+        if let Some(order) = launcher.settings_within(POLL_INTERVAL)? {
             break order;
         }
         if is_over(launcher) {
@@ -219,7 +219,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     };
     let target = Target {
         display: Some(args.display.clone()),
-        what: What::Window(WindowQuery {
+        area: CaptureArea::Window(WindowQuery {
             name: WindowName::Id(args.window),
             wait: CAPTURE_TIMEOUT,
         }),
@@ -227,31 +227,31 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     let mut capture = open(&target).map_err(|e| e.to_string())?;
     capture.limit_fps(order.host.fps);
     let input = match order.input {
-        true => InputTo::Display(args.display.clone()),
-        false => InputTo::Nothing,
+        true => InputTarget::Display(args.display.clone()),
+        false => InputTarget::Nothing,
     };
-    if let InputTo::Display(display) = &input {
+    if let InputTarget::Display(display) = &input {
         // Before any key is pressed there: if this process is killed, `openuvr run` must release the keys.
-        launcher.say(&Line::InputGoesTo(display.clone()));
+        launcher.send(&Line::InputDisplay(display.clone()));
     }
     std::thread::scope(|scope| {
         let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_LINES);
         let size = capture.size();
         let notice = move |notice| drop(sender.try_send(Line::from(notice)));
         let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
-        scope.spawn(|| received.into_iter().for_each(|line| launcher.say(&line)));
-        launcher.say(&Line::Streaming {
+        scope.spawn(|| received.into_iter().for_each(|line| launcher.send(&line)));
+        launcher.send(&Line::Streaming {
             size,
-            place: guest.place().to_owned(),
+            endpoint: guest.endpoint().to_owned(),
         });
         // A PIN set by the user is not printed.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            launcher.say(&Line::Invitation {
+            launcher.send(&Line::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pair_for,
             });
         }
-        launcher.say(&Line::Trouble(
+        launcher.send(&Line::Warning(
             "the game does not draw with OpenGL or Vulkan yet; streaming its window until it does"
                 .to_owned(),
         ));

@@ -15,7 +15,7 @@ use openuvr_runtime::clock;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use openuvr_terminal::out::{self, Room};
+use openuvr_terminal::out::{self, TerminalSize};
 
 /// The maximum wait for the last output of a game that has left processes running.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A pseudo-terminal with output forwarded to this program's terminal.
 pub(crate) struct Terminal {
     master: OwnedFd,
-    room: Room,
+    room: TerminalSize,
     reader: JoinHandle<()>,
 }
 
@@ -48,7 +48,7 @@ impl Terminal {
         }
         let mut terminal = Terminal {
             master,
-            room: Room {
+            room: TerminalSize {
                 columns: 0,
                 rows: 0,
             },
@@ -60,7 +60,7 @@ impl Terminal {
 
     /// Copies the size of our terminal.
     pub(crate) fn resize(&mut self) {
-        let room = out::room();
+        let room = out::terminal_size();
         if room != self.room {
             let side = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
             let size = Winsize {
@@ -105,9 +105,9 @@ fn forward(mut from: File) {
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
         let text = complete_characters(&mut rest);
-        out::pass_on(text);
+        out::passthrough(text);
     }
-    out::pass_on(String::from_utf8_lossy(&rest).into_owned());
+    out::passthrough(String::from_utf8_lossy(&rest).into_owned());
 }
 
 /// Takes the complete characters; the rest of the last one may still arrive.

@@ -11,7 +11,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use openuvr_media::capture::Drawn;
+use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::capture::submit::{self, Submitted, Submitter};
 use openuvr_proto::units::Size;
@@ -44,7 +44,9 @@ impl Show for SubmitOutput {
         // If the window was resized, only the channel's size is read.
         let mut picture = self.pool.take(self.size);
         renderer.read(self.size, picture.bytes());
-        let submitted = self.submitter.submit(Box::new(picture), Drawn::default());
+        let submitted = self
+            .submitter
+            .submit(Box::new(picture), RenderInfo::default());
         let Some(ticket) = submitted else {
             return false;
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
-use openuvr_runtime::launch::{Application, LAUNCHING};
+use openuvr_runtime::launch::{Application, LAUNCH_TIMEOUT};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::{VirtualDisplay, shows_a_window};
@@ -107,7 +107,7 @@ impl RunningApplication {
                 self.idle_since = None;
                 true
             } else {
-                now.since(*self.idle_since.get_or_insert(now)) < LAUNCHING
+                now.since(*self.idle_since.get_or_insert(now)) < LAUNCH_TIMEOUT
             }
         };
         self.over = !continues;

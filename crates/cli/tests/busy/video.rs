@@ -61,7 +61,7 @@ fn streams_beside(load: Load) {
     let last = clock::now();
     host.program.assert_running();
     client.stop();
-    host.program.line("is gone: it said goodbye");
+    host.program.line("left: it disconnected");
     host.program.stop();
     let rows = rows(&folder.path().join("host.csv"));
     assert_accounted(&rows);

@@ -123,7 +123,7 @@ fn a_missing_picture_is_reported_at_both_ends() {
     let address = format!("127.0.0.1:{port}");
     let args = ["--pin", pin, "--display", &display.name];
     let client = client(&folder, "guest", &address, &args);
-    client.line("the host has sent no picture yet");
+    client.line("no picture received yet");
     host.line("call openuvr_frame_ready");
     drop(client);
     stop_by_stdin(host);

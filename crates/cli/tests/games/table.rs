@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use openuvr_media::input_sink::pads::served::Served;
+use openuvr_media::input_sink::pads::server::PadServer;
 use openuvr_media::pad::FOLDER;
 use openuvr_media::pad::codes::*;
 use openuvr_media::pad::description::{Axis, Description};
@@ -43,7 +43,7 @@ pub(crate) struct Table {
     client: Option<Program>,
     run: Option<Program>,
     recorder: Option<Recorder>,
-    pads: Served,
+    pads: PadServer,
     _manager: Program,
     here: Display,
     there: Display,
@@ -61,7 +61,7 @@ impl Table {
         }
         let (here, there) = (Display::start(OWN)?, Display::start(THEIRS)?);
         let folder = Folder::new();
-        let pads = Served::open(&folder.path().join("pads")).expect("a temporary folder");
+        let pads = PadServer::open(&folder.path().join("pads")).expect("a temporary folder");
         pads.plug(0, xbox()).expect("a folder");
         Some(Table {
             name: program,
@@ -166,7 +166,7 @@ impl Table {
             .env(FOLDER, self.folder.path().join("pads"));
         let client = Program::start("client", command);
         let name = format!("\"desk: {}\"", self.name);
-        client.line(&format!("{name} is paired and answers at {HOST}:4710"));
+        client.line(&format!("found the paired host {name} at {HOST}:4710"));
         client.line("game pad A pad");
         client.line("player at desk");
         self.client = Some(client);

@@ -22,7 +22,7 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(42), "exit code of the launcher: {text}");
-    client.line("goodbye");
+    client.line("it disconnected");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(42), "exit code of the launcher: {text}");
-    client.line("goodbye");
+    client.line("it disconnected");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
-    client.line("goodbye");
+    client.line("it disconnected");
     let places = text
         .lines()
         .filter(|line| line.contains("openuvr run: streaming"));
@@ -136,7 +136,7 @@ fn a_crash_of_a_game_is_reported() {
         (
             "sh -c 'kill -SEGV $$'; exit $?",
             139,
-            "a program that it started crashed (signal: 11",
+            "a child process crashed (signal: 11",
         ),
         ("exit 3", 3, "without a picture: it failed (exit status: 3)"),
     ] {
@@ -236,7 +236,7 @@ fn a_program_without_pictures_runs_with_a_reason() {
     let args = ["run", "--hook", "/nonexistent.so", "--", "true"];
     let out = openuvr(&args).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("there is no libopenuvr_hook.so"), "{text}");
+    assert!(text.contains("can't find libopenuvr_hook.so"), "{text}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_game_that_ignores_signals_is_reported() {
         std::fs::exists(&started).ok().filter(|there| *there)
     });
     run.signal(rustix::process::Signal::TERM);
-    let line = run.line("the game has not ended 3 s after the signal");
+    let line = run.line("the game is still running 3 s after the signal");
     assert!(line.contains("kill -KILL "), "{line}");
     run.assert_running();
     std::fs::write(&done, "").expect("a temporary folder");

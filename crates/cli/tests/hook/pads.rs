@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use openuvr_media::input_sink::pads::served::{Asked, Served};
+use openuvr_media::input_sink::pads::server::{PadServer, ReaderEvent};
 use openuvr_media::pad::FOLDER;
 use openuvr_media::pad::codes::*;
 use openuvr_media::pad::description::{Axis, Description};
@@ -62,17 +62,17 @@ fn axis(minimum: i32, maximum: i32, flat: i32) -> Axis {
 struct Rig {
     run: Run,
     client: Program,
-    pads: Served,
+    pads: PadServer,
     files: Folder,
     _display: Display,
 }
 
 impl Rig {
     /// `None`, with a message, if a dependency is missing.
-    fn start(how: &str, args: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
+    fn start(how: &str, args: &[&str], plug: impl FnOnce(&PadServer)) -> Option<Rig> {
         let reader = build_reader()?;
         let files = Folder::new();
-        let pads = Served::open(files.path()).expect("a temporary folder");
+        let pads = PadServer::open(files.path()).expect("a temporary folder");
         plug(&pads);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
@@ -133,8 +133,8 @@ impl Rig {
     /// Waits for a request of the client to its pad.
     fn next_request(&self) -> Request {
         eventually("a request", || {
-            match self.pads.asked(Some(Duration::from_millis(100))) {
-                Some((_, _, Asked::Request(request))) => Some(request),
+            match self.pads.next_event(Some(Duration::from_millis(100))) {
+                Some((_, _, ReaderEvent::Request(request))) => Some(request),
                 _ => None,
             }
         })
@@ -220,7 +220,7 @@ fn a_game_reads_the_clients_pad() {
 fn a_permanent_pad_exists_without_a_player() {
     let Some(reader) = build_reader() else { return };
     let files = Folder::new();
-    let pads = Served::open(files.path()).expect("a temporary folder");
+    let pads = PadServer::open(files.path()).expect("a temporary folder");
     pads.plug(0, xbox("My Pad")).expect("a folder");
     pads.plug(1, xbox("Second")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
@@ -372,7 +372,7 @@ fn a_database_maps_the_buttons() {
         return;
     };
     let line = rig.client.line("pads.txt, line 2");
-    assert!(line.contains("'nonsense here' is no device"), "{line}");
+    assert!(line.contains("'nonsense here' is not a device"), "{line}");
     rig.wait_for_pad("Pad");
     rig.send(&[
         (EV_KEY, BTN_SOUTH, 1),
@@ -402,7 +402,7 @@ fn disabled_pads_do_not_exist() {
 fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     let Some(program) = sdl() else { return };
     let files = Folder::new();
-    let pads = Served::open(files.path()).expect("a temporary folder");
+    let pads = PadServer::open(files.path()).expect("a temporary folder");
     pads.plug(0, xbox("My Pad")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
         return;

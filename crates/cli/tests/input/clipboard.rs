@@ -36,10 +36,13 @@ fn text_goes_both_ways_and_long_text_too() {
     pasted(there, "newer");
     assert_eq!(paste(here), b"newer");
     for (program, words) in [
-        (&client, "what is copied here goes to the host"),
-        (&client, "what is copied at the host can be pasted here"),
-        (&host.program, "what is copied here goes to the player"),
-        (&host.program, "what the player copies can be pasted here"),
+        (&client, "text copied here is sent to the host"),
+        (&client, "text copied at the host can be pasted here"),
+        (&host.program, "text copied here is sent to the player"),
+        (
+            &host.program,
+            "text copied by the player can be pasted here",
+        ),
     ] {
         program.line(words);
         assert_eq!(program.text().matches(words).count(), 1, "reported once");
@@ -59,9 +62,9 @@ fn non_text_and_long_text_stay_and_are_reported() {
     copy_text(here, "first");
     pasted(there, "first");
     copy(here, "image/png", b"\x89PNG\r\n\x1a\n");
-    client.line("what was copied does not go to the host: it is no text");
+    client.line("copied content not sent to the host: it is not text");
     copy(here, "UTF8_STRING", &vec![b'x'; 100_000_000]);
-    client.line("what was copied does not go to the host: it is too long");
+    client.line("copied content not sent to the host: it is too long");
     assert_eq!(paste(there), b"first");
     // The rejected content does not block later text.
     copy_text(here, "next");

@@ -28,11 +28,11 @@ fn a_minimised_window_is_reported_at_both_ends() {
         client.nth_line(round, "openuvr client: the window is hidden at the host");
         app.conn.map_window(app.window).expect("sent");
         app.conn.flush().expect("sent");
-        let shown = "openuvr host: the window is shown again";
+        let shown = "openuvr host: the window is visible again";
         host.program.nth_line(round, shown);
         client.nth_line(
             round,
-            "openuvr client: the window is shown again at the host",
+            "openuvr client: the window is visible again at the host",
         );
     }
     XTest::open(&rig.client_side).chord(&[A]);
@@ -53,7 +53,8 @@ fn a_recreated_window_is_streamed_and_gets_input() {
     drop(app);
     host.program.line("openuvr host: the window is hidden");
     let mut second = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
-    host.program.line("openuvr host: the window is shown again");
+    host.program
+        .line("openuvr host: the window is visible again");
     host.program.line("openuvr host: the picture is 200x100");
     let xtest = XTest::open(&rig.client_side);
     xtest.chord(&[A]);
@@ -66,5 +67,5 @@ fn a_recreated_window_is_streamed_and_gets_input() {
     drop(second);
     let (status, text) = host.program.wait();
     assert!(status.success(), "{text}");
-    assert!(text.contains("the end: window destroyed"), "{text}");
+    assert!(text.contains("stream ended: window destroyed"), "{text}");
 }

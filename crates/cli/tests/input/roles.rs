@@ -1,6 +1,6 @@
 //! Roles: one player at a time, and the pointer that observers see.
 
-use openuvr_proto::control::negotiate::WatchReason;
+use openuvr_proto::control::negotiate::ObserverReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
 use crate::app::{App, Received};
@@ -23,7 +23,10 @@ fn an_observer_only_watches() {
     let xtest = XTest::open(&rig.client_side);
     let window = xtest.windows("openuvr").pop().expect("its window");
     let title = xtest.text(window, xproto::AtomEnum::WM_NAME.into());
-    assert!(title.contains("desk (watching only, as asked)"), "{title}");
+    assert!(
+        title.contains("desk (watching only, as requested)"),
+        "{title}"
+    );
     let before = XTest::open(&rig.host_side).pointer();
     xtest.move_to(10, 10);
     xtest.chord(&[A, K]);
@@ -90,7 +93,7 @@ fn a_takeover_releases_keys_and_the_role_returns() {
 
     // The title shows the role, which returns when the other client leaves.
     let title = |window| xtest.text(window, xproto::AtomEnum::WM_NAME.into());
-    assert!(title(old).ends_with(&format!("({})", WatchReason::TakenOver)));
+    assert!(title(old).ends_with(&format!("({})", ObserverReason::TakenOver)));
     let player = title(theirs);
     assert!(player.ends_with("desk"), "{player}");
     drop(new);

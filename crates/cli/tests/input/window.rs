@@ -183,7 +183,7 @@ fn the_close_button_ends_the_client_and_not_the_host() {
         close(&xtest, window);
         assert!(client.wait().0.success(), "{}", client.text());
     }
-    host.program.line("it said goodbye");
+    host.program.line("it disconnected");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{
     Actions, ControlToken, Holder, KeyHash, SessionUuid, Ticket, TicketKey, TicketSigner, UnixTime,
 };
-use openuvr_runtime::client::config::PortalWord;
+use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::PortalLink;
 
 /// A portal's key and one session.
@@ -41,7 +41,7 @@ impl Portal {
         Ticket {
             session: self.session,
             role,
-            holder: holder.map_or(Holder::FirstToCome, |key| Holder::Key(KeyHash::of(key))),
+            holder: holder.map_or(Holder::FirstUse, |key| Holder::Key(KeyHash::of(key))),
             not_after: now().plus(Duration::from_secs(60)),
             id: Ticket::new_id().expect("randomness"),
         }
@@ -51,7 +51,7 @@ impl Portal {
     pub(crate) fn link(&self, address: &str, host: PublicKey, ticket: &Ticket) -> String {
         let link = PortalLink {
             target: address.parse().expect("an address"),
-            word: PortalWord {
+            credentials: PortalCredentials {
                 host,
                 ticket: ticket.sign(&self.signer),
             },

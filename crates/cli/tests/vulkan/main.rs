@@ -151,10 +151,7 @@ fn presented_pictures_are_shown_exactly() {
     application.command("end");
     let (status, text) = application.program.wait();
     assert!(status.success(), "{status}: {text}");
-    assert!(
-        text.contains("client is gone: closed by this host"),
-        "{text}"
-    );
+    assert!(text.contains("client left: closed by this host"), "{text}");
 }
 
 #[test]

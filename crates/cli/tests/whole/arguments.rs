@@ -34,7 +34,7 @@ const CASES: &[(&[&str], &[&str])] = &[
     ),
     (
         &["host", "--source", "pattern", "--bind", "[fe80::1]:4710"],
-        &["the same on each interface", "%2]:4710"],
+        &["is ambiguous (link-local)", "%2]:4710"],
     ),
     (
         &["host", "--source", "pattern", "--bind", "192.0.2.1:0"],
@@ -211,7 +211,7 @@ const CASES: &[(&[&str], &[&str])] = &[
             "--input",
             "evdev:/dev/zero",
         ],
-        &["is no input device"],
+        &["is not an input device"],
     ),
     (
         &[
@@ -222,7 +222,7 @@ const CASES: &[(&[&str], &[&str])] = &[
             "--input",
             "evdev:/dev/urandom",
         ],
-        &["is no input device"],
+        &["is not an input device"],
     ),
     (
         &[
@@ -255,7 +255,7 @@ const CASES: &[(&[&str], &[&str])] = &[
             "--input-script",
             "@/folder",
         ],
-        &["is no file, pipe"],
+        &["is not a file, pipe"],
     ),
     (
         &[
@@ -266,7 +266,7 @@ const CASES: &[(&[&str], &[&str])] = &[
             "--input-script",
             "/dev/zero",
         ],
-        &["is no file, pipe"],
+        &["is not a file, pipe"],
     ),
     (
         &[
@@ -328,7 +328,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["host", "--port", "4711"],
         &["unexpected argument '--port' found; `openuvr host --help`"],
     ),
-    (&["host", "--bitrat", "5M"], &["is --bitrate meant?"]),
+    (&["host", "--bitrat", "5M"], &["did you mean --bitrate?"]),
     // Options that only a host outside the application's process supports.
     (
         &["run", "--scene-fps", "30", "--", "true"],
@@ -370,7 +370,7 @@ fn is_wrong_usage(text: &str) -> bool {
         "unexpected argument",
         "unrecognized subcommand",
         " are one file",
-        "the same on each interface",
+        "is ambiguous (link-local)",
         "a multicast address",
         "a broadcast address",
     ];

@@ -243,7 +243,7 @@ fn unsupported_confinement_is_reported() {
         (["--application-user=no-such-account", "--"], "no account"),
         (
             ["--application-user=games", "--door=run"],
-            "for --door screen",
+            "requires --door screen",
         ),
     ] {
         let args: Vec<&str> = args.into_iter().filter(|word| *word != "--").collect();

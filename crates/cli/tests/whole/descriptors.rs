@@ -80,7 +80,7 @@ fn a_host_without_descriptors_waits_and_recovers() {
             .expect("an address");
         let thread = thread(host.program.id(), name);
         let mut waiting = Vec::new();
-        let lack = format!("no connections of {what} can be taken now");
+        let lack = format!("can't accept connections of {what}");
         // A descriptor just closed leaves room for one connection.
         eventually("it has no descriptors left", || {
             limit(&host, 0);

@@ -95,13 +95,16 @@ fn the_entry_script_rejects_usage_errors_first() {
     // All dependencies are present: the next step would be the build.
     machine.program("dpkg-query", "echo installed");
     let cases: [(&[&str], &str); 7] = [
-        (&["demo", "--wrong"], "demo knows no '--wrong'"),
-        (&["demo", "--for", "3s", "--wrong=1"], "no '--wrong=1'"),
-        (&["demo", "--seconds"], "--seconds needs a value"),
-        (&["install", "--wrong"], "not '--wrong'"),
-        (&["install", "--prefix"], "--prefix needs a folder"),
-        (&["install", "--prefix", "/a b"], "no path with a blank"),
-        (&["test-cluster", "nosuch"], "not 'nosuch'"),
+        (&["demo", "--wrong"], "demo: unknown option '--wrong'"),
+        (
+            &["demo", "--for", "3s", "--wrong=1"],
+            "unknown option '--wrong=1'",
+        ),
+        (&["demo", "--seconds"], "--seconds requires a value"),
+        (&["install", "--wrong"], "unknown option '--wrong'"),
+        (&["install", "--prefix"], "--prefix requires a folder"),
+        (&["install", "--prefix", "/a b"], "does not support blanks"),
+        (&["test-cluster", "nosuch"], "unknown engine 'nosuch'"),
     ];
     for (args, why) in cases {
         let (code, _, error) = output_of(machine.dev(args));
@@ -142,21 +145,37 @@ fn no_install_lists_missing_packages_and_starts_nothing() {
         machine.program(program, "");
     }
     machine.program("dpkg-query", "echo not-installed");
-    let (code, _, error) = answer(machine.dev(&["test", "--no-install"]));
+    let (code, _, error) = output_of(machine.dev(&["test", "--no-install"]));
     assert_eq!(code, Some(0), "{error}");
     assert!(error.starts_with("dev: missing packages:\n"), "{error}");
     let all = include_str!("../../../../packages.txt");
     let rows = |purpose: &str| {
-        let section = all.split(&format!("[{purpose}]\n")).nth(1).expect("a section");
+        let section = all
+            .split(&format!("[{purpose}]\n"))
+            .nth(1)
+            .expect("a section");
         section.lines().take_while(|line| !line.is_empty()).count()
     };
     let listed = error.lines().count() - 1;
-    assert_eq!(listed, rows("build") + rows("run") + rows("test"), "{error}");
-    assert!(error.contains("  xvfb  for run: an X server without a screen"), "{error}");
-    let called = machine.called();
-    assert!(called.lines().all(|program| program == "dpkg-query"), "{called}");
+    assert_eq!(
+        listed,
+        rows("build") + rows("run") + rows("test"),
+        "{error}"
+    );
+    assert!(
+        error.contains("  xvfb  for run: an X server without a screen"),
+        "{error}"
+    );
+    let started = machine.invocations();
+    assert!(
+        started.lines().all(|program| program == "dpkg-query"),
+        "{started}"
+    );
     // With everything installed.
     machine.program("dpkg-query", "echo installed");
-    let (code, _, error) = answer(machine.dev(&["check", "--no-install"]));
-    assert_eq!((code, error.as_str()), (Some(0), "dev: no package is missing\n"));
+    let (code, _, error) = output_of(machine.dev(&["check", "--no-install"]));
+    assert_eq!(
+        (code, error.as_str()),
+        (Some(0), "dev: no package is missing\n")
+    );
 }

@@ -141,7 +141,7 @@ fn a_virtual_display_becomes_larger_than_it_was() {
     let more = ["--virtual", "640x360", "--fit", "--realtime", "off"];
     let program = openuvr(&[&own[..], &more, &PIN].concat());
     let host = Program::start("host", program);
-    let line = host.line("is empty: start something on it");
+    let line = host.line("is empty; start an application with");
     let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
     let name = word("DISPLAY=").expect("a display");
     let here = Display::of_another(name, word("XAUTHORITY=").expect("a file"));

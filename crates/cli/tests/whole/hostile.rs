@@ -304,7 +304,7 @@ fn a_stream_continues_during_an_attack() {
     }
     // The session is still the same.
     assert_eq!(client.count("connected to"), 1, "{}", client.text());
-    assert_eq!(host.program.count("is gone"), 0, "{}", host.program.text());
+    assert_eq!(host.program.count(" left: "), 0, "{}", host.program.text());
     honest.stop();
     client.stop();
     host.program.stop();

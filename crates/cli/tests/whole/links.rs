@@ -83,11 +83,11 @@ fn raw_ethernet_needs_no_ip_at_all() {
     let host = fixture.host(&[], &["--table", "on"]);
     let target = format!("cable/{}", fixture.machines.host_mac());
     let mut client = fixture.client(&[], &target, &[]);
-    client.line("the video comes by raw");
-    host.line("is served by raw");
+    client.line("video transport: raw");
+    host.line("uses transport raw");
     fixture.more_frames(30);
     client.stop();
-    host.line("is gone: it said goodbye");
+    host.line("left: it disconnected");
 }
 
 #[test]
@@ -105,25 +105,25 @@ fn a_session_falls_back_from_a_dead_transport() {
     }
     let mut host = fixture.host(&[], &["--table", "on"]);
     let mut client = fixture.client(&[], HOST, &["--table", "on"]);
-    client.line("the video comes by raw");
-    host.line("is served by raw");
+    client.line("video transport: raw");
+    host.line("uses transport raw");
     fixture.more_frames(30);
 
     // The session is otherwise unaffected.
     fixture.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
-    client.line("raw Ethernet fell silent: back on UDP");
-    client.line("the video comes by udp-gso");
-    host.nth_line(2, "is served by udp-gso");
+    client.line("raw Ethernet failed: back on UDP");
+    client.line("video transport: udp-gso");
+    host.nth_line(2, "uses transport udp-gso");
     fixture.more_frames(30);
     client.assert_running();
     // The live table shows it, too.
-    host.line("whole frames/s  ");
+    host.line("complete frames/s  ");
     let table = host.line("Mb/s  loss");
     assert!(table.contains("raw") || table.contains("udp"), "{table}");
     client.stop();
     let text = host.stop();
     assert_eq!(text.matches("joins as player").count(), 1, "{text}");
-    assert_eq!(text.matches("is gone").count(), 1, "{text}");
+    assert_eq!(text.matches(" left: ").count(), 1, "{text}");
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn without_raw_ethernet_a_session_uses_udp() {
         let mut client = fixture.client(before, HOST, &[]);
         let why = client.line("staying on UDP");
         let want = if client_may {
-            "the host does not answer over raw Ethernet"
+            "no answer from the host over raw Ethernet"
         } else {
             "CAP_NET_RAW"
         };
         assert!(why.contains(want), "{why}");
         // Single datagrams pass.
-        client.line("the video comes by udp");
-        host.nth_line(2, "is served by udp");
+        client.line("video transport: udp");
+        host.nth_line(2, "uses transport udp");
         fixture.more_frames(30);
         client.stop();
     }
@@ -200,12 +200,12 @@ fn unreachable_and_silent_hosts_differ_in_error() {
     };
     let (status, text) = fixture.client(&[], HOST, &[]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("the host can't be reached"), "{text}");
+    assert!(text.contains("host unreachable"), "{text}");
     assert!(text.contains("Network is unreachable"), "{text}");
     assert!(!text.contains("no answer"), "{text}");
     let target = format!("cable/{}", fixture.machines.host_mac());
     let text = fixture.client(&[], &target, &["--link", "udp"]).wait().1;
-    assert!(text.contains("by raw Ethernet alone"), "{text}");
+    assert!(text.contains("can't be reached by UDP"), "{text}");
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
     };
     let host = fixture.host(&[], &["--link", "raw"]);
     let mut client = fixture.client(&[], HOST, &[]);
-    client.line("the video comes by raw");
-    host.line("is served by raw");
+    client.line("video transport: raw");
+    host.line("uses transport raw");
     fixture.more_frames(10);
     client.stop();
 }
@@ -229,8 +229,8 @@ fn mapped_rings_carry_a_session_at_one_end_and_at_both() {
     for (at_host, at_client) in [("raw", "raw-ring"), ("raw-ring", "raw-ring")] {
         let mut host = fixture.host(&[], &["--link", at_host]);
         let mut client = fixture.client(&[], HOST, &["--link", at_client]);
-        client.line("the video comes by raw-ring");
-        host.line(&format!("is served by {at_host}"));
+        client.line("video transport: raw-ring");
+        host.line(&format!("uses transport {at_host}"));
         fixture.more_frames(30);
         client.stop();
         host.stop();
@@ -253,8 +253,8 @@ fn af_xdp_carries_a_session_if_compiled_in() {
     for link in ["raw", "xdp"] {
         let mut host = fixture.host(&[], &["--link", "xdp"]);
         let mut client = fixture.client(&[], HOST, &["--link", link]);
-        client.line("the video comes by xdp");
-        host.line("is served by xdp");
+        client.line("video transport: xdp");
+        host.line("uses transport xdp");
         fixture.more_frames(20);
         client.stop();
         host.stop();
@@ -277,8 +277,8 @@ fn raw_ethernet_works_on_one_machine_too() {
     host.program = Program::start("host", openuvr(&[&args[..], &more].concat()));
     host.program.line("openuvr host: streaming");
     let mut client = host.headless_client("ann", &["--link", "raw"]);
-    client.line("the video comes by raw");
-    host.program.line("ann is served by raw");
+    client.line("video transport: raw");
+    host.program.line("ann uses transport raw");
     client.stop();
 }
 
@@ -297,7 +297,7 @@ fn a_host_answers_from_the_address_that_was_dialled() {
     assert!(added.expect("ip runs").success());
     let _host = fixture.host(&[], &[]);
     let mut client = fixture.client(&[], second, &[]);
-    client.line("the video comes by udp-gso");
+    client.line("video transport: udp-gso");
     fixture.more_frames(10);
     client.stop();
 }
@@ -313,6 +313,6 @@ fn all_addresses_of_a_name_are_tried() {
     let args = [&own[..], &PIN, &["--realtime", "off"]].concat();
     let mut client = Program::start("client", openuvr(&args));
     client.line("paired with the host");
-    client.line("the video comes by udp-gso");
+    client.line("video transport: udp-gso");
     client.stop();
 }

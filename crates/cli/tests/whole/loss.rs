@@ -80,7 +80,7 @@ impl LossyStream {
     fn end(mut self) -> Vec<Row> {
         self.host.program.assert_running();
         self.client.stop();
-        self.host.program.line("is gone: it said goodbye");
+        self.host.program.line("left: it disconnected");
         self.host.program.stop();
         self.hop.program.stop();
         let rows = rows(&self.records.path().join("host.csv"));
@@ -192,7 +192,7 @@ fn losses_are_answered_by_an_intra_refresh() {
         return;
     };
     let until = Instant::now() + Duration::from_secs(60);
-    while chain.host.program.count("is refreshed part by part") < 2 {
+    while chain.host.program.count("intra refresh from frame") < 2 {
         assert!(Instant::now() < until, "no loss was answered");
         chain.burst(6);
     }

@@ -120,10 +120,10 @@ fn the_microphone_follows_the_default_source() {
     let _before = Player::start(&here.address, "usual", PITCH);
     wait_for_tone(&there, &source, PITCH);
     here.pactl(&["set-default-source", "headset.monitor"]);
-    client.line("openuvr client: the microphone follows the default device: headset");
+    client.line("openuvr client: the microphone switched to the default device: headset");
     let _after = Player::start(&here.address, "headset", OTHER);
     wait_for_tone(&there, &source, OTHER);
-    assert_eq!(client.count("the microphone follows"), 1, "reported once");
+    assert_eq!(client.count("the microphone switched"), 1, "reported once");
 }
 
 #[test]
@@ -142,15 +142,15 @@ fn a_missing_microphone_is_one_error_line() {
     for (args, why) in [
         (
             ["client", "127.0.0.1:9", "--microphone", "on"],
-            "microphone: no sound server can be reached",
+            "microphone: can't reach a sound server",
         ),
         (
             ["client", "127.0.0.1:9", "--microphone", "kazoo"],
-            "microphone: there is no sound \"kazoo\": choose one of off, on, pulse",
+            "microphone: unknown sound backend \"kazoo\": choose one of off, on, pulse",
         ),
         (
             ["host", "--bind=127.0.0.1:0", "--microphone", "on"],
-            "no microphone: no sound server can be reached",
+            "no microphone: can't reach a sound server",
         ),
     ] {
         let more = match args[0] {

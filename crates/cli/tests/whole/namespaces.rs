@@ -54,7 +54,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     first.line("joins as player");
     ScreenCapture::open(&there).more_frames(15);
     paired.stop_child();
-    first.line("is gone: it said goodbye");
+    first.line("left: it disconnected");
     first.stop();
 
     // From now on they are paired.

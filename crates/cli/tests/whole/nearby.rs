@@ -82,12 +82,15 @@ fn two_hosts_and_a_client_find_each_other() {
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
-    assert!(last.contains("which of these hosts is meant?"), "{text}");
+    assert!(
+        last.contains("several hosts found: give an address"),
+        "{text}"
+    );
 
     // With a terminal.
     let chosen = client(here, lap, &["--pin", "135790"]);
     let mut paired = Program::at_terminal("chosen", &chosen, "2\n");
-    paired.line("The number of the host");
+    paired.line("Number of the host: ");
     paired.line("paired with the host");
     paired.line("player at desk");
     desk.line("lap joins as player");
@@ -98,7 +101,7 @@ fn two_hosts_and_a_client_find_each_other() {
 
     // Only one host is paired.
     let mut known = Program::start("known", client(here, lap, &[]));
-    known.line(&format!("\"desk\" is paired and answers at {HOST}:4710"));
+    known.line(&format!("found the paired host \"desk\" at {HOST}:4710"));
     known.line("connected to the host");
     known.line("player at desk");
     known.stop();
@@ -130,7 +133,10 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
     let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("which of these hosts is meant?"), "{text}");
+    assert!(
+        text.contains("several hosts found: give an address"),
+        "{text}"
+    );
     fake.stop();
 
     // Also with the fingerprint of the known host, which is public.
@@ -183,7 +189,7 @@ fn link_local_addresses_have_their_interface() {
     let _host = host(&machines.host, &desk, "desk", &[]);
     wait_for_hosts(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
     let mut known = Program::start("known", client(&machines.client, &lap, &[]));
-    known.line("is paired and answers at [fe80::1%cable]:4710");
+    known.line("found the paired host \"desk\" at [fe80::1%cable]:4710");
     known.line("player at desk");
     known.stop();
 }
@@ -199,7 +205,10 @@ fn no_network_is_one_error_line() {
     let list = on(&machines.client, &[], Path::new("/"), None, &args);
     for command in [list, client(&machines.client, &lap, &[])] {
         let text = Program::start("alone", command).fails_in_one_line();
-        assert!(text.contains("this machine has no network"), "{text}");
+        assert!(
+            text.contains("no network: no active interface has an address"),
+            "{text}"
+        );
     }
     // A host there reports it in one line, or not at all, and runs.
     let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);

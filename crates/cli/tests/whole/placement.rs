@@ -33,7 +33,7 @@ fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let more = ["--virtual", "640x360", "--realtime", "off"];
     let host = Program::start("host", openuvr(&[&own[..], &more, args].concat()));
-    let line = host.line("is empty: start something on it");
+    let line = host.line("is empty; start an application with");
     let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
     let name = word("DISPLAY=").expect("a display");
     let display = Display::of_another(name, word("XAUTHORITY=").expect("a file"));

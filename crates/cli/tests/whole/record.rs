@@ -111,11 +111,14 @@ fn an_impossible_recording_is_an_error_at_start() {
             vec!["--record", nowhere.as_str()],
             "No such file or directory",
         ),
-        (vec!["--record-overwrite"], "it needs record"),
+        (
+            vec!["--record-overwrite"],
+            "record-overwrite requires record",
+        ),
         (vec!["--record", &file, "--csv", &file], "are one file"),
         (
             vec!["--record", &file, "--encoder", "jpeg"],
-            "this host makes no H.264",
+            "this host does not encode H.264",
         ),
     ] {
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];

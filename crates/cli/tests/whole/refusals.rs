@@ -43,7 +43,7 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
     assert_contains(&text, &["the PIN is not the one that the host shows"]);
     // The host reports it with the address.
     let report = host.program.line("a wrong PIN came from 127.0.0.1:");
-    assert_contains(&report, &["it has 2 more tries"]);
+    assert_contains(&report, &["2 tries left"]);
     // Each wrong try extends the wait for the next, an early one gets an error, and the third is the last.
     let mut wrong = 1;
     eventually("the last try", || {
@@ -61,12 +61,12 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
     });
     assert_eq!(wrong, 3);
     host.program.nth_line(3, "a wrong PIN came from 127.0.0.1:");
-    host.program.line("it has no more tries");
+    host.program.line("no tries left");
     assert_eq!(host.program.count("a wrong PIN"), 3);
     host.program.assert_running();
     assert_eq!(
         host.devices(&["list"]),
-        "No device has paired with this host yet.\n"
+        "No devices are paired with this host.\n"
     );
 }
 
@@ -91,7 +91,7 @@ fn without_a_pairing_window_no_device_pairs() {
 fn a_new_host_needs_a_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let text = host.headless_client("new", &[]).fails_in_one_line();
-    assert_contains(&text, &["is not known yet", "--pin"]);
+    assert_contains(&text, &["is not paired yet", "--pin"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_terminal_gets_a_pin_prompt() {
     let (address, dir) = (host.address(), host.folder.join("new"));
     let pin = format!("{}\n", PIN[1]);
     let client = new_client(&address, &dir, &pin);
-    client.line("The PIN that it shows: ");
+    client.line("PIN shown by the host: ");
     client.line("paired with the host");
     client.line("player at");
 }
@@ -120,7 +120,7 @@ fn the_pin_prompt_waits_for_the_hosts_answer() {
             "no answer from the host",
         ],
     );
-    assert!(!text.contains("The PIN that it shows"), "{text}");
+    assert!(!text.contains("PIN shown by the host"), "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
 }
 
@@ -186,7 +186,7 @@ fn the_wait_for_a_window_has_a_limit() {
         &text,
         &[
             "waiting up to 2 s for it",
-            "no window whose title or class has 'nosuch' after 2.0 s",
+            "no window with 'nosuch' in its title or class after 2.0 s",
         ],
     );
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -247,7 +247,7 @@ fn a_display_without_shared_memory_is_reported() {
         &["MIT-SHM", "run the client on"],
     );
     // It exits cleanly.
-    host.program.line("client is gone: it said goodbye");
+    host.program.line("client left: it disconnected");
 }
 
 #[test]
@@ -305,10 +305,13 @@ fn a_bad_value_is_reported_with_the_allowed_ones() {
         (["--slices", "65"], ["slices", "64"]),
         (["--bitrate", "1"], ["bitrate", "1G"]),
         (["--encoder", "vp9"], ["encoder", "x264"]),
-        (["--encoder", "x264,vp9"], ["encoder", "commas between"]),
+        (
+            ["--encoder", "x264,vp9"],
+            ["encoder", "separated by commas"],
+        ),
         (
             ["--encoder", "x264,openh264"],
-            ["both make H.264", "ever get openh264"],
+            ["both encode H.264", "ever get openh264"],
         ),
     ] {
         let folder = Folder::new();
@@ -352,7 +355,7 @@ fn a_second_player_can_take_over() {
     first.line("observer at");
     host.program.line("first is now observer");
     let third = host.headless_client("third", &[]);
-    third.line("somebody else plays; ask to take over (--take-over)");
+    third.line("another client plays; ask to take over (--take-over)");
     drop(second);
     host.program.line("first is now player");
     first.assert_running();
@@ -386,7 +389,7 @@ fn forbidding_a_device_ends_its_live_session() {
     let (status, text) = guest.wait();
     assert_contains(&text, &["this device is forbidden"]);
     assert!(!status.success(), "an error exit");
-    host.program.line("guest is gone");
+    host.program.line("guest left");
     // It cannot reconnect, gets the reason, and a PIN does not bypass that.
     for args in [&[][..], &PIN] {
         let (status, text) = host.headless_client("guest", args).wait();
@@ -504,7 +507,7 @@ fn an_unavailable_page_is_reported() {
     );
     assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),
-        &["web-cert and web-key belong together"],
+        &["web-cert and web-key require each other"],
     );
     let files = [
         "--web-cert",
@@ -517,10 +520,7 @@ fn an_unavailable_page_is_reported() {
         &with(&[&["--web", free][..], &files].concat()),
         &["/nonexistent.pem", "there is no such file"],
     );
-    assert_contains(
-        &with(&files),
-        &["web-cert and web-key are the page's: they need web"],
-    );
+    assert_contains(&with(&files), &["web-cert and web-key require web"]);
     assert_contains(
         &with(&["--web", free, "--web-ice", "turn:relay.example"]),
         &["web-ice", "turn:USER:SECRET@HOST"],
@@ -529,7 +529,7 @@ fn an_unavailable_page_is_reported() {
     assert_contains(&printed, &["web-ice", "turn:…@relay:70000"]);
     assert_contains(
         &with(&["--web-ice", "stun:relay.example"]),
-        &["web-ice is for browsers: it needs web"],
+        &["web-ice is for browsers: it requires web"],
     );
     for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
         assert_contains(
@@ -539,6 +539,6 @@ fn an_unavailable_page_is_reported() {
     }
     assert_contains(
         &with(&["--web-address", "203.0.113.7"]),
-        &["web-address is for browsers: it needs web"],
+        &["web-address is for browsers: it requires web"],
     );
 }

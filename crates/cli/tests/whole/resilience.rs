@@ -46,7 +46,7 @@ fn a_killed_host_is_found_again() {
     paint_until_shown(&mut painter, &capture);
     host.program.kill();
     let last = capture.shot();
-    client.line("fell silent; looking for it again");
+    client.line("no more packets received; reconnecting");
     client.assert_running();
     // The client reports it over the picture, until new ones arrive.
     eventually("text over it", || (capture.shot() != last).then_some(()));
@@ -71,7 +71,7 @@ fn a_restarted_host_is_found_again() {
     let client = host.headless_client("client", &[]);
     client.line("showing");
     host.program.stop();
-    client.line("it said goodbye; looking for it again");
+    client.line("it disconnected; reconnecting");
     let host = host.restart();
     client.nth_line(2, "connected to the host");
     host.program.line("client joins as player");
@@ -86,7 +86,7 @@ fn a_client_without_reconnect_ends_with_its_host() {
     host.program.stop();
     let (status, text) = client.wait();
     assert!(status.success(), "it was asked to: {text}");
-    assert!(text.contains("the end: it said goodbye"), "{text}");
+    assert!(text.contains("session ended: it disconnected"), "{text}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn after_a_client_was_killed_the_next_one_plays() {
     again.line("player at");
     again.line("showing");
     again.kill();
-    host.program.line("first is gone: it fell silent");
+    host.program.line("first left: no more packets received");
     let second = host.headless_client("second", &[]);
     second.line("player at");
     second.line("showing");
@@ -129,8 +129,8 @@ fn a_cut_link_recovers() {
     paint_until_shown(&mut painter, &capture);
     // Long enough that both sides give up the session.
     hop.program.stop();
-    client.line("looking for it again");
-    host.program.line("client is gone");
+    client.line("reconnecting");
+    host.program.line("client left");
     let _hop = Hop::start(&host, hop.port, &[]);
     paint_until_shown(&mut painter, &capture);
     client.assert_running();
@@ -173,7 +173,7 @@ fn a_host_is_found_at_its_names_new_address() {
     client.line("showing");
     std::fs::write(&names, "127.0.0.1 desk\n").unwrap();
     hop.stop();
-    client.line("looking for it again");
+    client.line("reconnecting");
     client.nth_line(2, "connected to the host");
     client.assert_running();
 }
@@ -238,7 +238,7 @@ fn a_window_is_shown_in_each_size_until_its_end() {
         status.success(),
         "the end of a source is not a failure: {text}"
     );
-    assert!(text.contains("the end: window destroyed"), "{text}");
+    assert!(text.contains("stream ended: window destroyed"), "{text}");
     let (status, text) = client.wait();
     assert!(status.success(), "{text}");
     assert!(text.contains("the application has ended"), "{text}");
@@ -288,7 +288,7 @@ fn a_host_reports_the_end_of_its_display() {
     assert!(text.contains("capture failed: X display"), "{text}");
     assert!(more.len() <= 4, "{text}");
     // The host can be started again.
-    client.line("something failed there; looking for it again");
+    client.line("it failed; reconnecting");
     client.assert_running();
 }
 
@@ -310,7 +310,7 @@ fn a_client_ends_with_its_display() {
     let reasons: Vec<&&str> = more.iter().filter(|l| l.starts_with("openuvr: ")).collect();
     assert_eq!(reasons.len(), 1, "one line: {text}");
     assert!(reasons[0].contains("display"), "{text}");
-    host.program.line("client is gone: it said goodbye");
+    host.program.line("client left: it disconnected");
     let other = host.headless_client("other", &[]);
     other.line("player at");
     other.line("showing");
@@ -325,7 +325,7 @@ fn both_end_in_order_on_sigterm() {
     client.line("showing");
     client.signal(Signal::TERM);
     assert!(client.wait().0.success());
-    host.program.line("client is gone: it said goodbye");
+    host.program.line("client left: it disconnected");
     host.program.signal(Signal::TERM);
     assert!(host.program.wait().0.success());
 }

@@ -134,7 +134,9 @@ fn a_session_is_played_and_stopped_by_its_portal() {
     let mut refused = start(&second, &["--save", &saves], &[]);
     let why = end(&mut refused, &second);
     assert!(
-        why["why"].to_string().contains("another session has"),
+        why["why"]
+            .to_string()
+            .contains("save folder in use by another session"),
         "{why}"
     );
     // No other token may control it.
@@ -215,7 +217,10 @@ fn a_failed_application_is_reported() {
     let portal = Portal::new();
     let mut session = start(&portal, &["--first-picture=1"], &["sleep", "100"]);
     let why = end(&mut session, &portal);
-    assert!(why["why"].to_string().contains("shown nothing"), "{why}");
+    assert!(
+        why["why"].to_string().contains("showed no picture"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -232,13 +237,18 @@ fn a_session_over_its_disk_or_memory_limit_ends() {
     let mut session = start(&portal, &["--disk=8M"], &fills);
     let why = end(&mut session, &portal);
     assert!(
-        why["why"].to_string().contains("wrote more than 8 MB"),
+        why["why"]
+            .to_string()
+            .contains("disk limit exceeded (8 MB)"),
         "{why}"
     );
     let portal = Portal::new();
     let mut session = start(&portal, &["--memory=1M"], &[]);
     let why = end(&mut session, &portal);
-    assert!(why["why"].to_string().contains("of memory"), "{why}");
+    assert!(
+        why["why"].to_string().contains("memory limit exceeded"),
+        "{why}"
+    );
 }
 
 #[test]

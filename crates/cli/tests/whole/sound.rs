@@ -228,7 +228,7 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
 
 #[test]
 fn a_missing_sound_server_fails_only_if_required() {
-    let why = "no sound server can be reached";
+    let why = "can't reach a sound server";
     let args = [&PICTURE[..], &["--sound", "auto"]].concat();
     let host = Host::paired_with(&["client"], &args);
     assert_eq!(host.program.count(why), 1, "{}", host.program.text());
@@ -291,7 +291,7 @@ fn sound_follows_the_default_sink() {
     client.wait_for_tone(PITCH, LEVEL, 5);
     server.pactl(&["set-default-sink", "headphones"]);
     host.program
-        .line("openuvr host: sound follows the default device: headphones");
+        .line("openuvr host: sound capture switched to the default device: headphones");
     let _after = Player::start(&server.address, "headphones", OTHER);
     client.wait_for_tone(OTHER, LEVEL, 5);
     assert_eq!(host.program.count("sound follows"), 1, "reported once");
@@ -391,7 +391,7 @@ fn a_stuck_sound_server_blocks_no_client() {
     player.stop();
     let (mut other, _) = play_to_sink(&server, &host, "other", "out");
     let line = other.fails_in_one_line();
-    assert!(line.contains("does not answer: restart it"), "{line}");
+    assert!(line.contains("does not respond: restart it"), "{line}");
     server.go_on();
     let before = tenths_at(&samples(&listener.recording), PITCH, LEVEL);
     listener.wait_for_tone(PITCH, LEVEL, before + 10);

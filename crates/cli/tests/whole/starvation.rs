@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use openuvr_lab::attack;
-use openuvr_lab::attack::begins::{Begins, Claim};
+use openuvr_lab::attack::handshakes::{Claim, HandshakeFlood};
 use openuvr_proto::control::identity::ClientId;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 
@@ -36,7 +36,7 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
     let attackers = claims.map(|claim| {
         let (stop, struck) = (stop.clone(), struck.clone());
         let from = (11..19).map(|n| IpAddr::from(Ipv4Addr::new(127, 0, 0, n)));
-        let mut begins = Begins::open(victim, from, claim).unwrap();
+        let mut begins = HandshakeFlood::open(victim, from, claim).unwrap();
         std::thread::spawn(move || attack::run(&mut begins, A_SECOND / 3, &stop, &struck))
     });
     let more = |than: u64| {

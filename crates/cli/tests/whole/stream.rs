@@ -518,7 +518,6 @@ fn a_player_and_two_observers_see_the_same() {
     let by_all = times.values().filter(|(_, count)| *count == 3).count();
     assert!(by_all >= 10, "{by_all} frames arrived at all three");
     for name in ["player", "observer", "second"] {
-        host.program
-            .line(&format!("{name} is gone: it said goodbye"));
+        host.program.line(&format!("{name} left: it disconnected"));
     }
 }

@@ -49,7 +49,7 @@ impl Host {
 
 /// The rows of the table, from its heading on.
 fn table_of(rows: &[String]) -> Vec<String> {
-    let head = |row: &String| row.contains(" (player)") || row.contains("whole frames/s");
+    let head = |row: &String| row.contains(" (player)") || row.contains("complete frames/s");
     let first = rows.iter().position(head);
     first.map_or(Vec::new(), |first| rows[first..].to_vec())
 }
@@ -78,22 +78,22 @@ fn messages_stay_above_the_table() {
         "streaming a test",
         "desk joins as player",
         pin.as_str(),
-        "whole frames/s",
+        "complete frames/s",
     ];
     let places: Vec<_> = (expected.iter())
         .map(|part| rows.iter().position(|row| row.contains(part)))
         .collect();
     assert!(places.iter().all(Option::is_some), "{rows:#?}");
     assert!(places.is_sorted(), "messages, then the table: {rows:#?}");
-    assert_eq!(count(&rows, "whole frames/s"), 1, "one table: {rows:#?}");
+    assert_eq!(count(&rows, "complete frames/s"), 1, "one table: {rows:#?}");
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "no client"), 0, "{rows:#?}");
     // A client leaves.
     drop(desk);
-    host.screen.row("desk is gone: it");
+    host.screen.row("desk left: it");
     host.screen.row("no client now");
     let rows = host.screen.rows();
-    for part in [&expected[..3], &["desk is gone"]].concat() {
+    for part in [&expected[..3], &["desk left"]].concat() {
         assert_eq!(count(&rows, part), 1, "{part}: {rows:#?}");
     }
     host.screen.type_text(&["C-c"]);
@@ -105,7 +105,7 @@ fn messages_stay_above_the_table() {
         "the rows are removed: {rows:#?}"
     );
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
-    assert_eq!(count(&rows, "desk is gone"), 1, "{rows:#?}");
+    assert_eq!(count(&rows, "desk left"), 1, "{rows:#?}");
 }
 
 #[test]

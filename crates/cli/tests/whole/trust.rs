@@ -108,7 +108,10 @@ fn a_known_host_is_not_replaced_by_an_impostor() {
         let args = [&["--present", "null"][..], &PIN].concat();
         let (status, text) = client(folder, "client", &address, &args).wait();
         assert!(!status.success(), "{text}");
-        assert!(text.contains("is known: --pin is not used"), "{text}");
+        assert!(
+            text.contains("is already paired: --pin is ignored"),
+            "{text}"
+        );
         assert!(text.contains("does not know this device"), "{text}");
     }
     assert!(fake.greeted.load(Ordering::Relaxed) >= 3);
@@ -159,7 +162,10 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     let again = [&present[..], &PIN, &["--pair-again"]].concat();
     let paired = client(&old.folder, "client", &address, &again);
     let line = paired.line("paired again with the host");
-    assert!(line.ends_with(&format!("before it was {before}")), "{line}");
+    assert!(
+        line.ends_with(&format!("the previous key was {before}")),
+        "{line}"
+    );
     paired.line("player at");
     drop(paired);
     // From now on it is known by that key.
@@ -277,7 +283,7 @@ fn devices_pair_needs_a_running_host() {
     let command = openuvr(&["devices", "pair", "--config-dir", &dir]);
     let text = Program::start("pair", command).fails_in_one_line();
     assert!(
-        text.contains("no host that uses the folder") && text.contains(&dir),
+        text.contains("no running host uses the folder") && text.contains(&dir),
         "{text}"
     );
     let command = openuvr(&["devices", "pair", "--for", "2h"]);

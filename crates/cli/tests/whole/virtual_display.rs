@@ -105,7 +105,7 @@ fn the_host_ends_with_its_application() {
     assert_eq!(status.code(), Some(7), "{text}");
     assert!(text.contains("sh has ended: exit status: 7"), "{text}");
     assert!(!Path::new(&socket(&display)).exists(), "{text}");
-    client.line("the end: the application has ended");
+    client.line("session ended: the application has ended");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_launchers_children_are_streamed_until_their_end() {
     let (status, text) = host.wait();
     assert_eq!(status.code(), Some(0), "{text}");
     assert!(text.contains("sh has ended: exit status: 0"), "{text}");
-    client.line("the end: the application has ended");
+    client.line("session ended: the application has ended");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn detached_children_are_killed_too() {
     host.line("openuvr host: streaming 640x360");
     let pid = eventually("the other session", || std::fs::read_to_string(&pid).ok());
     let text = host.stop();
-    let message = "what was started by sh did not end in 2 s: killed";
+    let message = "child processes of sh did not end in 2 s: killed";
     assert!(text.contains(message), "{text}");
     eventually("its end", || is_gone(pid.trim()).then_some(()));
 }
@@ -245,7 +245,7 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
     }
     let folder = Folder::new();
     let mut host = Program::start("host", host(&folder, &[]));
-    let line = host.line("is empty: start something on it");
+    let line = host.line("is empty; start an application with");
     let display = display_of(&line);
     host.line("streaming 640x360");
     // The printed shell assignment.
@@ -298,7 +298,7 @@ fn missing_programs_are_one_error_line() {
     std::fs::write(&broken, "#!/bin/sh\nexec /bin/sleep 100\n").expect("a file");
     let mut command = host(&folder, &[]);
     command.env("PATH", folder.path());
-    fails(command, "Xvfb does not say within 10 s");
+    fails(command, "Xvfb did not start within 10 s");
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
     let args = [&["host", "--config-dir", &dir][..], &shown].concat();
@@ -308,5 +308,5 @@ fn missing_programs_are_one_error_line() {
         fails(host(&folder, &args), "can't start /nonexistent/program");
     }
     let pattern = ["--source", "pattern"];
-    fails(host(&folder, &pattern), "it needs the source x11");
+    fails(host(&folder, &pattern), "it requires source x11");
 }

@@ -39,7 +39,7 @@ fn a_scripted_head_turns_the_picture_in_the_window() {
     }
     let text = client.stop();
     // The reprojection thread must have rendered, in addition to the picture.
-    assert!(text.contains("pictures of eyes drawn"), "{text}");
+    assert!(text.contains("stereo pictures drawn"), "{text}");
     room.program.signal(Signal::INT);
     let (status, text) = room.program.wait();
     assert!(status.success(), "{text}");

@@ -29,7 +29,7 @@ fn a_killed_application_can_be_restarted() {
     let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
     assert!(!text.contains("panicked"), "{text}");
-    watcher.line("looking for it again");
+    watcher.line("reconnecting");
     watcher.assert_running();
     watcher.stop();
 

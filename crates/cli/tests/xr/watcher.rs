@@ -12,7 +12,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, StereoSettings, Target};
 use openuvr_runtime::clock;
 
 use crate::support::{PIN, Shot, TIMEOUT};
@@ -85,7 +85,7 @@ impl Watcher {
             input: None,
             send_input: true,
             head: None,
-            eyes: Eyes::default(),
+            eyes: StereoSettings::default(),
             audio: opened.audio,
             microphone: None,
             clipboard: None,

@@ -20,7 +20,7 @@ import { missing } from "./support";
 import { Tabs } from "./tabs";
 import { StreamConstraints } from "./constraints";
 import { Reality } from "./xr/reality";
-import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
+import { CLIPBOARD_PIECE, CLIPBOARD_DIRECTIONS, CURSOR_SHAPE } from "./wire";
 import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
 
 /** Delay between reconnection attempts in milliseconds. */
@@ -237,7 +237,7 @@ function onNoticeBytes(message: DataView) {
     case CURSOR_SHAPE:
       cursor.shape(message);
       break;
-    case CLIPBOARD_WAYS:
+    case CLIPBOARD_DIRECTIONS:
       clipboard.ways(message);
       break;
     case CLIPBOARD_PIECE:

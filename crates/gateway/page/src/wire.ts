@@ -21,7 +21,7 @@ export const VIEWS = 0xf2;
 /** Kinds of messages of the data channel "told" (crates/proto/src/control/negotiate.rs). */
 export const CURSOR_SHAPE = 4;
 export const CLIPBOARD_PIECE = 9;
-export const CLIPBOARD_WAYS = 10;
+export const CLIPBOARD_DIRECTIONS = 10;
 
 /** Maximum number of events in a message. */
 export const MAX_EVENTS = 48;

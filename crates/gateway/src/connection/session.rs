@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentText};
-use openuvr_proto::control::negotiate::{Negotiation, Role, WatchReason};
+use openuvr_proto::control::negotiate::{Negotiation, ObserverReason, Role};
 use openuvr_proto::host::{InputRefused, SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::input::inbox::{Arrived, Inbox};
+use openuvr_proto::input::inbox::{Inbox, ReceivedInput};
 use openuvr_proto::input::pad::PadId;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
@@ -74,11 +74,11 @@ pub(super) struct Session {
     id: SubscriberId,
     peer: Arc<Peer>,
     updates: Arc<Updates>,
-    role: (Role, Option<WatchReason>),
+    role: (Role, Option<ObserverReason>),
     /// The highest role that the device may have.
     most: Role,
     inbox: Inbox,
-    waiting: VecDeque<Arrived>,
+    waiting: VecDeque<ReceivedInput>,
     /// The page's newest pose.
     posed: PoseId,
     /// The newest frame that the page reported.
@@ -126,7 +126,7 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
-            wishes: page_options.constraints,
+            constraints: page_options.constraints,
             reports: page_options.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
@@ -144,7 +144,7 @@ impl Session {
             peer: peer.clone(),
             updates,
             most: visitor.most,
-            role: (grant.role, grant.watching),
+            role: (grant.role, grant.observer_reason),
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
             posed: PoseId::default(),
@@ -219,7 +219,7 @@ impl Session {
                 // Without a report, the gateway's own timer triggers this.
                 if loss.is_some() {
                     self.heard = Instant::now();
-                    shared.host.heard_from(self.id);
+                    shared.host.on_activity(self.id);
                 }
                 if let (Some(rate), Some(round_trip)) = (loss, round_trip) {
                     let loss = Loss { rate, run: 1.0 };
@@ -268,7 +268,7 @@ impl Session {
     fn control(&mut self, shared: &Shared, body: &[u8]) {
         let heard = clock::now();
         self.heard = Instant::now();
-        shared.host.heard_from(self.id);
+        shared.host.on_activity(self.id);
         for message in Messages::new(body) {
             match message {
                 Ok(Message::Input(batch)) => {
@@ -285,7 +285,7 @@ impl Session {
                         self.clock_at = self.clock_at.min(Instant::now() + CLOCK_WHILE_HOLDING);
                     }
                     let through = self.inbox.through();
-                    self.send(&[Message::InputSeen { through }]);
+                    self.send(&[Message::InputAcked { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
                     // On reordering, the newer one counts.
@@ -355,7 +355,7 @@ impl Session {
         if self.waiting.len() > MAX_PENDING_INPUT {
             let sampled = self.waiting.back().map(|newest| newest.sampled);
             self.waiting.clear();
-            self.waiting.extend(sampled.map(|sampled| Arrived {
+            self.waiting.extend(sampled.map(|sampled| ReceivedInput {
                 seq: self.inbox.through(),
                 event: InputEvent::ReleaseAll,
                 sampled,
@@ -415,7 +415,7 @@ impl Session {
         let (shared, id) = (self.shared.clone(), self.id);
         let ask = move || shared.host.request_role(id, role, take_over);
         match blocking(ask).await {
-            Ok(grant) => self.set_role(grant.role, grant.watching),
+            Ok(grant) => self.set_role(grant.role, grant.observer_reason),
             Err(why) => {
                 let why = why.to_string();
                 let text = serde_json::json!({ "type": "refused", "why": why });
@@ -425,8 +425,8 @@ impl Session {
         self.notify_role();
     }
 
-    fn set_role(&mut self, role: Role, watching: Option<WatchReason>) {
-        self.role = (role, watching);
+    fn set_role(&mut self, role: Role, observer_reason: Option<ObserverReason>) {
+        self.role = (role, observer_reason);
         if role == Role::Observer {
             self.copied_there.forget();
             self.copied_here.clear();
@@ -434,11 +434,11 @@ impl Session {
     }
 
     fn notify_role(&self) {
-        let (role, watching) = self.role;
+        let (role, observer_reason) = self.role;
         let text = serde_json::json!({
             "type": "role",
             "plays": role == Role::Player,
-            "why": watching.map(|why| why.to_string()),
+            "why": observer_reason.map(|why| why.to_string()),
         });
         self.peer.send_notice(&text.to_string());
     }
@@ -450,10 +450,10 @@ impl Session {
         }
         let waiting = self.updates.take();
         // Already sent as the reply to its request.
-        if let Some((role, watching)) = waiting.role
-            && (role, watching) != self.role
+        if let Some((role, observer_reason)) = waiting.role
+            && (role, observer_reason) != self.role
         {
-            self.set_role(role, watching);
+            self.set_role(role, observer_reason);
             self.notify_role();
         }
         let mut reads = true;
@@ -473,20 +473,20 @@ impl Session {
             reads &= self.peer.send_notice_bytes(&cursor::message(&shape));
         }
         if let Some(ways) = waiting.ways {
-            let ways = Negotiation::ClipboardWays(ways).to_bytes();
+            let ways = Negotiation::ClipboardDirections(ways).to_bytes();
             reads &= self.peer.send_notice_bytes(&ways);
         }
         if let Some(text) = waiting.clipboard
             && self.role.0 == Role::Player
         {
-            self.copied_there.begin(text);
+            self.copied_there.start(text);
         }
         while let Some(piece) = self.copied_there.piece()
             && reads
             && self.peer.is_read()
         {
             reads &= (self.peer).send_notice_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
-            self.copied_there.said();
+            self.copied_there.mark_sent();
         }
         if let Some(at) = waiting.moved {
             self.cursor_serial = self.cursor_serial.wrapping_add(1);

@@ -77,7 +77,7 @@ impl Frames {
 }
 
 impl Subscriber for Frames {
-    fn begin(&mut self, _: Instant, frame: &openuvr_proto::send::subscriber::Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &openuvr_proto::send::subscriber::Frame) {
         let started = Frame {
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
@@ -105,23 +105,23 @@ impl Subscriber for Frames {
             ..Departure::default()
         };
         if self.queue.is_closed() {
-            return Progress::Left(nothing);
+            return Progress::Sent(nothing);
         }
         if self.broken && !frame.key {
             self.missed(None);
             return match self.queue.has_room() {
                 // This requests a key frame.
                 true => Progress::Missed,
-                false => Progress::Left(nothing),
+                false => Progress::Sent(nothing),
             };
         }
         let bytes = u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX);
         self.broken = !self.queue.frame(frame);
         if self.broken {
             self.missed(Some(Cause::Disk));
-            return Progress::Left(nothing);
+            return Progress::Sent(nothing);
         }
-        Progress::Left(Departure {
+        Progress::Sent(Departure {
             first: Some(now),
             last: Some(now),
             bytes,
@@ -193,7 +193,7 @@ mod tests {
             link: None,
             capacity: None,
         };
-        frames.begin(NOW, &frame);
+        frames.start_frame(NOW, &frame);
         let slice = Slice {
             place: SlicePlace {
                 index: 0,
@@ -237,7 +237,7 @@ mod tests {
         frames.dropped(NOW, FrameId(5), Stage::Converted, DropCause::Superseded);
         assert_eq!(queue.all_missed(), 3);
         let mut number = 6;
-        while matches!(give(&mut frames, number, number == 6), Progress::Left(l) if l.first.is_some())
+        while matches!(give(&mut frames, number, number == 6), Progress::Sent(l) if l.first.is_some())
         {
             number += 1;
         }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_slow_disk_costs_frames_and_one_key_frame() {
         let (mut frames, (queue, items), said) = frames();
-        let left = |progress: &Progress| matches!(progress, Progress::Left(l) if l.first.is_some());
+        let left = |progress: &Progress| matches!(progress, Progress::Sent(l) if l.first.is_some());
         let mut number = 1;
         while left(&give(&mut frames, number, number == 1)) {
             number += 1;

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_runtime::accepting::{self, Accepting};
+use openuvr_runtime::accept_backoff::{self, AcceptBackoff};
 use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
@@ -165,11 +165,11 @@ impl Drop for RtspServer {
 /// Accepts connections until the server stops, then waits for their threads.
 fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    let mut accepting = Accepting::new("video players");
+    let mut accepting = AcceptBackoff::new("video players");
     while !server.stopping() {
         threads.retain(|thread| !thread.is_finished());
         if threads.len() >= THREADS {
-            std::thread::sleep(accepting::PAUSE);
+            std::thread::sleep(accept_backoff::PAUSE);
             continue;
         }
         match listener.accept() {

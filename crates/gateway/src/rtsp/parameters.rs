@@ -140,7 +140,7 @@ fn probe(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
 struct ParameterProbe(SyncSender<ParameterSets>);
 
 impl Subscriber for ParameterProbe {
-    fn begin(&mut self, _: Instant, _: &Frame) {}
+    fn start_frame(&mut self, _: Instant, _: &Frame) {}
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
         if let Some(sets) = ParameterSets::of(slice.bytes) {
@@ -149,7 +149,7 @@ impl Subscriber for ParameterProbe {
     }
 
     fn end(&mut self, _: Instant) -> Progress {
-        Progress::Left(Departure::default())
+        Progress::Sent(Departure::default())
     }
 
     fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {}

@@ -101,7 +101,7 @@ impl Slices {
 }
 
 impl Subscriber for Slices {
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         drop((self.answering.lock()).unwrap_or_else(PoisonError::into_inner));
         let newest = frame.header.frame.0;
         self.video.newest.store(newest, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Subscriber for Slices {
 
     fn end(&mut self, _: Instant) -> Progress {
         match self.open.take() {
-            Some(open) if !open.gone => Progress::Left(open.departure),
+            Some(open) if !open.gone => Progress::Sent(open.departure),
             _ => Progress::Missed,
         }
     }

@@ -73,7 +73,10 @@ impl Ledger {
     /// Number of frames of a subscriber that became visible.
     pub(super) fn arrived(&self, subscriber: SubscriberId) -> usize {
         let arrives = |outcome: &Outcome| {
-            matches!(outcome, Outcome::Displayed(Fidelity::Whole) | Outcome::Left)
+            matches!(
+                outcome,
+                Outcome::Displayed(Fidelity::Complete) | Outcome::SentUnacknowledged
+            )
         };
         let frames = self.records.get(&subscriber).into_iter().flatten();
         frames

@@ -240,7 +240,7 @@ fn the_host_gets_the_result_of_each_frame() {
         let Notice::Record(record) = rig.notices.next(TIMEOUT).expect("a record") else {
             continue;
         };
-        if record.outcome != Outcome::Displayed(Fidelity::Whole) {
+        if record.outcome != Outcome::Displayed(Fidelity::Complete) {
             continue;
         }
         whole += 1;
@@ -285,14 +285,14 @@ fn a_page_in_the_background_reports_each_frame() {
         let ends = ledger.records.values().flat_map(|frames| frames.values());
         ends.filter(|ends| ends.contains(&outcome)).count()
     };
-    let whole = Outcome::Displayed(Fidelity::Whole);
+    let whole = Outcome::Displayed(Fidelity::Complete);
     support::eventually("pictures are shown", || (ended(whole) > 30).then_some(()));
     // Another tab covers it.
     let other = browser.open("about:blank");
     browser.until(&tab, "document.hidden");
-    let before = ended(Outcome::Left);
+    let before = ended(Outcome::SentUnacknowledged);
     support::eventually("frames only sent", || {
-        (ended(Outcome::Left) > before + 60).then_some(())
+        (ended(Outcome::SentUnacknowledged) > before + 60).then_some(())
     });
     browser.close(&other);
     browser.until(&tab, "!document.hidden");

@@ -14,7 +14,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Eyes, Target};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, StereoSettings, Target};
 
 use super::ledger::{Going, listen};
 use super::player::{Player, VIDEO};
@@ -68,7 +68,7 @@ fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
         input: None,
         send_input: true,
         head: None,
-        eyes: Eyes::default(),
+        eyes: StereoSettings::default(),
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: None,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openuvr_proto::controller::{Buttons, Hand, Haptic};
-use openuvr_proto::display::PlayersDisplay;
-use openuvr_proto::pose::Posed;
+use openuvr_proto::display::PlayerDisplay;
+use openuvr_proto::pose::ReceivedPose;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, Tab};
@@ -28,7 +28,7 @@ fn reality(name: &str) -> (Rig, Head) {
 }
 
 /// The newest pose, consumed by the application.
-fn takes(rig: &Rig, head: &Head) -> Option<Posed> {
+fn takes(rig: &Rig, head: &Head) -> Option<ReceivedPose> {
     let posed = rig.host.pose();
     *head.lock().unwrap_or_else(PoisonError::into_inner) = posed;
     posed
@@ -114,7 +114,7 @@ fn looks(said: &Value, width: f64) -> Option<f64> {
 }
 
 /// Yaw of a head in degrees to the left.
-fn turned(posed: &Posed) -> f64 {
+fn turned(posed: &ReceivedPose) -> f64 {
     let [_, y, _, w] = posed.pose.orientation().map(f64::from);
     2.0 * y.atan2(w).to_degrees()
 }
@@ -272,7 +272,7 @@ fn a_headset_is_entered_and_left() {
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
     eventually("no controllers and no display", || {
-        let none = rig.host.display()? == PlayersDisplay::default();
+        let none = rig.host.display()? == PlayerDisplay::default();
         (none && rig.host.controllers()?.states == [None, None]).then_some(())
     });
     browser.run(&tab, &format!("{enter}.click()"));

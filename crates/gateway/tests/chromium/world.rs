@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::pattern::Pattern;
-use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use openuvr_media::picture::Picture;
-use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
 
@@ -34,7 +34,7 @@ pub(crate) const WALLS: [[bool; 3]; 7] = [
 ];
 
 /// The pose that the application has consumed and draws with.
-pub(crate) type Head = Arc<Mutex<Option<Posed>>>;
+pub(crate) type Head = Arc<Mutex<Option<ReceivedPose>>>;
 
 pub(crate) struct World {
     /// Frame timing.
@@ -42,7 +42,7 @@ pub(crate) struct World {
     picture: Vec<u8>,
     head: Head,
     /// Pose and views of the newest picture.
-    drawn: Drawn,
+    drawn: RenderInfo,
 }
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
             pattern: Pattern::open(SIZE, 60.0).expect("a pattern"),
             picture: picture(),
             head,
-            drawn: Drawn::default(),
+            drawn: RenderInfo::default(),
         }
     }
 }
@@ -68,10 +68,10 @@ impl Capture for World {
                 pose: Pose::new([right, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]).expect("a pose"),
                 fov: FieldOfView::new(-QUARTER, QUARTER, QUARTER, -QUARTER).expect("angles"),
             };
-            self.drawn = Drawn {
+            self.drawn = RenderInfo {
                 pose: *self.head.lock().unwrap_or_else(PoisonError::into_inner),
                 views: Some(Views::two(eye(-0.03), eye(0.03))),
-                ..Drawn::default()
+                ..RenderInfo::default()
             };
         }
         Ok(event)
@@ -86,7 +86,7 @@ impl Capture for World {
         self.pattern.waker()
     }
 
-    fn drawn(&self) -> Drawn {
+    fn render_info(&self) -> RenderInfo {
         self.drawn
     }
 }

@@ -122,7 +122,7 @@ fn a_requested_pairing_window_admits_a_second_browser() {
     let pin = Pin::parse("271828").unwrap();
     let folder = rig.folder.0.join("host");
     let span = super::support::TIMEOUT;
-    let request = PairingRequest::leave(&folder, &pin, span, since_1970.as_secs()).unwrap();
+    let request = PairingRequest::submit(&folder, &pin, span, since_1970.as_secs()).unwrap();
     eventually("an open pairing window", || {
         (request.opened().unwrap().len() == 1).then_some(())
     });

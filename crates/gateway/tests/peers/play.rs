@@ -46,7 +46,7 @@ fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
 fn seen(remote: &mut Remote, through: u32) {
     remote.wait("the acknowledgement", |arrived| match arrived {
         Arrived::Control(body) if body[0] < 0xf0 => Messages::new(&body).find_map(|message| {
-            let wanted = Message::InputSeen {
+            let wanted = Message::InputAcked {
                 through: InputSeq(through),
             };
             (message == Ok(wanted)).then_some(())
@@ -134,7 +134,7 @@ fn reports_of_the_page_are_recorded() {
     let mut remote = Remote::connected(&Caller::known(&rig), "reports");
     remote.tells_the_time(PeerInstant(7_000_000_000));
     let frame = remote.names_a_frame();
-    let displayed = Outcome::Displayed(Fidelity::Whole);
+    let displayed = Outcome::Displayed(Fidelity::Complete);
     let report = Report {
         first_received: Some(PeerInstant(7_100_000_000)),
         submitted: Some(std::time::Duration::from_millis(5)),

@@ -108,7 +108,7 @@ fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
         remote.send_control(&Message::Report(Report {
             first_received: Some(clock()),
             submitted: Some(Duration::from_millis(5)),
-            ..Report::new(frame, Outcome::Displayed(Fidelity::Whole))
+            ..Report::new(frame, Outcome::Displayed(Fidelity::Complete))
         }));
         let told = caller.request("GET /session", &[&status], "").json();
         let all = told["subscribers"].as_array().unwrap().clone();

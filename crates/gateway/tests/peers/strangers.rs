@@ -96,7 +96,7 @@ fn with_ticket(caller: &Caller, portal: &Portal) -> String {
     let ticket = Ticket {
         session: portal.session,
         role: Role::Player,
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: Portal::in_a_minute(),
         id: Ticket::new_id().unwrap(),
     };

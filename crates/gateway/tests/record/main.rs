@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::record::{Notify, RecordError, RecordSetup, Recorder, Summary};
 use openuvr_media::capture::pattern::Pattern as Still;
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
@@ -65,7 +65,8 @@ fn gets(rig: &Rig, prefix: &str, frames: usize) {
                 subscriber, name, ..
             } if name.starts_with(prefix) => id = Some(subscriber),
             Notice::Record(record)
-                if Some(record.subscriber) == id && record.outcome == Outcome::Left =>
+                if Some(record.subscriber) == id
+                    && record.outcome == Outcome::SentUnacknowledged =>
             {
                 left += 1;
             }
@@ -85,7 +86,7 @@ fn left_and_missed(rig: &Rig, prefix: &str, frames: usize) -> (usize, usize) {
                 subscriber, name, ..
             } if name.starts_with(prefix) => id = Some(subscriber),
             Notice::Record(record) if Some(record.subscriber) == id => match record.outcome {
-                Outcome::Left => left += 1,
+                Outcome::SentUnacknowledged => left += 1,
                 Outcome::Dropped {
                     stage: Stage::FirstSent,
                     ..
@@ -245,12 +246,12 @@ fn another_size_continues_in_the_same_file() {
     recorder.follow(rig.host.clone()).unwrap();
     gets(&rig, "recording to", 30);
     // A player with a small display.
-    let wishes = Wishes {
+    let constraints = ClientConstraints {
         size: Some(Size::new(320, 192)),
-        ..Wishes::default()
+        ..ClientConstraints::default()
     };
     let request = SubscribeRequest {
-        wishes,
+        constraints,
         ..SubscribeRequest::new(Role::Player, "a small display")
     };
     let small = beside::write_down_as(&rig.host, request);

@@ -29,7 +29,7 @@ pub(crate) type Units = Arc<Mutex<EncoderOutput>>;
 struct Writer(Units);
 
 impl Subscriber for Writer {
-    fn begin(&mut self, _: time::Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: time::Instant, frame: &Frame) {
         let mut made = self.0.lock().unwrap();
         let frame = frame.header.frame;
         let before = made.newest.replace(frame);
@@ -42,7 +42,7 @@ impl Subscriber for Writer {
     }
 
     fn end(&mut self, _: time::Instant) -> Progress {
-        Progress::Left(Departure::default())
+        Progress::Sent(Departure::default())
     }
 
     fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}

@@ -124,7 +124,7 @@ struct Frames {
 }
 
 impl Subscriber for Frames {
-    fn begin(&mut self, _: time::Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: time::Instant, frame: &Frame) {
         self.at = time::Instant(frame.header.captured);
         self.bytes.clear();
     }
@@ -138,7 +138,7 @@ impl Subscriber for Frames {
 
     fn end(&mut self, _: time::Instant) -> Progress {
         self.captured.lock().unwrap().note(self.at, &self.bytes);
-        Progress::Left(Departure::default())
+        Progress::Sent(Departure::default())
     }
 
     fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}

@@ -38,7 +38,7 @@ fn a_player_gets_its_frames_despite_stalls() {
                     subscriber, name, ..
                 } if name.starts_with("a video player at") => id = Some(subscriber),
                 Notice::Record(record) if Some(record.subscriber) == id => match record.outcome {
-                    Outcome::Left => left += 1,
+                    Outcome::SentUnacknowledged => left += 1,
                     Outcome::Dropped {
                         stage: Stage::FirstSent,
                         ..

@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::capture::Drawn;
-use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, What};
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::gl::{ReadBack, ReadSource, ReadStatus, Sharing};
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
@@ -128,12 +128,12 @@ impl Swap {
         }
         let reading = read_back
             .as_mut()?
-            .read(size, What::Window, Drawn::default());
+            .read(size, ReadSource::Window, RenderInfo::default());
         drop(read_back);
-        if matches!(reading, Reading::Skipped(_)) {
+        if matches!(reading, ReadStatus::Skipped(_)) {
             frames.missed(clock::now());
         }
-        self.pending = reading == Reading::UnderWay;
+        self.pending = reading == ReadStatus::Pending;
         self.read = Some(frames);
         Some(())
     }
@@ -174,7 +174,7 @@ fn open(window: &impl Window, frames: Arc<Submitter>, tracked: bool) -> Result<R
         if tracked {
             ReadBack::new(&mut loader, window.sharing(), submit)
         } else {
-            ReadBack::keeping_nothing(&mut loader, submit)
+            ReadBack::stateless(&mut loader, submit)
         }
     };
     opened.map_err(|e| format!("cannot read frames of an OpenGL context: {e}"))

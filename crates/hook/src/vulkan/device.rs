@@ -236,7 +236,7 @@ impl Device {
     /// The read-back buffers.
     pub(super) fn ring(&self) -> Option<&Ring> {
         let spawn = |wait: Wait| {
-            Scheduler::ordinary().spawn(ThreadRole::HandOff, "openuvr-vulkan", || {
+            Scheduler::ordinary().spawn(ThreadRole::Dispatch, "openuvr-vulkan", || {
                 crate::stream::guarded(wait);
             })
         };

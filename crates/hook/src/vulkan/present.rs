@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ash::vk::{self, Handle};
-use openuvr_media::capture::Drawn;
-use openuvr_media::capture::vulkan::{Copy, Part, Pixels};
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::vulkan::{Copy, CopyRegion, Pixels};
 
 use super::device::{Device, Swapchain, chained};
 use super::instance::{Instance, Window};
@@ -69,12 +69,12 @@ pub(super) unsafe fn read_back(
     let copy = Copy {
         queue,
         family,
-        parts: &[Part::presented(image, swapchain.size)],
+        parts: &[CopyRegion::presented(image, swapchain.size)],
         size: swapchain.size,
         pixels,
         after: waits,
         done: Some(done),
-        drawn: Drawn::default(),
+        drawn: RenderInfo::default(),
         to,
     };
     // SAFETY: the application presents the image with this queue, so it may use both; after the

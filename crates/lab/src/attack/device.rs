@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::{ClientHandshake, Established, HandshakeError, Trust};
 use openuvr_proto::control::identity::{DeviceName, Identity};
-use openuvr_proto::control::ladder::{BURST, Step};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::transport_probe::{BURST, ProbeTarget};
 use openuvr_proto::id::PathId;
 use openuvr_proto::time;
 use openuvr_proto::wire::MAX_DATAGRAM;
@@ -88,7 +88,7 @@ impl Probing {
             codecs: u32::MAX,
             name: "attacker".to_owned(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         socket.set_nonblocking(true)?;
@@ -128,7 +128,7 @@ impl Attack for Probing {
             self.socket.send(&self.out)?;
         }
         let segmented = true;
-        self.session.probe(now, Step { path, segmented });
+        self.session.probe(now, ProbeTarget { path, segmented });
         while (self.session.poll_on_path(now, &mut self.out)).is_some() {
             self.socket.send(&self.out)?;
         }

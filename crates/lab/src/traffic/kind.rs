@@ -172,7 +172,8 @@ fn openuvr(payload: &[u8], length: usize) -> Content {
         return Content::Plain(Kind::OpenUvrHandshake);
     }
     // The reserved field is zero in OpenUVR's datagrams, which distinguishes them.
-    let Some(header) = Header::seen(payload, length).filter(|_| payload.get(2..4) == Some(&[0, 0]))
+    let Some(header) =
+        Header::from_capture(payload, length).filter(|_| payload.get(2..4) == Some(&[0, 0]))
     else {
         return other;
     };

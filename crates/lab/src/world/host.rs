@@ -34,7 +34,12 @@ impl World {
                     let views = streams.iter().find(video).map_or(1, |grant| grant.views);
                     for view in self.views.iter_mut().filter(|view| view.id.view < views) {
                         let subscriber = Session::new(Box::new(media.video()), Outbox::default());
-                        (view.rendition).subscribe(session.into(), role, offer.wishes, subscriber);
+                        (view.rendition).subscribe(
+                            session.into(),
+                            role,
+                            offer.constraints,
+                            subscriber,
+                        );
                     }
                     if streams.iter().any(|grant| grant.stream == AUDIO) {
                         self.tones
@@ -80,7 +85,7 @@ impl World {
                 }
                 HostEvent::ReleaseInput => self.released.push(self.now),
                 HostEvent::KeyRepeat(may) => self.repeats.push((may, self.now)),
-                HostEvent::KeyFrameWanted {
+                HostEvent::KeyFrameRequested {
                     session,
                     view,
                     last_good,
@@ -92,7 +97,7 @@ impl World {
                         view.rendition.feedback(now, session.into(), wish);
                     }
                 }
-                HostEvent::ResendWanted(session, request) => {
+                HostEvent::RetransmissionRequested(session, request) => {
                     let now = self.now;
                     let view = self.view(request.view);
                     let subscriber =
@@ -246,11 +251,11 @@ impl World {
                 macroblocks: MACROBLOCKS,
             });
         }
-        while let Some(decision) = view.rendition.poll_decision() {
+        while let Some(decision) = view.rendition.poll_control_event() {
             self.decisions.push((self.now, decision));
         }
         let _ = view.rendition.new_target();
-        let Some((plan, _)) = view.rendition.begin(self.now, None) else {
+        let Some((plan, _)) = view.rendition.start_frame(self.now, None) else {
             return;
         };
         let content = view.content.as_mut();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openuvr_proto::client::playout::{self, Fate, Playout};
+use openuvr_proto::client::playout::{self, FrameResult, Playout};
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::negotiate::Offer;
@@ -11,8 +11,8 @@ use openuvr_proto::host::Wakeup;
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::recv::Seen;
-use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::ArrivalTimes;
+use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::wire::Reject;
@@ -179,7 +179,7 @@ impl Machine {
         datagram: &[u8],
         views: &[View],
     ) {
-        let seen = Seen { now: mine, arrived };
+        let seen = ArrivalTimes { now: mine, arrived };
         let taken = match plane_of(datagram) {
             Ok(Plane::Media) => self.playout.media.handle_arrival(seen, datagram),
             _ => self
@@ -236,11 +236,11 @@ impl Machine {
     /// Takes the available slices of a view.
     fn show(&mut self, now: Instant, mine: Instant, view: &View) {
         while let Some(step) = (self.playout.media.view(view.id)).and_then(|v| v.poll(mine)) {
-            let fate = Fate::of(&step);
+            let fate = FrameResult::of(&step);
             let newest = self.newest.get(&view.id).copied();
             let newest = newest.unwrap_or(FrameId::NONE);
             match step {
-                Step::Slice {
+                VideoOutput::Slice {
                     header,
                     macroblocks,
                     bytes,
@@ -251,10 +251,10 @@ impl Machine {
                     let sent = view.source.slice(&header, macroblocks.0);
                     assert!(bytes == sent, "the bytes of {:?} differ", header.frame);
                 }
-                Step::Missing { header, .. } => {
+                VideoOutput::Missing { header, .. } => {
                     assert!(header.frame > newest, "slices in order");
                 }
-                Step::End(_) | Step::Dropped { .. } => {}
+                VideoOutput::End(_) | VideoOutput::Dropped { .. } => {}
             }
             if let Some(fate) = fate {
                 self.finish(now, mine, view.id, &fate);
@@ -263,7 +263,7 @@ impl Machine {
     }
 
     /// Finishes a frame. Decoding and display take no time.
-    fn finish(&mut self, now: Instant, mine: Instant, view: ViewId, fate: &Fate) {
+    fn finish(&mut self, now: Instant, mine: Instant, view: ViewId, fate: &FrameResult) {
         let shown = playout::Presentation {
             decoded: Some(mine),
             submitted: Some(mine),
@@ -274,8 +274,8 @@ impl Machine {
         let before = self.newest.insert(view, report.frame);
         assert!(before < Some(report.frame), "frames in order, once each");
         match fate {
-            Fate::Dropped { frame, why, .. } => self.lost.push((*frame, *why)),
-            Fate::Out(end) => {
+            FrameResult::Dropped { frame, why, .. } => self.lost.push((*frame, *why)),
+            FrameResult::Completed(end) => {
                 let place = (end.header.echo.seq.0 as usize).checked_sub(1);
                 let sampled = place.and_then(|place| self.sampled.get(place));
                 let motion = report.motion_to_photon.zip(sampled);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::streams::{AudioFormat, StreamOffer};
 use openuvr_proto::id::SessionId;
-use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::recv::timed::{TimedOutput, TimedReceiver};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::timed::TimedSender;
@@ -110,7 +110,7 @@ impl ReceivedTone {
         while let Some(step) = stream.poll(mine) {
             let known = self.samples + self.missing;
             match step {
-                TimedStep::Payload(payload, arrived) => {
+                TimedOutput::Payload(payload, arrived) => {
                     let number = payload.seq.0 * u64::from(SAMPLES);
                     let next = *self.first.get_or_insert(number) + known;
                     assert_eq!(payload.seq.0 * u64::from(SAMPLES), next, "in order, once");
@@ -126,7 +126,7 @@ impl ReceivedTone {
                     self.delays.push(now.since(Instant(captured)));
                     self.samples += u64::from(SAMPLES);
                 }
-                TimedStep::Missing { first, count } => {
+                TimedOutput::Missing { first, count } => {
                     let next = self.first.expect("a hole is behind something") + known;
                     assert_eq!(first.0 * u64::from(SAMPLES), next, "in order, once");
                     self.missing += count * u64::from(SAMPLES);

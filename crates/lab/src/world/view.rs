@@ -29,7 +29,7 @@ pub(super) const FREE: Settings = Settings {
         key_frame_every: None,
     },
     // No static refinement.
-    top_up: false,
+    static_refinement: false,
     follows_display: true,
 };
 

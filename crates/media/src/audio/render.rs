@@ -1,7 +1,7 @@
 //! Renders the jitter buffer's decisions to samples: decoded, concealed or silent, without clicks
 //! in between, and resampled. The jitter buffer decides the timing.
 
-use openuvr_proto::recv::jitter_buffer::Next;
+use openuvr_proto::recv::jitter_buffer::PlayoutAction;
 
 use super::opus::Decoder;
 use super::resample::Resampler;
@@ -40,28 +40,28 @@ impl Renderer {
 
     /// The samples (sample frames times [`CHANNELS`]) to write for `next`; `ratio` is
     /// [`JitterBuffer::ratio`](openuvr_proto::recv::jitter_buffer::JitterBuffer::ratio). None for
-    /// [`Next::Wait`]. Undecodable payloads are concealed.
+    /// [`PlayoutAction::Wait`]. Undecodable payloads are concealed.
     ///
     /// # Errors
     /// [`AudioError`] if libopus can't conceal this length.
-    pub fn render(&mut self, next: &Next<'_>, ratio: f64) -> Result<&[f32], AudioError> {
+    pub fn render(&mut self, next: &PlayoutAction<'_>, ratio: f64) -> Result<&[f32], AudioError> {
         self.decoded.clear();
         self.samples.clear();
         match next {
-            Next::Payload { bytes, samples, .. } => match self.decoder.decode(bytes) {
+            PlayoutAction::Payload { bytes, samples, .. } => match self.decoder.decode(bytes) {
                 Ok(decoded) => {
                     self.decoded.extend_from_slice(decoded);
                     self.fade(1.0 / FADE_IN);
                 }
                 Err(_) => self.conceal(usize::from(*samples))?,
             },
-            Next::Conceal { samples } => self.conceal(usize::from(*samples))?,
-            Next::Silence { samples } => {
+            PlayoutAction::Conceal { samples } => self.conceal(usize::from(*samples))?,
+            PlayoutAction::Silence { samples } => {
                 let samples = usize::try_from(*samples).unwrap_or(0);
                 self.decoded.resize(samples * CHANNELS, 0.0);
                 self.gain = 0.0;
             }
-            Next::Wait(_) => return Ok(&[]),
+            PlayoutAction::Wait(_) => return Ok(&[]),
         }
         (self.resampler).process(&self.decoded, ratio, &mut self.samples);
         Ok(&self.samples)
@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    fn payload(bytes: &[u8]) -> Next<'_> {
-        Next::Payload {
+    fn payload(bytes: &[u8]) -> PlayoutAction<'_> {
+        PlayoutAction::Payload {
             bytes,
             samples: 240,
             captured: PeerInstant(0),
@@ -138,17 +138,17 @@ mod tests {
     fn losses_and_recovery_do_not_click() {
         let (mut sender, mut renderer) = (Sender::new(), Renderer::open().unwrap());
         let mut heard = Vec::new();
-        let mut play = |next: &Next<'_>| {
+        let mut play = |next: &PlayoutAction<'_>| {
             let samples = renderer.render(next, 1.0).unwrap();
             heard.extend_from_slice(samples);
         };
-        play(&Next::Silence { samples: 777 });
+        play(&PlayoutAction::Silence { samples: 777 });
         for n in 0..200 {
             let bytes = sender.next();
             match n {
-                100..103 => play(&Next::Conceal { samples: 240 }),
+                100..103 => play(&PlayoutAction::Conceal { samples: 240 }),
                 103 => play(&payload(&[])),
-                104..120 => play(&Next::Silence { samples: 240 }),
+                104..120 => play(&PlayoutAction::Silence { samples: 240 }),
                 _ => play(&payload(&bytes)),
             }
         }
@@ -160,7 +160,12 @@ mod tests {
         assert!(silent.iter().all(|sample| sample.abs() < 1e-3));
         let end = &heard[heard.len() - 9600..];
         assert!((amplitude(end, 500.0) - 0.5).abs() < 0.02);
-        assert!(renderer.render(&Next::Wait(None), 1.0).unwrap().is_empty());
+        assert!(
+            renderer
+                .render(&PlayoutAction::Wait(None), 1.0)
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]

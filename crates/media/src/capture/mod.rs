@@ -15,7 +15,7 @@ pub mod x11;
 use std::time::Duration;
 
 use openuvr_proto::id::{InputSeq, SubscriberId};
-use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Views;
@@ -68,7 +68,7 @@ pub struct RenderInfo {
     /// The newest input event consumed.
     pub input: Option<ConsumedInput>,
     /// The newest pose consumed.
-    pub pose: Option<Posed>,
+    pub pose: Option<ReceivedPose>,
     /// Start of rendering.
     pub begun: Option<Instant>,
     /// The rendered head pose, if it differs from `pose`.

@@ -13,7 +13,7 @@ mod velocity;
 
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -29,7 +29,7 @@ pub trait HeadPoseSource: Send {
 
     /// The times at which the host's application samples poses, minus the transmission delay;
     /// `None`: unknown. A source with its own timing ignores this.
-    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+    fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         let _ = wanted;
     }
 }

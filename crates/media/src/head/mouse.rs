@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
@@ -238,7 +238,7 @@ impl HeadPoseSource for Mouse {
         }
     }
 
-    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+    fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
     }
 }

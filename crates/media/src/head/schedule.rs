@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::time::Instant;
 
 /// Sampling interval: 250 Hz, like good trackers of today.
@@ -16,11 +16,11 @@ const FRESH_AGE: Duration = Duration::from_micros(500);
 
 /// The sampling schedule.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Schedule(Option<Refresh<Instant>>);
+pub(super) struct Schedule(Option<RefreshTiming<Instant>>);
 
 impl Schedule {
     /// Sets the aimed times; `None`: unknown.
-    pub(super) fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+    pub(super) fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }
 
@@ -53,7 +53,7 @@ mod tests {
     fn oldest(aimed: bool) -> (i64, usize) {
         let (phase, period) = (us(2_345), Duration::from_micros(11_111));
         let mut schedule = Schedule::default();
-        schedule.aim(aimed.then_some(Refresh { phase, period }));
+        schedule.aim(aimed.then_some(RefreshTiming { phase, period }));
         let mut samples = vec![us(0)];
         while let Some(last) = samples.last().filter(|last| **last < us(1_000_000)) {
             samples.push(schedule.after(*last));
@@ -82,7 +82,7 @@ mod tests {
     fn unreachable_deadlines_are_not_aimed_at() {
         let mut schedule = Schedule::default();
         let period = Duration::from_millis(1);
-        schedule.aim(Some(Refresh {
+        schedule.aim(Some(RefreshTiming {
             phase: us(0),
             period,
         }));

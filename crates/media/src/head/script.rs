@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
@@ -164,7 +164,7 @@ impl HeadPoseSource for Script {
         Ok(self.moving.pose(place, now).map(|pose| (pose, now)))
     }
 
-    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+    fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
     }
 }

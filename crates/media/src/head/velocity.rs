@@ -1,6 +1,6 @@
 //! Position and angles of a head, and the pose with velocities derived from recent ones.
 
-use openuvr_proto::motion::Track;
+use openuvr_proto::motion::PoseTrack;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
@@ -22,7 +22,7 @@ impl EulerPose {
 
 /// Recent poses, for velocities.
 #[derive(Clone, Debug, Default)]
-pub(super) struct VelocityTracker(Track);
+pub(super) struct VelocityTracker(PoseTrack);
 
 impl VelocityTracker {
     /// The pose at `place`, with velocities from earlier poses. `None` if a number is not finite.

@@ -312,7 +312,7 @@ mod tests {
     use openuvr_proto::rotation::Rotation;
     use openuvr_proto::wire::video::FieldOfView;
 
-    use super::super::{EyeView, parts};
+    use super::super::{EyeView, eye_regions};
     use super::*;
 
     const SIDE: u32 = 640;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use super::TransportSelector;
@@ -72,11 +72,11 @@ fn any(port: u16) -> std::net::SocketAddr {
 
 /// Pairs of packet socket kinds, with a port each: a closed socket may stay open briefly in a child that
 /// another test is starting.
-const PAIRS: [(u16, Rung, Rung); 4] = [
-    (4710, Rung::Raw, Rung::Raw),
-    (4712, Rung::Raw, Rung::Ring),
-    (4714, Rung::Ring, Rung::Raw),
-    (4716, Rung::Ring, Rung::Ring),
+const PAIRS: [(u16, TransportKind, TransportKind); 4] = [
+    (4710, TransportKind::Raw, TransportKind::Raw),
+    (4712, TransportKind::Raw, TransportKind::Ring),
+    (4714, TransportKind::Ring, TransportKind::Raw),
+    (4716, TransportKind::Ring, TransportKind::Ring),
 ];
 
 #[test]
@@ -162,9 +162,10 @@ fn a_flood_on_one_transport_does_not_starve_another() {
 
 #[test]
 fn an_absent_link_is_an_error_and_is_not_replaced() {
-    let host = TransportSelector::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
+    let host =
+        TransportSelector::host("127.0.0.1:0".parse().unwrap(), Some(TransportKind::Udp)).unwrap();
     let to = host.local_addr().unwrap();
-    assert_eq!(host.transport(path_of(to)), Rung::Udp);
+    assert_eq!(host.transport(path_of(to)), TransportKind::Udp);
     assert!(matches!(
         host.send(loopback(1), b"x", 1),
         Err(LinkError::Unreachable)
@@ -174,7 +175,8 @@ fn an_absent_link_is_an_error_and_is_not_replaced() {
         assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
     }
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        let raw = TransportSelector::host("[::]:0".parse().unwrap(), Some(Rung::Raw)).unwrap();
+        let raw =
+            TransportSelector::host("[::]:0".parse().unwrap(), Some(TransportKind::Raw)).unwrap();
         assert_eq!(raw.local_addr(), None);
         let udp = path_of("127.0.0.1:9".parse().unwrap());
         assert!(matches!(
@@ -231,14 +233,14 @@ fn raw_ethernet_listens_only_on_the_bound_interface() {
             let port = 4720 + u16::try_from(n).unwrap();
             let bind = format!("{own}:{port}");
             assert!(names(&bind).is_empty(), "{own}");
-            let only = TransportSelector::host(bind.parse().unwrap(), Some(Rung::Raw));
+            let only = TransportSelector::host(bind.parse().unwrap(), Some(TransportKind::Raw));
             let Err(LinkError::Unavailable(why)) = only else {
                 panic!("{own} has raw Ethernet");
             };
             assert!(why.contains("raw Ethernet is unavailable on"), "{why}");
             // A frame of a neighbour is not received.
             let host = TransportSelector::host(bind.parse().unwrap(), None).unwrap();
-            let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+            let client = TransportSelector::client(Some(TransportKind::Raw)).unwrap();
             client.send(veth_path(THERE, port), b"hello", 5).unwrap();
             let witness = TransportSelector::client(None).unwrap();
             let to = path_of(host.local_addr().unwrap());
@@ -270,12 +272,12 @@ fn af_xdp_redirects_only_matching_frames() {
 
     in_veth_namespace("AF_XDP", "", || {
         let there = crate::neighbour::interface("there").unwrap();
-        let other = TransportSelector::host(any(4711), Some(Rung::Raw)).unwrap();
-        let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+        let other = TransportSelector::host(any(4711), Some(TransportKind::Raw)).unwrap();
+        let client = TransportSelector::client(Some(TransportKind::Raw)).unwrap();
         let to = |port| veth_path(THERE, port);
         // In the second round another socket has just released the queue.
         for port in [4710, 4712] {
-            let host = TransportSelector::host(any(port), Some(Rung::Raw)).unwrap();
+            let host = TransportSelector::host(any(port), Some(TransportKind::Raw)).unwrap();
             host.open_xdp(there).unwrap();
             let mut back = PathId::default();
             for (count, segment, last) in [(1, 1, 1), (8, 1400, 3), (300, 1400, 1400)] {
@@ -285,7 +287,7 @@ fn af_xdp_redirects_only_matching_frames() {
                 let (from, got) = collect(&host, count);
                 assert!(got == want, "{count} of {segment} to the host");
                 assert_eq!(station_of(from).unwrap().interface, there);
-                assert_eq!(host.transport(from), Rung::Xdp);
+                assert_eq!(host.transport(from), TransportKind::Xdp);
                 host.send(from, &batch, segment).unwrap();
                 let got = collect(&client, count).1;
                 assert!(got == want, "{count} of {segment} to the client");

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 
 use super::{MAX_NO_GSO_PEERS, Options, Udp};
 use crate::address::{address_of, path_of, segmented};
@@ -81,10 +81,14 @@ fn batches_arrive_intact_and_in_order() {
         for out in &modes {
             for inward in &modes {
                 let (a, b) = (open(host, out), open(host, inward));
-                let want = if out.gso { Rung::UdpGso } else { Rung::Udp };
+                let want = if out.gso {
+                    TransportKind::UdpGso
+                } else {
+                    TransportKind::Udp
+                };
                 let path = path_of(address(&b));
                 assert_eq!(a.transport(path), want);
-                assert_eq!(a.transport(segmented(path, false)), Rung::Udp);
+                assert_eq!(a.transport(segmented(path, false)), TransportKind::Udp);
                 check_batches(&a, &b);
             }
         }
@@ -307,7 +311,7 @@ fn gso_is_disabled_per_peer() {
     link.disable_gso("127.0.1.0".parse().unwrap());
     assert_eq!(
         [0, 1].map(|n| link.kind(path(n))),
-        [Rung::Udp, Rung::UdpGso]
+        [TransportKind::Udp, TransportKind::UdpGso]
     );
     // The list is bounded.
     for n in 1..=MAX_NO_GSO_PEERS {
@@ -315,7 +319,7 @@ fn gso_is_disabled_per_peer() {
     }
     assert_eq!(
         [0, 1].map(|n| link.kind(path(n))),
-        [Rung::UdpGso, Rung::Udp]
+        [TransportKind::UdpGso, TransportKind::Udp]
     );
 }
 

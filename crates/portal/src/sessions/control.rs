@@ -80,7 +80,7 @@ impl Tickets {
     ) -> Result<(String, u64), ControlError> {
         // Half of the maximum that hosts accept, so that clocks may differ.
         let life = match holder {
-            Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
+            Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
             Holder::Key(_) => MAX_TICKET_LIFE,
         };
         let not_after = now().plus(life / 2);

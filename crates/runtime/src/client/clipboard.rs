@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, Watch};
+use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, WatchMode};
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
 
 use super::{Notice, Shared};
 use crate::lock::lock;
@@ -19,7 +19,7 @@ struct Pending {
     /// Whether the thread was started.
     started: bool,
     /// The directions that the host allows.
-    directions: ClipboardWays,
+    directions: ClipboardDirections,
     /// Text copied here that is not sent yet.
     copied: Option<ClipboardText>,
     /// Text from the host that is not offered here yet.
@@ -32,7 +32,7 @@ struct Pending {
 
 impl SharedState {
     /// Sets the directions that the host allows; returns whether to start the thread, `true` once.
-    pub(super) fn open(&self, directions: ClipboardWays) -> bool {
+    pub(super) fn open(&self, directions: ClipboardDirections) -> bool {
         let mut pending = lock(&self.0);
         pending.directions = directions;
         directions.any() && !std::mem::replace(&mut pending.started, true)
@@ -40,7 +40,7 @@ impl SharedState {
 
     /// Resets the directions until the host announces them again.
     pub(super) fn close(&self) {
-        lock(&self.0).directions = ClipboardWays::default();
+        lock(&self.0).directions = ClipboardDirections::default();
     }
 
     /// Stores text copied at the host. It is newer than unsent local text.
@@ -85,7 +85,7 @@ pub(super) fn run(shared: &Shared, display: &str) {
 
 fn serve(shared: &Shared, display: &str) -> Result<(), ClipboardError> {
     let state = &shared.clipboard;
-    let mut clipboard = Clipboard::open(display, Watch::Everything, MAX_TEXT)?;
+    let mut clipboard = Clipboard::open(display, WatchMode::Everything, MAX_TEXT)?;
     lock(&state.0).waker = Some(clipboard.waker());
     while !shared.stopping() {
         let arrived = lock(&state.0).arrived.take();
@@ -106,7 +106,7 @@ fn serve(shared: &Shared, display: &str) -> Result<(), ClipboardError> {
                     shared.flush(session);
                 }
             }
-            ClipboardEvent::Unread(why) => {
+            ClipboardEvent::ReadFailed(why) => {
                 let mut pending = lock(&state.0);
                 // Text copied before it is outdated.
                 pending.copied = None;

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openuvr_media::audio::{self, AudioPlayback, application::Taken, render::Renderer};
+use openuvr_media::audio::{self, AudioPlayback, application::AppMicrophone, render::Renderer};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_net::address::{address_of, path_of, path_of_station, station_of};
 use openuvr_net::ether::Station;
-use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
+use openuvr_net::transport_selection::TransportSelector;
 use openuvr_proto::control::identity::{DeviceName, Identity, PublicKey};
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE};
 use openuvr_proto::control::ticket::SignedTicket;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use super::{AudioSink, MicrophoneSource, Target, Volume};
@@ -54,7 +54,7 @@ pub struct Config {
     /// Whether to take over the player role, if the host allows it.
     pub take_over: bool,
     /// Forces a transport; `None`: the best that works.
-    pub link: Option<Rung>,
+    pub link: Option<TransportKind>,
     /// The name shown at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
     pub name: String,
     /// The folder of keys and known hosts; `None`: [`store::config_dir`].
@@ -62,7 +62,7 @@ pub struct Config {
     /// The H.264 decoder, by its name in [`decode::BACKENDS`]; `None`: the first that works.
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
-    pub wishes: Wishes,
+    pub constraints: ClientConstraints,
     /// Whether [`Config::decoder`] is the only decoder: a host with other codecs refuses the client.
     pub only_decoder: bool,
     /// The only accepted codec; `None`: any that can be decoded.
@@ -74,7 +74,7 @@ pub struct Config {
     /// and its device.
     pub microphone: String,
     /// Gives the sound to the application of this process; [`Config::sound`] is ignored then.
-    pub taken: Option<Taken>,
+    pub taken: Option<AppMicrophone>,
     /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves samples unchanged.
     pub volume: u32,
     /// Software name and version, for the host's log.
@@ -100,7 +100,7 @@ impl Config {
             name: String::new(),
             config_dir: None,
             decoder: None,
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             only_decoder: false,
             codec: None,
             sound: "auto".into(),
@@ -141,9 +141,9 @@ pub struct Opened {
     /// H.264 decoders that don't work here, each with the reason.
     pub unusable: Vec<String>,
     /// The transports to the host.
-    pub link: Arc<Ladder>,
+    pub link: Arc<TransportSelector>,
     /// The forced transport, if any.
-    pub only: Option<Rung>,
+    pub only: Option<TransportKind>,
     /// Audio output.
     pub audio: Option<AudioSink>,
     /// The microphone.
@@ -220,7 +220,7 @@ impl Config {
                 codecs,
                 name,
                 software: self.software.clone(),
-                wishes: self.wishes,
+                constraints: self.constraints,
                 streams: [
                     audio.is_some().then_some(HOST_AUDIO),
                     microphone.is_some().then_some(MICROPHONE),
@@ -360,8 +360,8 @@ fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<S
 /// Opens a link to a host. Returns the link, the forced transport, and the host's paths.
 fn reach(
     target: &Target,
-    only: Option<Rung>,
-) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
+    only: Option<TransportKind>,
+) -> Result<(TransportSelector, Option<TransportKind>, Vec<PathId>), String> {
     let text = |e: openuvr_net::LinkError| e.to_string();
     let only = match target.ethernet() {
         Some(_) if only.is_some_and(|transport| !transport.is_ethernet()) => {
@@ -371,14 +371,14 @@ fn reach(
                     .to_owned(),
             );
         }
-        Some(_) => only.or(Some(Rung::Raw)),
+        Some(_) => only.or(Some(TransportKind::Raw)),
         None => only,
     };
     // Opened first, to report a missing privilege even without a host.
-    let link = Ladder::client(only).map_err(text)?;
+    let link = TransportSelector::client(only).map_err(text)?;
     let paths = paths_to(target, only)?;
     let station = paths.first().and_then(|path| station_of(*path));
-    if let (Some(Rung::Xdp), Some(station)) = (only, station) {
+    if let (Some(TransportKind::Xdp), Some(station)) = (only, station) {
         link.open_xdp(station.interface).map_err(text)?;
     }
     Ok((link, only, paths))
@@ -386,7 +386,10 @@ fn reach(
 
 /// The paths to a host, best first. Resolves its name, and with raw Ethernet forced its neighbour entry: may
 /// block for seconds.
-pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId>, String> {
+pub(super) fn paths_to(
+    target: &Target,
+    only: Option<TransportKind>,
+) -> Result<Vec<PathId>, String> {
     if let Some((interface, mac)) = target.ethernet() {
         let interface = neighbour::interface(interface).map_err(|e| e.to_string())?;
         let port = target.port;
@@ -410,7 +413,7 @@ pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId
     let Some(transport) = only.filter(|transport| transport.is_ethernet()) else {
         return Ok(addresses.into_iter().map(path_of).collect());
     };
-    let found = addresses.into_iter().map(neighbour::find);
+    let found = addresses.into_iter().map(neighbour::resolve);
     let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
     if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
         return Err(format!("no link {}: {why}", transport.name()));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::control::handshake::{
-    ClientHandshake, Established, GIVE_UP, HandshakeError, Trust,
+    ClientHandshake, Established, HANDSHAKE_TIMEOUT, HandshakeError, Trust,
 };
 use openuvr_proto::control::identity::{DeviceName, Identity};
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
@@ -74,7 +74,7 @@ pub(super) struct ConnectOptions<'a> {
     pub(super) trust: &'a Trust,
     /// Candidate paths of the host, and the forced transport.
     pub(super) paths: &'a [PathId],
-    pub(super) only: Option<Rung>,
+    pub(super) only: Option<TransportKind>,
     /// Whether there was a session before: then the round trip is known, and the host may return at any
     /// address at any time.
     pub(super) lost: bool,
@@ -124,7 +124,7 @@ impl ConnectError {
     }
 
     /// The stop reason for the person.
-    pub(super) fn stop_reason(self, only: Option<Rung>) -> StopReason {
+    pub(super) fn stop_reason(self, only: Option<TransportKind>) -> StopReason {
         match (self, only) {
             (ConnectError::Handshake(HandshakeError::TimedOut { after }), Some(transport))
                 if transport.is_ethernet() =>
@@ -196,12 +196,15 @@ pub(super) fn connect(
             >= if options.lost {
                 RECONNECT_ROUND
             } else {
-                GIVE_UP
+                HANDSHAKE_TIMEOUT
             }
         {
             return Err(match unsent {
                 Some(why) if !sent => ConnectError::Unsent(why),
-                _ => HandshakeError::TimedOut { after: GIVE_UP }.into(),
+                _ => HandshakeError::TimedOut {
+                    after: HANDSHAKE_TIMEOUT,
+                }
+                .into(),
             });
         }
         turn += 1;

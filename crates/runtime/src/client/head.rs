@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::head::HeadSource;
+use openuvr_media::head::HeadPoseSource;
 
 use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) fn start(
     shared: &Arc<Shared>,
     scheduler: &Scheduler,
-    mut source: Box<dyn HeadSource>,
+    mut source: Box<dyn HeadPoseSource>,
 ) -> std::io::Result<JoinHandle<()>> {
     let panic_reporter = PanicReporter(Arc::clone(shared), "head");
     scheduler.spawn(ThreadRole::Input, "ouvr-head", move || {
@@ -33,7 +33,7 @@ pub(super) fn start(
                         .as_ref()
                         .map(|hands| hands.controllers(&pose));
                     let _ = held.and_then(|held| shared.controllers(sampled, held));
-                    source.aim(shared.poses_wanted());
+                    source.aim(shared.pose_schedule());
                 }
                 Ok(None) => {}
                 Err(e) => {

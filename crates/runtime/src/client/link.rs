@@ -106,7 +106,7 @@ mod tests {
         let ticket = Ticket {
             session: SessionUuid([1; 16]),
             role: Role::Player,
-            holder: Holder::FirstToCome,
+            holder: Holder::FirstUse,
             not_after: UnixTime(7),
             id: [2; 16],
         };

@@ -11,15 +11,15 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::client::playout::{Fate, Playout};
+use openuvr_proto::client::playout::{FrameResult, Playout};
 use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::{Grant, HOST_AUDIO, MICROPHONE};
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::ViewId;
-use openuvr_proto::recv::Seen;
-use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::ArrivalTimes;
+use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
@@ -411,7 +411,8 @@ impl Media {
                         // A late wake-up must not count as link delay.
                         let arrived = arrived.unwrap_or(now).min(now);
                         // A rejected datagram is forged, replayed or malformed: it is ignored.
-                        let _ = (playout.media).handle_arrival(Seen { arrived, now }, datagram);
+                        let _ =
+                            (playout.media).handle_arrival(ArrivalTimes { arrived, now }, datagram);
                     }
                 }
                 Ok(Plane::Control) => {
@@ -469,7 +470,7 @@ impl Media {
             }),
             link: (self.prober.as_ref())
                 .and_then(TransportProber::selected)
-                .map_or("…", Rung::name),
+                .map_or("…", TransportKind::name),
             round_trip: (self.shared.session().as_ref())
                 .and_then(|session| session.clock().round_trip()),
         };
@@ -488,12 +489,12 @@ impl Media {
             let Some(step) = playout.media.first().poll(clock::now()) else {
                 break;
             };
-            if let Some(fate) = Fate::of(&step) {
+            if let Some(fate) = FrameResult::of(&step) {
                 self.finish(&mut playout, &fate);
                 continue;
             }
             match &step {
-                Step::Slice { first, .. } | Step::Missing { first, .. } => {
+                VideoOutput::Slice { first, .. } | VideoOutput::Missing { first, .. } => {
                     if *first {
                         self.screen.start_frame();
                     }
@@ -527,7 +528,7 @@ impl Media {
                         }
                     }
                 }
-                Step::End(_) | Step::Dropped { .. } => {}
+                VideoOutput::End(_) | VideoOutput::Dropped { .. } => {}
             }
         }
         self.playout = Some(playout);
@@ -576,7 +577,7 @@ impl Media {
     }
 
     /// Reports the outcome of a finished frame.
-    fn finish(&mut self, playout: &mut Playout, fate: &Fate) {
+    fn finish(&mut self, playout: &mut Playout, fate: &FrameResult) {
         let shared = self.shared.clone();
         let mut session = shared.session();
         let Some(session) = session.as_mut() else {
@@ -585,8 +586,8 @@ impl Media {
         let now = clock::now();
         let report = playout.finish(now, ViewId::FIRST, fate, &self.screen.presentation, session);
         let end = match fate {
-            Fate::Out(end) => Some(end),
-            Fate::Dropped { .. } => None,
+            FrameResult::Completed(end) => Some(end),
+            FrameResult::Dropped { .. } => None,
         };
         let transit = end
             .filter(|_| self.overlay.next().is_some())

@@ -134,7 +134,10 @@ impl Overlay {
     }
 
     fn counts(&self, now: Instant, facts: &OverlayFacts<'_>) -> String {
-        let complete = self.frames.iter().filter(|f| f.report.outcome.is_whole());
+        let complete = self
+            .frames
+            .iter()
+            .filter(|f| f.report.outcome.is_complete());
         let (all, complete) = (self.frames.len(), complete.count());
         let size = facts.size.map_or_else(String::new, |size| size.to_string());
         format!(
@@ -276,7 +279,7 @@ mod tests {
         Report {
             view: ViewId::FIRST,
             frame: FrameId(frame),
-            outcome: Outcome::Displayed(Fidelity::Whole),
+            outcome: Outcome::Displayed(Fidelity::Complete),
             first_received: Some(PeerInstant(0)),
             recoverable: span(2),
             decoded: span(3),

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use openuvr_media::input_source::pads::mapping::Database;
-use openuvr_media::input_source::pads::{PadNews, PadReader, Rumbler};
+use openuvr_media::input_source::pads::{PadEvent, PadReader, Rumbler};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PadId, Rumble};
@@ -104,7 +104,7 @@ pub(super) fn run(shared: &Shared, database: Database, rumbler: Rumbler) {
     let mut pads = PadReader::new(database, rumbler);
     while !shared.stopping() {
         match pads.next(POLL_INTERVAL) {
-            PadNews::Input(event, sampled) => {
+            PadEvent::Input(event, sampled) => {
                 match event {
                     InputEvent::PadConnected { identity, .. } => {
                         shared.notice(Notice::Pad(identity.name.to_string(), true));
@@ -121,8 +121,8 @@ pub(super) fn run(shared: &Shared, database: Database, rumbler: Rumbler) {
                 }
                 shared.on_pad_event(event, sampled);
             }
-            PadNews::Trouble(why) => shared.notice(Notice::Warning(why)),
-            PadNews::Nothing => {}
+            PadEvent::Warning(why) => shared.notice(Notice::Warning(why)),
+            PadEvent::Idle => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use super::Target;
@@ -27,7 +27,7 @@ impl AddressResolver {
     /// The system's, if the thread can't be started.
     pub(super) fn start(
         host: Target,
-        only: Option<Rung>,
+        only: Option<TransportKind>,
         scheduler: &Scheduler,
     ) -> io::Result<AddressResolver> {
         let (requests, inbox) = sync_channel(1);

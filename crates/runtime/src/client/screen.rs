@@ -9,7 +9,7 @@ use openuvr_media::present::Presenter;
 use openuvr_proto::client::playout;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
-use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader, Viewpoint};
@@ -79,9 +79,9 @@ impl Screen {
 
     /// Feeds a reassembly step. After a frame's last slice its picture is shown, unless a later frame is
     /// complete already (`outdated`).
-    pub(super) fn show(&mut self, step: &Step<'_>, outdated: bool) -> ShowOutcome {
+    pub(super) fn show(&mut self, step: &VideoOutput<'_>, outdated: bool) -> ShowOutcome {
         let (header, configuration, viewpoint, (first_mb, mbs), first, last, bytes) = match step {
-            Step::Slice {
+            VideoOutput::Slice {
                 header,
                 configuration,
                 viewpoint,
@@ -98,7 +98,7 @@ impl Screen {
                 *last,
                 Some(*bytes),
             ),
-            Step::Missing {
+            VideoOutput::Missing {
                 header,
                 configuration,
                 viewpoint,
@@ -114,7 +114,7 @@ impl Screen {
                 *last,
                 None,
             ),
-            Step::End(_) | Step::Dropped { .. } => return ShowOutcome::Ok,
+            VideoOutput::End(_) | VideoOutput::Dropped { .. } => return ShowOutcome::Ok,
         };
         if self.presenter.is_none() {
             return ShowOutcome::NeedsSurface(configuration.size);

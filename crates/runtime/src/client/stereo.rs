@@ -19,7 +19,7 @@ use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{Canvas, PresentError, Presenter, to_bgrx};
 use openuvr_media::reproject::Source;
-pub use openuvr_media::reproject::{DrawWith, EyeView, Filter};
+pub use openuvr_media::reproject::{DrawBackend, EyeView, Filter};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -56,7 +56,7 @@ pub struct StereoSettings {
     pub filter: Filter,
     /// The renderer of the render thread. OpenGL installs an Xlib error handler for its window, so programs
     /// with Xlib error handlers of their own may prefer software, the default.
-    pub draw_with: DrawWith,
+    pub draw_with: DrawBackend,
 }
 
 impl Default for StereoSettings {
@@ -67,7 +67,7 @@ impl Default for StereoSettings {
             overscan: 0.0,
             rate: 60.0,
             filter: Filter::Bilinear,
-            draw_with: DrawWith::Software,
+            draw_with: DrawBackend::Software,
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct ReprojectionCost {
     /// 99th percentile of the time per picture in microseconds.
     pub p99: u32,
     /// The renderer at the end.
-    pub with: DrawWith,
+    pub with: DrawBackend,
 }
 
 impl std::fmt::Display for ReprojectionCost {

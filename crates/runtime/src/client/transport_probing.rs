@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use openuvr_net::Link as _;
 use openuvr_net::address::{address_of, path_of_station, station_of};
-use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
+use openuvr_net::transport_selection::TransportSelector;
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::ladder::{Found, Rung, Step};
+use openuvr_proto::control::transport_probe::{ProbeResult, ProbeTarget, TransportKind};
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
@@ -62,7 +62,7 @@ impl Paths {
 #[derive(Debug)]
 pub(super) enum TransportEvent {
     /// The session's video uses this transport now.
-    Selected(Rung),
+    Selected(TransportKind),
     /// Something failed; the session continues without it.
     Warning(String),
     /// The forced transport is unavailable.
@@ -71,11 +71,11 @@ pub(super) enum TransportEvent {
 
 /// Probes one transport after the other for one session.
 pub(super) struct TransportProber {
-    link: Arc<Ladder>,
+    link: Arc<TransportSelector>,
     paths: Arc<Paths>,
-    only: Option<Rung>,
-    probing: Option<Rung>,
-    selected: Option<Rung>,
+    only: Option<TransportKind>,
+    probing: Option<TransportKind>,
+    selected: Option<TransportKind>,
     /// The host answered over plain UDP, and that arrived.
     udp_arrives: bool,
     /// Raw Ethernet was probed in this session.
@@ -85,9 +85,9 @@ pub(super) struct TransportProber {
 impl TransportProber {
     /// Starts probing in a new session.
     pub(super) fn start(
-        link: Arc<Ladder>,
+        link: Arc<TransportSelector>,
         paths: Arc<Paths>,
-        only: Option<Rung>,
+        only: Option<TransportKind>,
         now: Instant,
         session: &mut ClientSession,
     ) -> TransportProber {
@@ -101,9 +101,11 @@ impl TransportProber {
             tried_raw: false,
         };
         let first = match only {
-            _ if station_of(prober.paths.base()).is_some() => prober.link.rung(prober.paths.base()),
+            _ if station_of(prober.paths.base()).is_some() => {
+                prober.link.transport(prober.paths.base())
+            }
             Some(only) => only,
-            None => Rung::UdpGso,
+            None => TransportKind::UdpGso,
         };
         prober.try_transport(first, prober.paths.base(), now, session);
         prober
@@ -111,21 +113,21 @@ impl TransportProber {
 
     fn try_transport(
         &mut self,
-        transport: Rung,
+        transport: TransportKind,
         path: PathId,
         now: Instant,
         session: &mut ClientSession,
     ) {
         self.probing = Some(transport);
         self.paths.set_probed(path);
-        let segmented = transport != Rung::Udp;
-        session.probe(now, Step { path, segmented });
+        let segmented = transport != TransportKind::Udp;
+        session.probe(now, ProbeTarget { path, segmented });
     }
 
     /// Handles the result of a probe.
     pub(super) fn on_result(
         &mut self,
-        found: &Found,
+        found: &ProbeResult,
         now: Instant,
         session: &mut ClientSession,
     ) -> Vec<TransportEvent> {
@@ -142,39 +144,39 @@ impl TransportProber {
     }
 
     /// The transport of the session's video, if known.
-    pub(super) fn selected(&self) -> Option<Rung> {
+    pub(super) fn selected(&self) -> Option<TransportKind> {
         self.selected
     }
 
     fn advance(
         &mut self,
-        tried: Rung,
-        found: &Found,
+        tried: TransportKind,
+        found: &ProbeResult,
         now: Instant,
         session: &mut ClientSession,
     ) -> Vec<TransportEvent> {
         match (tried, found.answer) {
-            (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![TransportEvent::Selected(Rung::UdpGso)],
+            (TransportKind::UdpGso, Some(Some(TransportKind::UdpGso))) => vec![TransportEvent::Selected(TransportKind::UdpGso)],
             (tried, Some(answer)) if tried.is_ethernet() => {
-                self.move_to(found.step.path, now, session);
+                self.move_to(found.target.path, now, session);
                 // AF_XDP or rings at one end use the same wire format, but are worth reporting.
-                let own = self.link.rung(found.step.path);
+                let own = self.link.transport(found.target.path);
                 let theirs = answer.unwrap_or(own);
-                vec![TransportEvent::Selected(if own == Rung::Raw { theirs } else { own })]
+                vec![TransportEvent::Selected(if own == TransportKind::Raw { theirs } else { own })]
             }
-            (Rung::Udp, Some(_)) => vec![TransportEvent::Selected(Rung::Udp)],
+            (TransportKind::Udp, Some(_)) => vec![TransportEvent::Selected(TransportKind::Udp)],
             (_, answer) if self.only.is_some() => vec![TransportEvent::Failed(unavailable(tried, answer))],
-            (Rung::UdpGso, answer) => {
+            (TransportKind::UdpGso, answer) => {
                 self.udp_arrives = answer.is_some();
                 self.after_gso(now, session)
             }
-            (Rung::Udp, None) => vec![
+            (TransportKind::Udp, None) => vec![
                 TransportEvent::Warning(
                     "full-size datagrams do not arrive from the host: check the path MTU (datagrams \
                      over 1280 bytes are dropped)"
                         .to_owned(),
                 ),
-                TransportEvent::Selected(Rung::Udp),
+                TransportEvent::Selected(TransportKind::Udp),
             ],
             // Raw Ethernet without an answer.
             _ => self.after_raw(
@@ -196,7 +198,7 @@ impl TransportProber {
         });
         match station {
             Ok(station) => {
-                self.try_transport(Rung::Raw, path_of_station(station), now, session);
+                self.try_transport(TransportKind::Raw, path_of_station(station), now, session);
                 Vec::new()
             }
             Err(why) => self.after_raw(why, now, session),
@@ -211,9 +213,9 @@ impl TransportProber {
     ) -> Vec<TransportEvent> {
         if self.udp_arrives {
             tracing::info!("{why}; staying on UDP");
-            return vec![TransportEvent::Selected(Rung::Udp)];
+            return vec![TransportEvent::Selected(TransportKind::Udp)];
         }
-        self.try_transport(Rung::Udp, self.paths.base(), now, session);
+        self.try_transport(TransportKind::Udp, self.paths.base(), now, session);
         if why.is_empty() {
             return Vec::new();
         }
@@ -238,17 +240,17 @@ impl TransportProber {
             return None;
         }
         self.move_to(base, now, session);
-        self.try_transport(Rung::UdpGso, base, now, session);
+        self.try_transport(TransportKind::UdpGso, base, now, session);
         Some(TransportEvent::Warning(
             "raw Ethernet failed: back on UDP".to_owned(),
         ))
     }
 }
 
-fn unavailable(tried: Rung, answer: Option<Option<Rung>>) -> String {
+fn unavailable(tried: TransportKind, answer: Option<Option<TransportKind>>) -> String {
     let name = tried.name();
     let why = match answer {
-        Some(Some(Rung::Udp)) => {
+        Some(Some(TransportKind::Udp)) => {
             "the host sends single datagrams (no GSO in its kernel, or --link udp there)"
         }
         Some(_) => "the host uses another transport",
@@ -258,7 +260,7 @@ fn unavailable(tried: Rung, answer: Option<Option<Rung>>) -> String {
 }
 
 /// The host's raw Ethernet paths, for its addresses on a local segment; opens raw Ethernet for them.
-pub(super) fn ethernet_paths(link: &Ladder, paths: &[PathId]) -> Vec<PathId> {
+pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<PathId> {
     let stations = paths.iter().filter_map(|path| {
         if station_of(*path).is_some() {
             return None;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
@@ -20,7 +20,7 @@ pub struct Statistics {
     /// The current clients, including the player.
     pub clients: Vec<(SubscriberId, Role)>,
     /// The transport of the newest client's video.
-    pub link: Option<Rung>,
+    pub link: Option<TransportKind>,
     /// Frames captured while there was a player.
     pub captured: u64,
     /// Frames displayed complete.
@@ -63,7 +63,7 @@ impl Statistics {
                 self.renditions.retain(|(id, _)| id != subscriber);
             }
             Notice::Link(_, transport) => self.link = Some(*transport),
-            Notice::Decision { rendition, event } if self.is_players(*rendition) => {
+            Notice::ControlEvent { rendition, event } if self.is_players(*rendition) => {
                 self.control_event = Some(event.to_string());
             }
             Notice::Record(record) => self.frame(record),
@@ -91,13 +91,13 @@ impl Statistics {
         self.captured += 1;
         self.bytes += u64::from(record.cost.bytes);
         match record.outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
+            Outcome::Displayed(Fidelity::Complete) => self.complete += 1,
             Outcome::Displayed(_) => self.damaged += 1,
             // Whether it was displayed is unknown.
-            Outcome::Left => {}
+            Outcome::SentUnacknowledged => {}
             Outcome::Dropped { .. } => self.dropped += 1,
         }
-        if !record.outcome.is_whole() {
+        if !record.outcome.is_complete() {
             return;
         }
         if let Some(span) = record.captured_to_last() {

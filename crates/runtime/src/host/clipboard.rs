@@ -3,28 +3,28 @@
 
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, Watch};
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
+use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, WatchMode};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
 
 use super::{Notice, Shared};
 use crate::lock::lock;
 
 /// Directions by name, as [`Config::clipboard`](super::config::Config::clipboard) names them.
-pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardWays); 4] = [
+pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardDirections); 4] = [
     ("off", directions(false, false)),
     ("to-host", directions(true, false)),
     ("to-client", directions(false, true)),
     ("both", directions(true, true)),
 ];
 
-const fn directions(to_host: bool, to_client: bool) -> ClipboardWays {
-    ClipboardWays { to_host, to_client }
+const fn directions(to_host: bool, to_client: bool) -> ClipboardDirections {
+    ClipboardDirections { to_host, to_client }
 }
 
 /// A display's clipboard, shared with the player.
 pub struct SharedClipboard {
     clipboard: Clipboard,
-    directions: ClipboardWays,
+    directions: ClipboardDirections,
 }
 
 impl SharedClipboard {
@@ -35,11 +35,11 @@ impl SharedClipboard {
     /// One line, if the display can't be reached.
     pub fn open(
         display: &str,
-        directions: ClipboardWays,
+        directions: ClipboardDirections,
     ) -> Result<Option<SharedClipboard>, String> {
         let watch = match directions.to_client {
-            true => Watch::Changes,
-            false => Watch::Nothing,
+            true => WatchMode::Changes,
+            false => WatchMode::Nothing,
         };
         let open = || Clipboard::open(display, watch, MAX_TEXT).map_err(|e| e.to_string());
         let clipboard = directions.any().then(open).transpose()?;
@@ -50,7 +50,7 @@ impl SharedClipboard {
     }
 
     /// The allowed directions.
-    pub(super) fn directions(&self) -> ClipboardWays {
+    pub(super) fn directions(&self) -> ClipboardDirections {
         self.directions
     }
 
@@ -101,7 +101,7 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
                     notify(shared, "text copied here is sent to the player".to_owned());
                 }
             }
-            ClipboardEvent::Unread(why) => {
+            ClipboardEvent::ReadFailed(why) => {
                 if shared.sessions().player().is_some() {
                     notify(
                         shared,

@@ -12,17 +12,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::audio::{application::Given, opus};
+use openuvr_media::audio::{application::AppSpeaker, opus};
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
-use openuvr_net::ladder::Ladder;
-use openuvr_proto::control::clipboard::ClipboardWays;
+use openuvr_net::transport_selection::TransportSelector;
+use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::identity::Identity;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketGate;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
@@ -61,7 +61,7 @@ pub struct Config {
     pub name: String,
     /// The address to bind.
     pub bind: SocketAddr,
-    /// Forces a transport, by its [`Rung::name`]; `None`: all that work.
+    /// Forces a transport, by its [`TransportKind::name`]; `None`: all that work.
     pub link: Option<String>,
     /// The folder of keys and known devices; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
@@ -129,7 +129,7 @@ pub struct Config {
     pub microphone: String,
     /// Takes the sound from the application of this process; [`Config::sound`] is ignored then.
     #[serde(skip)]
-    pub given: Option<Given>,
+    pub given: Option<AppSpeaker>,
     /// Duration of a sound payload, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
     /// Sound bitrate in bit/s, 16 000 to 510 000, without headers and repetitions.
@@ -205,7 +205,7 @@ impl Default for Config {
 /// The result of [`Config::open`]: all of a host except its pictures and input.
 pub struct Opened {
     /// The link to the clients.
-    pub link: Arc<Ladder>,
+    pub link: Arc<TransportSelector>,
     /// The endpoint for clients, as text.
     pub endpoint: String,
     /// The host's identity.
@@ -241,7 +241,7 @@ impl Config {
             None => None,
         };
         let tickets = self.tickets()?;
-        let link = Ladder::host(self.bind, only).map_err(|e| e.to_string())?;
+        let link = TransportSelector::host(self.bind, only).map_err(|e| e.to_string())?;
         let dir = match &self.config_dir {
             Some(dir) => dir.clone(),
             None => store::config_dir().map_err(|e| e.to_string())?,
@@ -279,7 +279,7 @@ impl Config {
         self.only()?;
         self.check_audio()?;
         self.tickets()?;
-        self.clipboard_ways()?;
+        self.clipboard_directions()?;
         check_unicast(self.bind)
     }
 
@@ -302,7 +302,7 @@ impl Config {
     ///
     /// # Errors
     /// One line that lists the valid values.
-    pub fn clipboard_ways(&self) -> Result<ClipboardWays, String> {
+    pub fn clipboard_directions(&self) -> Result<ClipboardDirections, String> {
         one_of("clipboard", &self.clipboard, &CLIPBOARD_DIRECTIONS)
     }
 
@@ -316,9 +316,9 @@ impl Config {
         scheduler.pinned_to(self.pin_cores.clone())
     }
 
-    fn only(&self) -> Result<Option<Rung>, String> {
+    fn only(&self) -> Result<Option<TransportKind>, String> {
         let named = |name: &String| {
-            let all = Rung::ALL.map(|transport| (transport.name(), transport));
+            let all = TransportKind::ALL.map(|transport| (transport.name(), transport));
             one_of("link", name, &all)
         };
         self.link.as_ref().map(named).transpose()
@@ -365,7 +365,7 @@ impl Config {
         let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
         let named = |name: &String| one_of("pixels", name, &pixels);
         let recovery = [
-            ("skip-back", Recovery::SkipBack),
+            ("skip-back", Recovery::ReferenceInvalidation),
             ("key-frame", Recovery::KeyFrame),
             ("refresh", Recovery::Refresh),
         ];
@@ -407,7 +407,7 @@ impl Config {
                     recovery,
                     key_frame_every: self.key_frame_every,
                 },
-                top_up: self.top_up,
+                static_refinement: self.top_up,
                 // All renditions share the pictures of one capture.
                 follows_display: self.follows_display
                     && !self.each_its_own
@@ -497,10 +497,10 @@ pub fn udp_address(endpoint: &str) -> Option<SocketAddr> {
 }
 
 /// The endpoint for clients, as text.
-fn endpoint(link: &Ladder, only: Option<Rung>) -> String {
+fn endpoint(link: &TransportSelector, only: Option<TransportKind>) -> String {
     match link.local_addr() {
         Some(address) => {
-            let transport = link.rung(path_of(address)).name();
+            let transport = link.transport(path_of(address)).name();
             let mut text = format!("UDP {address}, {transport}");
             let stations = link.stations().unwrap_or_default();
             for (n, (name, _)) in stations.iter().enumerate() {
@@ -515,8 +515,8 @@ fn endpoint(link: &Ladder, only: Option<Rung>) -> String {
         }
         None => {
             let through = match only {
-                Some(Rung::Xdp) => " through AF_XDP",
-                Some(Rung::Ring) => " through mapped rings",
+                Some(TransportKind::Xdp) => " through AF_XDP",
+                Some(TransportKind::Ring) => " through mapped rings",
                 _ => "",
             };
             let mut text = format!("raw Ethernet{through}, port {}", link.port());

@@ -14,15 +14,15 @@ use openuvr_media::capture::Waker;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::input_sink::InputError;
 use openuvr_media::input_sink::device::{Descriptor, Devices};
-use openuvr_media::input_sink::pads::ShownPads;
+use openuvr_media::input_sink::pads::VirtualPads;
 use openuvr_net::address::segmented;
 use openuvr_net::{LinkError, RecvBatch};
 use openuvr_proto::control::handshake::{DeviceStatus, HostHandshake, Paired};
 use openuvr_proto::control::identity::{ClientId, PublicKey};
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::streams::HOST_AUDIO;
+use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::figures::Figures;
 use openuvr_proto::host::{Host, HostEvent, SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
@@ -84,13 +84,13 @@ pub(super) struct Control {
     /// The inbox for text copied by the player, if enabled.
     pub(super) clipboard: Option<Inbox>,
     /// The player's game pads, if enabled.
-    pub(super) pads: Option<ShownPads>,
+    pub(super) pads: Option<VirtualPads>,
     pub(super) encodings: Arc<Encodings>,
     /// Frame outcomes of secondary renditions.
     pub(super) ends: Receiver<FrameOutcome>,
     pub(super) commands: Receiver<Command>,
     /// The path and transport of each session's video.
-    pub(super) paths: HashMap<SessionId, (PathId, Rung)>,
+    pub(super) paths: HashMap<SessionId, (PathId, TransportKind)>,
     /// The player, whose reports drive the media thread.
     pub(super) player: Option<SubscriberId>,
     /// The clients' window sizes.
@@ -269,7 +269,7 @@ impl Control {
         let begin = |sessions: &mut Host| {
             sessions.established(now, path, &established);
             if max_role == Role::Observer {
-                sessions.only_watches(established.session);
+                sessions.observe_only(established.session);
             }
         };
         self.turn(begin, now);
@@ -339,7 +339,7 @@ impl Control {
                     assigned,
                     attachment: Attachment::Session {
                         path,
-                        wishes: offer.wishes,
+                        constraints: offer.constraints,
                         media,
                     },
                 });
@@ -350,7 +350,7 @@ impl Control {
                     role,
                     name: self.trust.display_name(peer, &offer.name),
                     software: offer.software,
-                    wishes: offer.wishes,
+                    constraints: offer.constraints,
                     rendition: assigned.rendition,
                 });
                 self.set_path(session, path);
@@ -412,7 +412,7 @@ impl Control {
             } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
             HostEvent::KeyRepeat(may) => self.allow_key_repeat(may),
-            HostEvent::KeyFrameWanted {
+            HostEvent::KeyFrameRequested {
                 session,
                 last_good,
                 newest,
@@ -434,7 +434,7 @@ impl Control {
             HostEvent::AudioReport(session, report) => {
                 self.shared.notice(Notice::Audio(session, report));
             }
-            HostEvent::ResendWanted(session, request) => {
+            HostEvent::RetransmissionRequested(session, request) => {
                 self.command_media(MediaCommand::Resend(session.into(), request));
             }
         }
@@ -461,7 +461,7 @@ impl Control {
             self.set_player(id);
         }
         let attachment = Attachment::Other {
-            wishes: request.wishes,
+            constraints: request.constraints,
             detached,
         };
         let assigned = self.encodings.assign(request.codecs);
@@ -477,14 +477,14 @@ impl Control {
             role,
             name: printable(&request.name),
             software: printable(&request.software),
-            wishes: request.wishes,
+            constraints: request.constraints,
             rendition: assigned.rendition,
         });
     }
 
     /// Stores the path of a session's video, and posts a notice if its transport changed.
     fn set_path(&mut self, session: SessionId, path: PathId) {
-        let transport = self.shared.link.rung(path);
+        let transport = self.shared.link.transport(path);
         let before = self.paths.insert(session, (path, transport));
         if before.is_none_or(|(_, before)| before != transport) {
             self.shared.notice(Notice::Link(session, transport));
@@ -494,7 +494,7 @@ impl Control {
     /// Posts notices of transports that changed while sending (GSO was disabled).
     fn check_transports(&mut self) {
         for (session, (path, transport)) in &mut self.paths {
-            let now = self.shared.link.rung(*path);
+            let now = self.shared.link.transport(*path);
             if std::mem::replace(transport, now) != now {
                 self.shared.notice(Notice::Link(*session, now));
             }
@@ -506,7 +506,9 @@ impl Control {
     fn command_media(&mut self, command: MediaCommand) {
         match command {
             // A report of a complete frame needs no wake-up.
-            MediaCommand::Feedback(_, Feedback::Frame(arrival)) if arrival.outcome.is_whole() => {
+            MediaCommand::Feedback(_, Feedback::Frame(arrival))
+                if arrival.outcome.is_complete() =>
+            {
                 let _ = self.media_commands.try_send(command);
                 return;
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openuvr_media::capture::Taken;
+use openuvr_media::capture::ConsumedInput;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
 
@@ -18,7 +18,7 @@ pub struct ApplicationInput {
     /// The event.
     pub event: InputEvent,
     /// Its sender, and when it arrived and was taken.
-    pub taken: Taken,
+    pub taken: ConsumedInput,
 }
 
 /// Events from the control thread to the application, oldest first.
@@ -32,7 +32,7 @@ pub struct InputQueue {
 struct State {
     pending: VecDeque<ApplicationInput>,
     /// The newest event added.
-    newest: Option<Taken>,
+    newest: Option<ConsumedInput>,
     pressed: Pressed,
 }
 
@@ -122,7 +122,7 @@ mod tests {
                 text: None,
                 pressed: true,
             },
-            taken: Taken {
+            taken: ConsumedInput {
                 from: SubscriberId::Other(1),
                 seq: InputSeq(seq),
                 received: Instant(0),

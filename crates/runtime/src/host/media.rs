@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::capture::pool::{Copied, Pool};
+use openuvr_media::capture::pool::{Pool, PooledPicture};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::convert::Converter;
 use openuvr_proto::host::LinkState;
@@ -180,7 +180,7 @@ impl Media {
         };
         let mut newest = None;
         while let Some(event) = primary.poll_control_event() {
-            self.shared.notice(Notice::Decision {
+            self.shared.notice(Notice::ControlEvent {
                 rendition: primary.id(),
                 event,
             });
@@ -188,7 +188,7 @@ impl Media {
         }
         if let Some(event) = newest {
             let mut sessions = self.shared.sessions();
-            sessions.decided(event);
+            sessions.control_event(event);
             self.shared.flush(&mut sessions);
         }
     }
@@ -216,7 +216,7 @@ impl Media {
         let links = self.follow_links(captured);
         let info = PictureInfo {
             captured,
-            drawn: self.capture.drawn(),
+            drawn: self.capture.render_info(),
             injected: self.injected(),
         };
         let Some(picture) = self.capture.picture() else {
@@ -305,7 +305,8 @@ impl Media {
         let converted = self.primary.as_ref();
         let converted = converted.and_then(|primary| primary.converted(picture.size));
         let copy = |of| Arc::new(self.pool.copy_of(of));
-        let (mut captured_copy, mut converted_copy) = (None::<Arc<Copied>>, None::<Arc<Copied>>);
+        let (mut captured_copy, mut converted_copy) =
+            (None::<Arc<PooledPicture>>, None::<Arc<PooledPicture>>);
         for (secondary, links) in self.secondaries.iter_mut().zip(links) {
             let shared = match &converted {
                 Some(nv12) if secondary.takes_nv12() => {

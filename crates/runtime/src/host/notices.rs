@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Role, Wishes};
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::FrameRecord;
@@ -42,14 +42,14 @@ pub enum Notice {
         /// Its software and version.
         software: String,
         /// Its limits for the video, used while it is the player.
-        wishes: Wishes,
+        constraints: ClientConstraints,
         /// Its rendition, constant while it is subscribed.
         rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
     /// A client's video now uses this transport.
-    Link(SessionId, Rung),
+    Link(SessionId, TransportKind),
     /// A subscriber left.
     Ended(SubscriberId, Ending),
     /// The record of a finished frame.
@@ -57,11 +57,11 @@ pub enum Notice {
     /// A client's playback report.
     Audio(SessionId, AudioReport),
     /// A control event of a rendition.
-    Decision {
+    ControlEvent {
         /// The rendition.
         rendition: RenditionId,
         /// The event, with its reason.
-        event: Decision,
+        event: ControlEvent,
     },
     /// An encoder was opened: the rendition has its first subscriber, or a new size or thread.
     EncoderOpened {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openuvr_net::address::words;
+use openuvr_net::address::peer_name;
 use openuvr_proto::control::handshake::PairingEvent;
 
 /// A pairing window was opened on request of another program, which shows its PIN.
@@ -21,17 +21,17 @@ pub(super) fn pairing_text(event: PairingEvent) -> String {
         PairingEvent::WrongPin { from, tries_left } => {
             format!(
                 "a wrong PIN came from {}; {}",
-                words(from),
+                peer_name(from),
                 left(tries_left)
             )
         }
         PairingEvent::ForbiddenTried { from, tries_left } => format!(
             "a forbidden device tried to pair from {}; {}",
-            words(from),
+            peer_name(from),
             left(tries_left)
         ),
         PairingEvent::TicketRefused { from, why } => {
-            format!("refused a ticket from {}: {why}", words(from))
+            format!("refused a ticket from {}: {why}", peer_name(from))
         }
         PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
         PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::{PlayersDisplay, Refresh};
+use openuvr_proto::controller::{Haptic, ReceivedControllers};
+use openuvr_proto::display::{PlayerDisplay, RefreshTiming};
 use openuvr_proto::id::DeviceId;
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 
 use super::HostRuntime;
@@ -65,22 +65,22 @@ impl HostRuntime {
     /// The player's newest controller states; `None` before the current player's first. Callable from any
     /// thread.
     #[must_use]
-    pub fn controllers(&self) -> Option<Controlled> {
+    pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.shared.sessions().controllers()
     }
 
     /// The player's display; `None` before its client reported it. Callable from any thread.
     #[must_use]
-    pub fn display(&self) -> Option<PlayersDisplay> {
+    pub fn display(&self) -> Option<PlayerDisplay> {
         self.shared.sessions().display()
     }
 
     /// Announces when the application takes poses. The transmission time is subtracted, and the player's
     /// client samples at the resulting times if it can. Cheap; call it for each frame. Callable from any
     /// thread.
-    pub fn poses_wanted(&self, schedule: Refresh<Instant>) {
+    pub fn pose_schedule(&self, schedule: RefreshTiming<Instant>) {
         let mut sessions = self.shared.sessions();
-        if sessions.poses_wanted(clock::now(), schedule) {
+        if sessions.pose_schedule(clock::now(), schedule) {
             self.shared.flush(&mut sessions);
         }
     }
@@ -95,7 +95,7 @@ impl HostRuntime {
 
     /// The player's newest head pose; `None` before the current player's first. Callable from any thread.
     #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
+    pub fn pose(&self) -> Option<ReceivedPose> {
         self.shared.sessions().pose()
     }
 }

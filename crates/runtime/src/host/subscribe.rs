@@ -46,10 +46,10 @@ pub enum SubscribeError {
 
 impl HostRuntime {
     /// Subscribes from the next key frame on, which comes soon. The calls of `subscriber` run in their own
-    /// thread, which sleeps for [`Progress::Waits`]. Returns its id for further calls and the granted role.
+    /// thread, which sleeps for [`Progress::Deferred`]. Returns its id for further calls and the granted role.
     /// Role arbitration is that of sessions. All these functions may be called from any thread.
     ///
-    /// [`Progress::Waits`]: openuvr_proto::send::subscriber::Progress::Waits
+    /// [`Progress::Deferred`]: openuvr_proto::send::subscriber::Progress::Deferred
     ///
     /// # Errors
     /// [`SubscribeError`]; nothing has changed then.
@@ -182,14 +182,14 @@ impl HostRuntime {
     /// ignored.
     pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
         let mut host = self.shared.sessions();
-        host.shows_on(clock::now(), subscriber, display);
+        host.set_display(clock::now(), subscriber, display);
     }
 
     /// Records activity of a subscriber's client. Its gateway calls this at least twice a second while it is
     /// the player, and every 50 ms while keys are down. Input, poses and feedback count as activity.
     pub fn on_activity(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
-        let news = host.heard_from(clock::now(), subscriber);
+        let news = host.on_activity(clock::now(), subscriber);
         drop(host);
         if news {
             self.shared.wake_control();

@@ -82,7 +82,7 @@ impl GamePads {
 
     /// The process that served the pads has ended: releases the buttons of those that remain.
     pub fn release_all(&self) {
-        self.seats.rest();
+        self.seats.reset();
     }
 
     /// Updates the folder to the kernel's current devices; call it regularly.

@@ -54,10 +54,10 @@ fn lines_survive_a_round_trip() {
     };
     let left = FrameRecord {
         subscriber: SubscriberId::Other(3),
-        outcome: Outcome::Left,
+        outcome: Outcome::SentUnacknowledged,
         ..dropped
     };
-    let event = Decision::SkipBack {
+    let event = ControlEvent::ReferenceInvalidation {
         frame: FrameId(9),
         to: FrameId(7),
     };
@@ -84,10 +84,10 @@ fn lines_survive_a_round_trip() {
             rendition: RenditionId(3),
         },
         Line::RoleChanged(SubscriberId::Other(1), Role::Player),
-        Line::Link(SessionId(1), Rung::Xdp),
+        Line::Link(SessionId(1), TransportKind::Xdp),
         Line::Record(Box::new(record())),
         Line::Record(Box::new(dropped)),
-        Line::Decision(RenditionId(2), event),
+        Line::ControlEvent(RenditionId(2), event),
         Line::Record(Box::new(left)),
         Line::EncoderOpened {
             rendition: RenditionId(1),

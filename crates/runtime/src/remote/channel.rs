@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use openuvr_net::NotForked;
+use openuvr_net::CloseOnFork;
 use openuvr_proto::time::Instant;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,7 +48,7 @@ pub(super) enum SendError {
 /// One end. It may be used from any thread; only one at a time receives.
 pub(super) struct Channel {
     /// Closes it in forked children, which might outlive the application.
-    _own: NotForked,
+    _own: CloseOnFork,
     socket: OwnedFd,
     /// Keeps the pieces of two messages apart.
     sending: Mutex<()>,
@@ -60,7 +60,7 @@ impl Channel {
         let _ = set_socket_send_buffer_size(&socket, BUFFER);
         let _ = set_socket_recv_buffer_size(&socket, BUFFER);
         Channel {
-            _own: NotForked::new(&socket),
+            _own: CloseOnFork::new(&socket),
             socket,
             sending: Mutex::default(),
         }

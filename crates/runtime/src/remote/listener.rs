@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::capture::Waker;
-use openuvr_net::NotForked;
+use openuvr_net::CloseOnFork;
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
 use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -139,7 +139,7 @@ fn listening_socket(path: &Path) -> rustix::io::Result<OwnedFd> {
 
 impl Shared {
     fn accept(self: &Arc<Shared>, listener: &OwnedFd) {
-        let _own = NotForked::new(listener);
+        let _own = CloseOnFork::new(listener);
         while !self.stop.load(Ordering::Acquire) {
             let mut fds = [
                 PollFd::new(&self.waker.0, PollFlags::IN),
@@ -331,7 +331,7 @@ impl Forwarder {
 }
 
 impl Subscriber for Forwarder {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
         self.departure = Departure::default();
         self.send(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
     }
@@ -344,7 +344,7 @@ impl Subscriber for Forwarder {
     fn end(&mut self, now: Instant) -> Progress {
         self.send(&HostMessage::End(now).to_bytes());
         match self.departure.overflowed {
-            false => Progress::Left(self.departure),
+            false => Progress::Sent(self.departure),
             // The connection has ended; its own thread cleans up.
             true => Progress::Missed,
         }

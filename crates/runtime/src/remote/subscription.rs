@@ -181,7 +181,7 @@ impl Calls {
                 } else {
                     self.open = Some(name);
                     self.progress = (0, 0);
-                    subscriber.begin(now, &frame);
+                    subscriber.start_frame(now, &frame);
                 }
             }
             HostMessage::Slice(now, place, clean_after, bytes) if self.open.is_some() => {
@@ -228,8 +228,8 @@ impl Calls {
     fn end(&mut self, frame: FrameId) {
         loop {
             match self.subscriber.end(clock::now()) {
-                Progress::Left(_) => return,
-                Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
+                Progress::Sent(_) => return,
+                Progress::Deferred(at) => std::thread::sleep(at.since(clock::now())),
                 Progress::Missed => {
                     self.needs_key_frame = true;
                     self.request_key_frame(clock::now(), frame);

@@ -13,7 +13,7 @@ pub use self::gateway_message::GatewayMessage;
 pub use self::host_message::HostMessage;
 
 use openuvr_proto::bytes::{Reader, Reject};
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::host::{Grant, SubscriberKind};
 
 /// Longest message in bytes: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60
@@ -26,11 +26,11 @@ const REFUSALS: [Refusal; 3] = [
     Refusal::Full,
 ];
 
-const REASONS: [WatchReason; 4] = [
-    WatchReason::Requested,
-    WatchReason::PlayerPresent,
-    WatchReason::TakeOverRefused,
-    WatchReason::TakenOver,
+const REASONS: [ObserverReason; 4] = [
+    ObserverReason::Requested,
+    ObserverReason::PlayerPresent,
+    ObserverReason::TakeOverRefused,
+    ObserverReason::TakenOver,
 ];
 
 fn refused(field: &'static str) -> Reject {
@@ -68,14 +68,16 @@ fn subscriber_kind(r: &mut Reader<'_>) -> Result<SubscriberKind, Reject> {
 const NONE: u8 = u8::MAX;
 
 fn write_grant(w: &mut openuvr_proto::bytes::Writer<'_>, grant: Grant) {
-    let why = grant.watching.map_or(NONE, |why| index_in(&REASONS, &why));
+    let why = grant
+        .observer_reason
+        .map_or(NONE, |why| index_in(&REASONS, &why));
     w.u8(grant.role as u8).u8(why);
 }
 
 fn grant(r: &mut Reader<'_>) -> Result<Grant, Reject> {
     Ok(Grant {
         role: role(r.u8()?)?,
-        watching: match r.u8()? {
+        observer_reason: match r.u8()? {
             NONE => None,
             number => Some(one_of(&REASONS, number, "reason")?),
         },

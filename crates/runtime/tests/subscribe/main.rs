@@ -21,7 +21,7 @@ use openuvr_media::cursor::Cursor;
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -53,7 +53,7 @@ impl Writer {
 }
 
 impl Subscriber for Writer {
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.frame = Some((*frame, Vec::new()));
     }
 
@@ -64,7 +64,7 @@ impl Subscriber for Writer {
 
     fn end(&mut self, _: Instant) -> Progress {
         let _ = self.file.send(self.frame.take().expect("it has begun"));
-        Progress::Left(Departure::default())
+        Progress::Sent(Departure::default())
     }
 
     fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {
@@ -76,8 +76,8 @@ impl Subscriber for Writer {
 pub(crate) struct Misbehaving<F>(pub(crate) Writer, pub(crate) F);
 
 impl<F: FnMut() + Send> Subscriber for Misbehaving<F> {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
-        self.0.begin(now, frame);
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
+        self.0.start_frame(now, frame);
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
@@ -203,7 +203,13 @@ fn start(name: &str) -> Streaming {
     });
     let (eye, seen) = sync_channel(MANY);
     let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
-    let client = client((port, &pin), &folder.0, Wishes::default(), None, surface);
+    let client = client(
+        (port, &pin),
+        &folder.0,
+        ClientConstraints::default(),
+        None,
+        surface,
+    );
     let player = Player {
         _client: client,
         seen,

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use openuvr_media::cursor::CursorShape;
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::host::{Ending, Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
@@ -36,7 +36,7 @@ impl Browser {
 }
 
 impl Subscriber for Browser {
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.1 = Some(frame.header);
     }
 
@@ -45,7 +45,7 @@ impl Subscriber for Browser {
     fn end(&mut self, now: Instant) -> Progress {
         let frame = self.1.take().expect("it has begun");
         let _ = self.0.send(Arrived::Frame(frame));
-        Progress::Left(Departure {
+        Progress::Sent(Departure {
             first: Some(now),
             last: Some(now),
             datagrams: 1,
@@ -118,7 +118,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     let Streaming { host, received, .. } = &start("browser");
     let notices = host.notices();
     let (id, grant, arrived) = browser(host);
-    assert_eq!((grant.role, grant.watching), (Role::Player, None));
+    assert_eq!((grant.role, grant.observer_reason), (Role::Player, None));
     let (desk, role) = role_of(&notices, "the client observes");
     assert_eq!(role, Role::Observer);
 
@@ -139,7 +139,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     });
     assert_eq!(shows.echo.kind, EchoKind::Injected);
     // The display report is in the records.
-    let displayed = Outcome::Displayed(Fidelity::Whole);
+    let displayed = Outcome::Displayed(Fidelity::Complete);
     let (asked, first) = (clock::now(), clock::now());
     host.feedback(
         id,
@@ -176,11 +176,14 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     let (other, grant, _) = browser(host);
     assert_eq!(grant.role, Role::Player);
     let role = |arrived| match arrived {
-        Arrived::Update(Update::Role { role, watching }) => Some((role, watching)),
+        Arrived::Update(Update::Role {
+            role,
+            observer_reason,
+        }) => Some((role, observer_reason)),
         _ => None,
     };
     let lost = arrives(&arrived, "the role is lost", role);
-    assert_eq!(lost, (Role::Observer, Some(WatchReason::TakenOver)));
+    assert_eq!(lost, (Role::Observer, Some(ObserverReason::TakenOver)));
     assert_eq!(typed(), InputEvent::ReleaseAll);
     let refused = host.input(id, press(31), PeerInstant(0));
     assert_eq!(refused, Err(InputRefused::NotPlayer));
@@ -220,7 +223,7 @@ fn the_newest_pointer_mouse_and_source_states_arrive() {
             Update::SourceShown(now) => shown = Some(now),
             Update::CursorShape(shape) => pixels = Some(shape.argb.clone()),
             Update::CursorMoved(at) => position = at,
-            Update::Decision(_) => {}
+            Update::ControlEvent(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -283,7 +286,9 @@ fn each_frame_of_a_recorder_ends_once() {
     ends.sort_unstable();
     let all: Vec<u32> = (ends[0]..=ends[ends.len() - 1]).collect();
     assert_eq!(ends, all, "each captured frame has one end");
-    let left = records.iter().filter(|r| r.outcome == Outcome::Left);
+    let left = records
+        .iter()
+        .filter(|r| r.outcome == Outcome::SentUnacknowledged);
     let left: Vec<u32> = left.map(|r| r.frame.0).collect();
     let is_left = |frame: &u32| left.contains(frame);
     assert!(frames.iter().all(is_left), "{frames:?} {left:?}");
@@ -293,7 +298,7 @@ fn each_frame_of_a_recorder_ends_once() {
             .iter()
             .all(|r| r.host.at(Stage::FirstSent).is_none())
     );
-    let encoded = |r: &&FrameRecord| r.outcome == Outcome::Left && r.cost.bytes > 0;
+    let encoded = |r: &&FrameRecord| r.outcome == Outcome::SentUnacknowledged && r.cost.bytes > 0;
     assert_eq!(records.iter().filter(encoded).count(), left.len());
 }
 
@@ -368,8 +373,8 @@ fn a_subscriber_without_a_common_codec_is_refused() {
     let (writer, _) = Writer::new();
     let request = SubscribeRequest::new(Role::Player, "patient");
     let (id, grant) = host.subscribe(request, Box::new(writer)).unwrap();
-    let waits = Some(WatchReason::PlayerPresent);
-    assert_eq!((grant.role, grant.watching), (Role::Observer, waits));
+    let waits = Some(ObserverReason::PlayerPresent);
+    assert_eq!((grant.role, grant.observer_reason), (Role::Observer, waits));
     let granted = host.request_role(id, Role::Player, true);
     assert_eq!(granted.map(|grant| grant.role), Ok(Role::Player));
     player.see(10);

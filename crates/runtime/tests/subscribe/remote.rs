@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
@@ -90,8 +90,8 @@ fn a_gateway_receives_the_encoded_frames() {
     it.host.subscribe(observer("near"), Box::new(near)).unwrap();
     let (_, grant) = it.remote.subscribe(observer("far"), Box::new(far)).unwrap();
     assert_eq!(
-        (grant.role, grant.watching),
-        (Role::Observer, Some(WatchReason::Requested))
+        (grant.role, grant.observer_reason),
+        (Role::Observer, Some(ObserverReason::Requested))
     );
     let far: Vec<_> = (0..60)
         .map(|_| there.recv_timeout(TIMEOUT).expect("a frame"))

@@ -158,7 +158,12 @@ fn paused_recorder(name: &str, pictures: usize) {
     while left.last() != names.last() {
         match notices.next(TIMEOUT).expect("a notice") {
             Notice::Record(record) if record.subscriber == id && record.frame.0 >= names[0] => {
-                assert_eq!(record.outcome, Outcome::Left, "{}", record.frame.0);
+                assert_eq!(
+                    record.outcome,
+                    Outcome::SentUnacknowledged,
+                    "{}",
+                    record.frame.0
+                );
                 left.push(record.frame.0);
             }
             _ => {}

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_media::input_source::InputSource;
 use openuvr_media::present::Presenter;
-use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 
@@ -57,7 +57,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
 pub(crate) fn client(
     (port, pin): (u16, &Pin),
     folder: &Path,
-    wishes: Wishes,
+    constraints: ClientConstraints,
     input: Option<Box<dyn InputSource>>,
     surface: impl FnMut() -> Box<dyn Presenter> + Send + 'static,
 ) -> ClientRuntime {
@@ -67,7 +67,7 @@ pub(crate) fn client(
         config_dir: Some(folder.join(format!("client-{port}"))),
         realtime: false,
         sound: "off".to_owned(),
-        wishes,
+        constraints,
         ..client::config::Config::new(target)
     };
     start(&config, input, surface)

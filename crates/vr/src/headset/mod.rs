@@ -18,7 +18,7 @@ use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::controller::{Controllers, Haptic};
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -46,7 +46,7 @@ pub struct Sample {
     pub controllers: Controllers,
     /// The display's refresh times on the monotonic clock, as predicted by the runtime; `None` if the runtime does
     /// not provide its time.
-    pub refresh: Option<Refresh<Instant>>,
+    pub refresh: Option<RefreshTiming<Instant>>,
 }
 
 /// The properties of an open headset.
@@ -252,7 +252,7 @@ impl HeadsetSession {
         let at = (self.clock)();
         let period = u64::try_from(frame.period.as_nanos()).ok();
         let refresh = self.session.time_to_display(frame, now).zip(period);
-        let refresh = refresh.map(|(until, period)| Refresh {
+        let refresh = refresh.map(|(until, period)| RefreshTiming {
             phase: Instant(at.0.saturating_add(until)),
             period: Duration::from_nanos(period),
         });

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use glow::HasContext as _;
-use openuvr_media::capture::Drawn;
-use openuvr_media::capture::gl::{Aside, ReadBack, Reading, Sharing, Skipped, What};
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::gl::{
+    PrivateContext, ReadBack, ReadSource, ReadStatus, Sharing, SkipReason,
+};
 use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -34,7 +36,7 @@ pub(crate) struct Graphics {
 }
 
 struct Inner {
-    aside: Aside,
+    aside: PrivateContext,
     gl: glow::Context,
     storage_3d: Option<Storage3d>,
     binding: Binding,
@@ -44,7 +46,7 @@ struct Inner {
 }
 
 // SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the
-// context is current, which `Aside::enter` ensures.
+// context is current, which `PrivateContext::enter` ensures.
 unsafe impl Send for Inner {}
 
 impl Graphics {
@@ -61,7 +63,7 @@ impl Graphics {
         // SAFETY: the caller's duty; the driver returns its functions for these names.
         unsafe {
             let mut find = |name: &std::ffi::CStr| binding.function(name);
-            let aside = Aside::new(&mut find, binding.sharing, binding.native);
+            let aside = PrivateContext::new(&mut find, binding.sharing, binding.native);
             let mut aside = aside.map_err(|_| invalid)?;
             let entered = aside.enter().ok_or(invalid)?;
             let gl = glow::Context::from_loader_function_cstr(|name| binding.function(name));
@@ -169,7 +171,7 @@ impl Graphics {
         &self,
         scene: &Scene<Image>,
         to: FrameSink,
-        drawn: Drawn,
+        drawn: RenderInfo,
     ) -> Result<(), String> {
         let mut inner = lock(&self.inner);
         let Some(Inner {
@@ -212,15 +214,15 @@ impl Graphics {
                         .1
                 }
             };
-            let what = What::Framebuffer {
+            let what = ReadSource::Framebuffer {
                 name: composer.framebuffer.0.get(),
             };
             match reader.read(size, what, drawn) {
-                Reading::Submitted(_) | Reading::UnderWay => Ok(()),
-                Reading::Skipped(why) => {
+                ReadStatus::Submitted(_) | ReadStatus::Pending => Ok(()),
+                ReadStatus::Skipped(why) => {
                     to.missed(clock::now());
                     match why {
-                        Skipped::Behind => Ok(()),
+                        SkipReason::RingFull => Ok(()),
                         why => Err(format!("cannot read the picture back: {why}")),
                     }
                 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use glow::HasContext as _;
 use libloading::os::unix::Library;
 use openuvr_media::capture::submit::{Submitted, Submitter, channel};
-use openuvr_media::capture::{Capture as _, CaptureEvent, Drawn};
-use openuvr_media::picture::{PixelFormat, Rows};
+use openuvr_media::capture::{Capture as _, CaptureEvent, RenderInfo};
+use openuvr_media::picture::{PixelFormat, RowOrder};
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 use openxr_sys::platform::EglGetProcAddressMNDX;
@@ -188,15 +188,17 @@ impl Fixture {
         scene: &Scene<Image>,
         at: [[u32; 2]; N],
     ) -> [[u8; 3]; N] {
-        let shown = self.graphics.show(scene, self.to.clone(), Drawn::default());
+        let shown = self
+            .graphics
+            .show(scene, self.to.clone(), RenderInfo::default());
         shown.unwrap();
         assert_eq!(self.host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let picture = self.host.picture().unwrap();
         assert_eq!(picture.size, Size::new(EYE.width * 2, EYE.height));
         at.map(|[x, y]| {
             let row = match picture.rows {
-                Rows::TopDown => y,
-                Rows::BottomUp => picture.size.height - 1 - y,
+                RowOrder::TopDown => y,
+                RowOrder::BottomUp => picture.size.height - 1 - y,
             };
             let offset = (row * picture.size.width + x) as usize * 4;
             let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[offset + part]);

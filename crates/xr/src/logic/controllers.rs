@@ -4,7 +4,7 @@
 //! `khr/simple_controller` gets that profile: select is the trigger or the lower button, menu is the menu
 //! button.
 
-use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Hand};
+use openuvr_proto::controller::{Buttons, ControllerState, Hand, ReceivedControllers};
 use openuvr_proto::motion::{self, Velocity};
 use openuvr_proto::time::Instant;
 
@@ -32,14 +32,14 @@ pub(crate) fn hand(path: &str) -> Option<Hand> {
 /// The client's newest controller state.
 #[derive(Debug, Default)]
 pub(crate) struct Controllers {
-    newest: Option<Controlled>,
+    newest: Option<ReceivedControllers>,
     /// The client's controllers are active input devices.
     has_devices: bool,
 }
 
 impl Controllers {
     /// Sets the newest state; `None`: no player, or no report from it.
-    pub(crate) fn update(&mut self, newest: Option<Controlled>) {
+    pub(crate) fn update(&mut self, newest: Option<ReceivedControllers>) {
         self.newest = newest;
     }
 
@@ -86,7 +86,7 @@ impl Controllers {
             .sampled_here
             .map_or(newest.received, |mapped| mapped.at.min(newest.received));
         let later = seconds(sampled, at);
-        let (at, orientation) = motion::carried(&pose, &Velocity::of(&pose), later);
+        let (at, orientation) = motion::extrapolated(&pose, &Velocity::of(&pose), later);
         Some(Pose { orientation, at })
     }
 }

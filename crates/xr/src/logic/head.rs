@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use openuvr_proto::motion::{self, Track, Velocity};
-use openuvr_proto::pose::Posed;
+use openuvr_proto::motion::{self, PoseTrack, Velocity};
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 
 use super::pose::{Pose, Vector};
@@ -36,7 +36,7 @@ impl HeadState {
 /// A received pose.
 #[derive(Clone, Copy)]
 struct Sample {
-    posed: Posed,
+    posed: ReceivedPose,
     /// Sampling time, on the local clock.
     at: Instant,
 }
@@ -46,14 +46,14 @@ struct Sample {
 pub(crate) struct HeadTracker {
     newest: Option<Sample>,
     /// Earlier poses.
-    track: Track,
+    track: PoseTrack,
     /// As the client reports it, else derived from earlier poses.
     velocity: Velocity,
 }
 
 impl HeadTracker {
     /// Takes the newest pose; a duplicate changes nothing.
-    pub(crate) fn update(&mut self, posed: Posed) {
+    pub(crate) fn update(&mut self, posed: ReceivedPose) {
         let sample = Sample {
             posed,
             // Before the clocks are synchronised, the arrival time is used.
@@ -80,14 +80,15 @@ impl HeadTracker {
         };
         let tracked = now.since(newest.posed.received) < STALE;
         if !tracked {
-            let (at, orientation) = motion::carried(&newest.posed.pose, &Velocity::default(), 0.0);
+            let (at, orientation) =
+                motion::extrapolated(&newest.posed.pose, &Velocity::default(), 0.0);
             return HeadState {
                 pose: Pose { orientation, at },
                 ..HeadState::UNKNOWN
             };
         }
         let ahead = seconds(newest.at, at);
-        let (at, orientation) = motion::carried(&newest.posed.pose, &self.velocity, ahead);
+        let (at, orientation) = motion::extrapolated(&newest.posed.pose, &self.velocity, ahead);
         HeadState {
             pose: Pose { orientation, at },
             linear: self.velocity.linear,
@@ -119,9 +120,9 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    fn posed(id: u32, at: i64, x: f32, yaw: f32) -> Posed {
+    fn posed(id: u32, at: i64, x: f32, yaw: f32) -> ReceivedPose {
         let Rotation(orientation) = Rotation::around([0.0, yaw, 0.0]);
-        Posed {
+        ReceivedPose {
             subscriber: SubscriberId::Session(SessionId(1)),
             id: PoseId(id),
             pose: pose::Pose::new([x, 0.0, 0.0], orientation).unwrap(),

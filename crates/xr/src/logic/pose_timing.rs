@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::id::{PoseId, SubscriberId};
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 
 /// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
@@ -70,7 +70,7 @@ impl PoseTiming {
     }
 
     /// A pose has arrived; a duplicate changes nothing.
-    pub(crate) fn on_pose(&mut self, posed: &Posed) {
+    pub(crate) fn on_pose(&mut self, posed: &ReceivedPose) {
         let Some(sampled) = posed.sampled_here else {
             return;
         };
@@ -85,12 +85,12 @@ impl PoseTiming {
 
     /// The times at which poses should be sampled, for slots a `period` apart: ahead of most frames'
     /// `xrLocateViews` by the 99th percentile of the transit time. `None` with too few samples.
-    pub(crate) fn schedule(&self, period: Duration) -> Option<Refresh<Instant>> {
+    pub(crate) fn schedule(&self, period: Duration) -> Option<RefreshTiming<Instant>> {
         let (slot, _) = self.slot?;
         // The 10th percentile: earlier frames use the pose of the period before.
         let located = slot + self.located.percentile(10)?;
         let transit = i64::try_from(self.transit.percentile(99)?.as_nanos()).ok()?;
-        Some(Refresh {
+        Some(RefreshTiming {
             phase: Instant(located.0.saturating_sub(transit)),
             period,
         })
@@ -109,8 +109,8 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    fn posed(id: u32, sampled: i64, received: i64) -> Posed {
-        Posed {
+    fn posed(id: u32, sampled: i64, received: i64) -> ReceivedPose {
+        ReceivedPose {
             subscriber: SubscriberId::Session(SessionId(1)),
             id: PoseId(id),
             pose: Pose::new([0.0; 3], [0.0, 0.0, 0.0, 1.0]).unwrap(),

@@ -4,7 +4,7 @@
 //! buffers and descriptor pools rotate between the frames in flight.
 
 use ash::vk;
-use openuvr_media::capture::vulkan::{Part, Pixels};
+use openuvr_media::capture::vulkan::{CopyRegion, Pixels};
 use openuvr_proto::units::Size;
 
 use super::device::Device;
@@ -227,7 +227,7 @@ impl Composer {
         &mut self,
         of: &Device,
         scene: &Scene<Image>,
-    ) -> Result<(Pixels, Vec<Part>), vk::Result> {
+    ) -> Result<(Pixels, Vec<CopyRegion>), vk::Result> {
         let device = &of.functions;
         let index = self.next;
         self.next = (index + 1) % FRAMES_IN_FLIGHT;
@@ -251,7 +251,7 @@ impl Composer {
             device.queue_submit(of.queue, &[submit], done)?;
         }
         self.in_flight[index].busy = true;
-        let part = Part {
+        let part = CopyRegion {
             image: self.picture.map_or(vk::Image::null(), |own| own.image),
             layer: 0,
             layout: vk::ImageLayout::TRANSFER_SRC_OPTIMAL,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
-use openuvr_media::capture::Drawn;
-use openuvr_media::capture::vulkan::{Copy, Part, Pixels, Ring, Wait};
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::vulkan::{Copy, CopyRegion, Pixels, Ring, Wait};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openxr_sys as xr;
 
@@ -77,7 +77,7 @@ impl Graphics {
             let memory = instance.get_physical_device_memory_properties(physical);
             let spawn = |wait: Wait| {
                 // Signals are the application's, and a panic must not end it.
-                Scheduler::ordinary().spawn(ThreadRole::HandOff, "openuvr-xr-copy", || {
+                Scheduler::ordinary().spawn(ThreadRole::Dispatch, "openuvr-xr-copy", || {
                     let wait = std::panic::AssertUnwindSafe(wait);
                     let _ = std::panic::catch_unwind(|| { wait }.0());
                 })
@@ -290,7 +290,7 @@ impl Graphics {
         &self,
         scene: &Scene<Image>,
         to: FrameSink,
-        drawn: Drawn,
+        drawn: RenderInfo,
     ) -> Result<(), String> {
         let closed = self.lock_closed();
         if *closed || !scene.is_complete() || !self.ring.idle() {
@@ -322,7 +322,10 @@ impl Graphics {
     ///
     /// # Safety
     /// This thread may use the queue, and the images are released.
-    unsafe fn compose(&self, scene: &Scene<Image>) -> Result<(Pixels, Vec<Part>), vk::Result> {
+    unsafe fn compose(
+        &self,
+        scene: &Scene<Image>,
+    ) -> Result<(Pixels, Vec<CopyRegion>), vk::Result> {
         let mut composer = self.composer();
         // SAFETY: the caller's duty; a composer of another size is idle before it is destroyed.
         unsafe {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ash::vk;
-use openuvr_media::capture::vulkan::{Part, Pixels};
+use openuvr_media::capture::vulkan::{CopyRegion, Pixels};
 
 use super::images::SwapchainImages;
 use crate::logic::composition::is_exact;
@@ -26,7 +26,7 @@ impl Image {
 
 impl Scene<Image> {
     /// The copies that make up the picture; `None` if it has to be composed.
-    pub(super) fn copies(&self) -> Option<(Pixels, Vec<Part>)> {
+    pub(super) fn copies(&self) -> Option<(Pixels, Vec<CopyRegion>)> {
         let mut all: Option<Pixels> = None;
         let mut parts = Vec::new();
         for (index, eye_scene) in self.eyes.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Scene<Image> {
             if !same || !is_exact(surface, &eye_scene.eye, self.size) {
                 return None;
             }
-            parts.push(Part {
+            parts.push(CopyRegion {
                 image: surface.image.image(),
                 layer: surface.image.layer,
                 layout: swapchain_images.layout(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ash::vk;
 use openuvr_media::capture::submit::{Submitted, Submitter, channel};
-use openuvr_media::capture::{Capture as _, CaptureEvent, Drawn};
+use openuvr_media::capture::{Capture as _, CaptureEvent, RenderInfo};
 use openuvr_media::picture::PixelFormat;
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
@@ -214,7 +214,7 @@ impl Fixture {
         at: [[u32; 2]; N],
     ) -> [[u8; 3]; N] {
         let graphics = self.graphics();
-        let shown = graphics.show(scene, self.to.clone(), Drawn::default());
+        let shown = graphics.show(scene, self.to.clone(), RenderInfo::default());
         shown.unwrap();
         assert_eq!(self.host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let picture = self.host.picture().unwrap();

@@ -10,9 +10,9 @@ use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::Viewpoint;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 use openuvr_runtime::host;
-use openuvr_runtime::line::{Order, XR_ORDER};
+use openuvr_runtime::line::{LaunchSettings, XR_SETTINGS};
 
 const PIN: &str = "135790";
 
@@ -44,7 +44,7 @@ pub(crate) fn order() -> u16 {
     let folder = std::env::var("XDG_CONFIG_HOME").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let bind = socket.local_addr().unwrap();
-    let order = Order {
+    let order = LaunchSettings {
         input: false,
         window: None,
         eye: Some("64x32".to_owned()),
@@ -58,7 +58,7 @@ pub(crate) fn order() -> u16 {
             ..host::config::Config::default()
         },
     };
-    let file = Path::new(&folder).join("openuvr").join(XR_ORDER);
+    let file = Path::new(&folder).join("openuvr").join(XR_SETTINGS);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, order.text().unwrap()).unwrap();
     bind.port()
@@ -105,7 +105,7 @@ impl Viewer {
             input: None,
             send_input: true,
             head: None,
-            eyes: Eyes::default(),
+            eyes: StereoSettings::default(),
             audio: opened.audio,
             microphone: None,
             clipboard: None,

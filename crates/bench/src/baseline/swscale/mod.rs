@@ -6,7 +6,7 @@ mod sys;
 use std::fmt;
 
 use openuvr_media::convert::{ConvertError, ToNv12};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
 /// A conversion of pictures of one size, BT.709 limited range like our own.
@@ -70,7 +70,7 @@ impl Swscale {
         Picture {
             size,
             format: PixelFormat::Nv12,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(&self.luma), plane(&self.chroma), Plane::EMPTY],
         }
     }
@@ -91,7 +91,7 @@ fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
             "libswscale is used here only for pictures with even sides, not {size}"
         )));
     }
-    if (picture.format, picture.rows) != (PixelFormat::Bgrx, Rows::TopDown) {
+    if (picture.format, picture.rows) != (PixelFormat::Bgrx, RowOrder::TopDown) {
         return Err(ConvertError(format!(
             "libswscale is used here only for BGRX, upper row first, not {:?} {:?}",
             picture.format, picture.rows
@@ -193,7 +193,7 @@ mod tests {
         other.format = PixelFormat::Rgbx;
         assert!(refuse(other).contains("Rgbx"));
         other = even;
-        other.rows = Rows::BottomUp;
+        other.rows = RowOrder::BottomUp;
         assert!(refuse(other).contains("BottomUp"));
         assert!(theirs.converted().is_none(), "not the newest any more");
     }

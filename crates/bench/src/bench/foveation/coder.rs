@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoder};
 use openuvr_media::encode::{self, Encoder, FrameRequest, Settings};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
@@ -43,7 +43,7 @@ impl Coder {
         let picture = Picture {
             size: self.size,
             format: PixelFormat::Nv12,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(luma), plane(&self.chroma), Plane::EMPTY],
         };
         let ask = FrameRequest {

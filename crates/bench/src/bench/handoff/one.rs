@@ -173,13 +173,13 @@ pub(super) fn cell(
     let (receiver, sender) = match primitive {
         Primitive::Channel => {
             let (sender, inbox) = sync_channel::<Instant>(8);
-            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
+            let receiver = scheduler.spawn(ThreadRole::Dispatch, "receiver", move || {
                 pin(receiver_on)?;
                 let spins = (way == Condition::Spinning).then(|| pace.period());
                 let samples = of_channel(&inbox, spins);
                 Ok::<Received, anyhow::Error>((samples, used()))
             })?;
-            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
+            let sender = scheduler.spawn(ThreadRole::Dispatch, "sender", move || {
                 paced(Box::new(move |_, now| Ok(sender.send(now)?)))
             })?;
             (receiver, sender)
@@ -190,12 +190,12 @@ pub(super) fn cell(
             let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
             let all = Arc::new(AtomicUsize::new(usize::MAX));
             let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
-            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
+            let receiver = scheduler.spawn(ThreadRole::Dispatch, "receiver", move || {
                 pin(receiver_on)?;
                 let samples = of_eventfd(&raised, &sent, &end)?;
                 Ok::<Received, anyhow::Error>((samples, used()))
             })?;
-            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
+            let sender = scheduler.spawn(ThreadRole::Dispatch, "sender", move || {
                 let last = waker.clone();
                 let sent = paced(Box::new(move |number, now| {
                     stamps[number].store(now.0, Ordering::Release);

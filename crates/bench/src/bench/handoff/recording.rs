@@ -5,8 +5,8 @@ use std::hint::black_box;
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
-use openuvr_runtime::handoffs::{Handoffs, Site};
 use openuvr_runtime::recording::Recording;
+use openuvr_runtime::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use serde::Serialize;
 
 use crate::pair::TemporaryDir;
@@ -30,13 +30,16 @@ pub(super) struct Cost {
 /// Measures it.
 pub(super) fn cost() -> Result<Cost> {
     let dir = TemporaryDir::new()?;
-    let recording = Recording::begin(dir.path()).context("can't record scheduling latency")?;
+    let recording = Recording::start(dir.path()).context("can't record scheduling latency")?;
     let past = Instant(0);
-    let woke = |site: &Site| site.woke(black_box(past));
-    let off = least(&Handoffs::default().site("off"), woke);
-    let woken = least(&recording.handoffs().site("woke"), woke);
+    let woke = |site: &WakeupSite| site.woke(black_box(past));
+    let off = least(&SchedulingLatencies::default().site("off"), woke);
+    let woken = least(&recording.scheduling_latencies().site("woke"), woke);
     // Only the first of several pending wake-ups is kept: the others cost the same.
-    let sent = least(&recording.handoffs().site("sent"), Site::sent);
+    let sent = least(
+        &recording.scheduling_latencies().site("sent"),
+        WakeupSite::sent,
+    );
     let lost = recording.finish().context("can't write the recording")?;
     anyhow::ensure!(lost == 0, "{lost} of the samples were lost");
     Ok(Cost {
@@ -46,7 +49,7 @@ pub(super) fn cost() -> Result<Cost> {
     })
 }
 
-fn least(site: &Site, each: impl Fn(&Site)) -> f64 {
+fn least(site: &WakeupSite, each: impl Fn(&WakeupSite)) -> f64 {
     let batches = (0..BATCHES).map(|_| {
         let begin = clock::now();
         for _ in 0..BATCH {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_media::barcode::{self, Stamp};
-use openuvr_media::capture::clip::{Clip, place};
+use openuvr_media::capture::clip::{Clip, picture_index};
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -302,7 +302,7 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
             point.unseen += 1;
             continue;
         };
-        clip.read(place(number, clip.count()), &mut bgrx)?;
+        clip.read(picture_index(number, clip.count()), &mut bgrx)?;
         let captured = Luma::of(&bgrx, setup.size, barcode::height(setup.size.width));
         let same = "the client's window and the clip differ in size";
         point.psnr.push(stands.luma.psnr(&captured).context(same)?);

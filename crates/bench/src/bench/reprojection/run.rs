@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use openuvr_lab::impairment::Impairment;
-use openuvr_media::capture::Drawn;
+use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::pool::Pool;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PoseId;
-use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::lock::lock;
 
@@ -85,7 +85,7 @@ pub(super) fn run(
         bitrate: Some(20_000_000),
         ..Config::default()
     };
-    let guest = Guest::start(&config, InputTo::Nothing, size, |_| ());
+    let guest = Guest::start(&config, InputTarget::Nothing, size, |_| ());
     let guest = guest.map_err(|e| anyhow!(e))?;
     let Some(at) = guest.address() else {
         bail!("the host has no address");
@@ -101,7 +101,7 @@ pub(super) fn run(
     let track = serve(&guest, setup, &mut client, &shown, stop)?;
     drop(eye);
     client.stop();
-    let cost = client.log_value("pictures of eyes drawn: ");
+    let cost = client.log_value("stereo pictures drawn: ");
     drop((client, guest));
     link.end()?;
     let since = track.first().map_or(i64::MAX, |(at, _)| *at);
@@ -219,7 +219,7 @@ fn serve(
             {
                 let mut picture = pool.take(size);
                 around::draw(yaw(&posed.pose), size, picture.bytes());
-                let drawn = Drawn {
+                let drawn = RenderInfo {
                     views: views(&posed.pose),
                     ..guest.drawn(size)
                 };
@@ -253,7 +253,7 @@ fn views(head: &Pose) -> Option<Views> {
 }
 
 /// Appends the head's yaw, unwrapped.
-fn follow(track: &mut Track, posed: &Posed) {
+fn follow(track: &mut Track, posed: &ReceivedPose) {
     let at = posed.sampled.0;
     let yaw = yaw(&posed.pose);
     let before = track.last().map_or(yaw, |(_, yaw)| *yaw);

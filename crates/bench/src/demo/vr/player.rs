@@ -11,7 +11,9 @@ use openuvr_proto::id::PoseId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::wire::control::Report;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Reproject, Target};
+use openuvr_runtime::client::{
+    self, ClientRuntime, ClientSetup, Notice, Reproject, StereoSettings, Target,
+};
 
 use crate::pair::Host;
 
@@ -32,7 +34,7 @@ impl DisplayedFrame {
         let submitted = (report.first_received.zip(report.submitted))
             .map(|(from, span)| Instant(from.0) + span);
         DisplayedFrame {
-            whole: report.outcome == Outcome::Displayed(Fidelity::Whole),
+            whole: report.outcome == Outcome::Displayed(Fidelity::Complete),
             submitted,
             pose: report.pose,
         }
@@ -79,9 +81,9 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
         send_input: true,
         head: None,
         // Reprojection would move the codes.
-        eyes: Eyes {
+        eyes: StereoSettings {
             reproject: Reproject::Off,
-            ..Eyes::default()
+            ..StereoSettings::default()
         },
         audio: opened.audio,
         microphone: None,
@@ -110,7 +112,7 @@ pub(super) fn frame_reports(
         match notice {
             Notice::Report(report) => shown.push(DisplayedFrame::from(&report)),
             Notice::StopReason(why) => bail!("the client has ended: {why:?}"),
-            Notice::Trouble(why) => eprintln!("demo: the client: {why}"),
+            Notice::Warning(why) => eprintln!("demo: the client: {why}"),
             _ => {}
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     if !io::stdin().is_terminal() {
         bail!("{portal} requires an account: give --portal-user NAME");
     }
-    out::ask(format_args!("Account at {portal}: "));
+    out::prompt(format_args!("Account at {portal}: "));
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     match line.trim() {
@@ -86,12 +86,12 @@ impl Drop for EchoOff {
 }
 
 fn typed(user: &str) -> Result<String> {
-    out::ask(format_args!("Password of {user} (not shown): "));
+    out::prompt(format_args!("Password of {user} (not shown): "));
     let echo_off = EchoOff::new().context("can't disable the terminal's echo")?;
     let line = line_of(io::stdin().lock());
     drop(echo_off);
     // The return key was not echoed.
-    out::ask(format_args!("\n"));
+    out::prompt(format_args!("\n"));
     match line? {
         Some(line) if !line.is_empty() => Ok(line),
         _ => bail!("no password given"),

@@ -1,9 +1,9 @@
 //! Enumerated settings of a host: the accepted values and their meanings.
 
 use openuvr_media::encode::Pixels;
-use openuvr_proto::control::clipboard::ClipboardWays;
+use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::policy::Recovery;
-use openuvr_runtime::host::CLIPBOARD_WAYS;
+use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
 
 use crate::config::kind::Choice;
 use crate::scene::source::Submit;
@@ -22,13 +22,13 @@ impl Choice for Rate {
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
 }
 
-impl Choice for ClipboardWays {
-    const VALUES: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
+impl Choice for ClipboardDirections {
+    const VALUES: &'static [(&'static str, Self)] = &CLIPBOARD_DIRECTIONS;
 }
 
 impl Choice for Recovery {
     const VALUES: &'static [(&'static str, Self)] = &[
-        ("skip-back", Recovery::SkipBack),
+        ("skip-back", Recovery::ReferenceInvalidation),
         ("key-frame", Recovery::KeyFrame),
         ("refresh", Recovery::Refresh),
     ];

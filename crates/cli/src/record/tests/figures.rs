@@ -1,16 +1,16 @@
 use super::*;
 use crate::record::table::{Drawing, IdleText};
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::decision::{Change, Decision};
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::{ControlEvent, RateChange};
 use openuvr_proto::units::Bitrate;
-use openuvr_terminal::out::Room;
+use openuvr_terminal::out::TerminalSize;
 
 pub(super) const IDLE_TEXT: IdleText = IdleText {
     yet: "no client yet",
     now: "no client now",
 };
 
-const ROOM: Room = Room {
+const ROOM: TerminalSize = TerminalSize {
     columns: 80,
     rows: 60,
 };
@@ -194,7 +194,7 @@ fn without_a_terminal_there_are_plain_lines() {
 
     let mut totals = Totals::default();
     let mut table = Table::new(false, IDLE_TEXT);
-    table.link(complete_frame(1, 1).subscriber, Rung::Raw);
+    table.link(complete_frame(1, 1).subscriber, TransportKind::Raw);
     let text = lines_of(&fill(&mut totals, &mut table, 6));
     assert!(text.contains(" %  raw; "), "a line: {text}");
     let text = table.finish(&totals, ROOM.columns);
@@ -245,7 +245,7 @@ fn a_small_terminal_has_room_for_messages() {
     let mut totals = Totals::default();
     fill(&mut totals, &mut table, 3);
     for rows in 0..40 {
-        let room = Room { columns: 40, rows };
+        let room = TerminalSize { columns: 40, rows };
         let at = ms(100_000 + i64::try_from(rows).unwrap() * 1000);
         let shown = rows_of(table.draw(at, &totals, room).as_ref());
         assert!(shown.len() <= rows.saturating_sub(2), "{rows}: {shown:?}");
@@ -289,16 +289,16 @@ fn the_last_control_event_is_shown_with_its_cause() {
     for (of, change, words) in [
         (
             None,
-            Change::Pause { by },
-            "last control event: the rate stays: frames came 63 ms late, all at once, after a pause",
+            RateChange::Stall { by },
+            "last control event: rate unchanged: frames arrived 63 ms late in a burst after a stall",
         ),
         (
             Some(RenditionId(2)),
-            Change::TakenBack { to },
-            "last control event: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
+            RateChange::Reverted { to },
+            "last control event: rendition 2: rate back to 8.0 Mb/s: the capacity was underestimated",
         ),
     ] {
-        table.decision(of, &Decision::Rate(change));
+        table.decision(of, &ControlEvent::Rate(change));
         assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
     }
     // Also for a subscriber with a still picture, but not without subscribers.

@@ -92,7 +92,7 @@ fn complete_frame(session: u32, n: u32) -> FrameRecord {
             submitted: span(3),
             presented: None,
         },
-        outcome: Outcome::Displayed(Fidelity::Whole),
+        outcome: Outcome::Displayed(Fidelity::Complete),
         cost: FrameCost {
             key_frame: n == 1,
             qp: 23,
@@ -152,7 +152,7 @@ fn unacknowledged_frame(n: u32) -> FrameRecord {
     FrameRecord {
         subscriber: SubscriberId::Other(3),
         client: ClientStamps::default(),
-        outcome: Outcome::Left,
+        outcome: Outcome::SentUnacknowledged,
         cost: FrameCost {
             datagrams: 0,
             parity: 0,

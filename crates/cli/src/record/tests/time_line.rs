@@ -265,7 +265,7 @@ fn hostile_stamps_do_not_corrupt_the_trace() {
     let mut far = complete_frame(1, 2);
     far.client.submitted = Some(Duration::MAX);
     far.client.first_received_here.as_mut().unwrap().at = Instant(i64::MAX);
-    let mut none = dropped(1, 3, Stage::Captured, DropCause::HeldBack);
+    let mut none = dropped(1, 3, Stage::Captured, DropCause::CongestionSkipped);
     none.host = Stamps::default();
     trace(&[backwards, far, none, complete_frame(1, 4)], "desk");
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use openuvr_proto::input::pad::{MAX_PADS, PadId, PadIdentity, PadName};
 
-use super::served;
+use super::server;
 use crate::pad::description::Description;
 use crate::pad::xbox;
 

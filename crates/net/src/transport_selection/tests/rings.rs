@@ -7,7 +7,7 @@ use super::{LONG, PAIRS, RecvBatch, THERE, any, collect, in_veth_namespace, veth
 use crate::sys::namespace::UNTIL_UP;
 use crate::sys::ring::{RX_SLOTS, TX_SLOTS};
 use crate::transport_selection::TransportSelector;
-use crate::{Link, LinkError, PathId, Rung};
+use crate::{Link, LinkError, PathId, TransportKind};
 
 /// Bytes of a datagram in these tests: the maximum.
 const SEGMENT: usize = crate::MAX_DATAGRAM;
@@ -47,7 +47,7 @@ fn sh(command: &str) {
 
 /// A host, a client, and the path from the client to the host.
 fn pair(
-    (port, at_host, at_client): (u16, Rung, Rung),
+    (port, at_host, at_client): (u16, TransportKind, TransportKind),
 ) -> (TransportSelector, TransportSelector, PathId) {
     let host = TransportSelector::host(any(port), Some(at_host)).unwrap();
     let client = TransportSelector::client(Some(at_client)).unwrap();
@@ -78,7 +78,7 @@ fn rings_wrap_around_intact_and_in_order() {
 #[test]
 fn a_full_ring_drops_datagrams_and_recovers() {
     in_veth_namespace("mapped rings", "", || {
-        let (host, client, to) = pair((4710, Rung::Ring, Rung::Raw));
+        let (host, client, to) = pair((4710, TransportKind::Ring, TransportKind::Raw));
         for round in 0..3 {
             let first = round * 10_000;
             let count = u32::try_from(2 * RX_SLOTS).unwrap();
@@ -112,7 +112,7 @@ fn a_full_ring_drops_datagrams_and_recovers() {
 #[test]
 fn unsent_datagrams_are_dropped_and_never_sent_later() {
     in_veth_namespace("mapped rings", "", || {
-        let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
+        let (host, client, to) = pair((4710, TransportKind::Raw, TransportKind::Ring));
         let mut next = 0..0;
         let mut some = |count: u32| {
             next = next.end..next.end + count;
@@ -145,7 +145,7 @@ fn unsent_datagrams_are_dropped_and_never_sent_later() {
 #[test]
 fn a_refused_datagram_does_not_block_later_ones() {
     in_veth_namespace("mapped rings", "", || {
-        let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
+        let (host, client, to) = pair((4710, TransportKind::Raw, TransportKind::Ring));
         for round in 0..3 {
             sh("ip link set here mtu 1000");
             let refused = client.send(to, &numbered(0..3), SEGMENT);
@@ -173,8 +173,8 @@ fn reception_resumes_after_an_interface_was_down() {
     let address = "ip address add 192.0.2.2/24 dev there";
     in_veth_namespace("mapped rings", address, || {
         let bound = "192.0.2.2:4710".parse().unwrap();
-        let host = TransportSelector::host(bound, Some(Rung::Ring)).unwrap();
-        let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+        let host = TransportSelector::host(bound, Some(TransportKind::Ring)).unwrap();
+        let client = TransportSelector::client(Some(TransportKind::Raw)).unwrap();
         let to = veth_path(THERE, 4710);
         let idle = || {
             let ring = host.ethernet.get().unwrap().readable();

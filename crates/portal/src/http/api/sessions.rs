@@ -210,7 +210,7 @@ pub(crate) async fn ticket(
 ) -> Result<Json<TicketView>, Refusal> {
     let Json(TicketRequest { watch, key }) = given?;
     let holder = match key.as_deref().map(holder) {
-        None => Holder::FirstToCome,
+        None => Holder::FirstUse,
         Some(Some(holder)) => holder,
         Some(None) => {
             let why = "the client's key is not 32 bytes in base64url";

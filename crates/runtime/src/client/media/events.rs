@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::clipboard::ClipboardWays;
-use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::clipboard::ClipboardDirections;
+use openuvr_proto::control::negotiate::{ObserverReason, Role};
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
@@ -66,8 +66,8 @@ impl Media {
                 role,
                 host,
                 keys,
-                watching,
-            } => self.role_granted(now, role, host, keys, watching),
+                observer_reason,
+            } => self.role_granted(now, role, host, keys, observer_reason),
             ClientEvent::Refused(why) => {
                 return Some(SessionEnd::StopReason(StopReason::Refused(why)));
             }
@@ -79,7 +79,9 @@ impl Media {
                 }
             }
             ClientEvent::Streams(grants) => self.streams_granted(&grants),
-            ClientEvent::ClipboardWays(directions) => self.clipboard_ways(directions, session),
+            ClientEvent::ClipboardDirections(directions) => {
+                self.clipboard_directions(directions, session)
+            }
             ClientEvent::PadsTaken(_) => self.pads_taken(session),
             ClientEvent::Rumble(pad, rumble, lasts) => {
                 self.shared.pads.rumble(pad, rumble, lasts);
@@ -87,7 +89,7 @@ impl Media {
             ClientEvent::Haptic(haptic) => self.shared.notice(Notice::Haptic(haptic)),
             ClientEvent::Clipboard(text) => self.shared.clipboard.receive(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
-            ClientEvent::Decided(event) => self.overlay.set_control_event(&event.to_string()),
+            ClientEvent::ControlEvent(event) => self.overlay.set_control_event(&event.to_string()),
             ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
             ClientEvent::CursorShape { size, hot, argb } => {
                 self.screen.cursor_shape(size, hot, argb);
@@ -113,19 +115,19 @@ impl Media {
         role: Role,
         host: String,
         keys: Keys,
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     ) {
         self.shared.keys.store(keys as u8, Ordering::Relaxed);
         // A reconnect does not take over again: that would demote a newer player. A demoted client reconnects
         // as an observer, and as a player once it is one again.
         let offer = &mut self.setup.offer;
         offer.take_over = false;
-        if watching == Some(WatchReason::TakenOver) {
+        if observer_reason == Some(ObserverReason::TakenOver) {
             offer.role = Role::Observer;
         } else if role == Role::Player {
             offer.role = Role::Player;
         }
-        self.title = title(&host, watching);
+        self.title = title(&host, observer_reason);
         self.role = role;
         self.granted = true;
         self.first_picture.since.get_or_insert(now);
@@ -134,7 +136,7 @@ impl Media {
         self.shared.notice(Notice::Granted {
             role,
             host,
-            watching,
+            observer_reason,
         });
     }
 
@@ -153,7 +155,11 @@ impl Media {
     }
 
     /// The host allows clipboard text in these directions.
-    fn clipboard_ways(&mut self, directions: ClipboardWays, session: &mut ClientSession) {
+    fn clipboard_directions(
+        &mut self,
+        directions: ClipboardDirections,
+        session: &mut ClientSession,
+    ) {
         let Some(display) = &self.setup.clipboard else {
             return;
         };

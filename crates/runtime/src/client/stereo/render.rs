@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_media::present::{PresentError, Presenter};
-use openuvr_media::reproject::{self, Aimed, DrawWith, EyeView, Opened, Part, Shot, parts};
-use openuvr_proto::motion::{Velocity, carried};
+use openuvr_media::reproject::{
+    self, AimedRegion, DrawBackend, DrawParams, EyeRegion, EyeView, OpenedReprojector, eye_regions,
+};
+use openuvr_proto::motion::{Velocity, extrapolated};
 use openuvr_proto::reproject::{Camera, Homography, turned, without_margin};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
@@ -38,7 +40,7 @@ struct Layout {
     of: (Size, usize, EyeView),
     /// The surface's size.
     size: Size,
-    cut: Vec<Part>,
+    cut: Vec<EyeRegion>,
 }
 
 /// The state of the render thread.
@@ -53,7 +55,7 @@ pub(super) struct Renderer {
     view: EyeView,
     /// Its layout, for the size and view it was computed for.
     layout: Option<Layout>,
-    aimed: Vec<Aimed>,
+    aimed: Vec<AimedRegion>,
     /// The head rotation of the picture on the surface.
     shown: Option<Option<Rotation>>,
     /// From the pose's selection to the surface.
@@ -95,9 +97,9 @@ impl Renderer {
 
     /// Draws until it is stopped or the surface is lost; then reports the cost, if anything was drawn.
     pub(super) fn run(mut self) {
-        // Opened here, since it must stay on this thread.
+        // OpenedReprojector here, since it must stay on this thread.
         let mut backend = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
-        if let Some(trouble) = backend.trouble.take() {
+        if let Some(trouble) = backend.warning.take() {
             (self.on_event)(StereoEvent::Warning(trouble));
         }
         loop {
@@ -117,7 +119,7 @@ impl Renderer {
     }
 
     /// Waits for the next drawing, and applies other updates to the surface meanwhile.
-    fn wait(&mut self, backend: &Opened) -> Result<Work, PresentError> {
+    fn wait(&mut self, backend: &OpenedReprojector) -> Result<Work, PresentError> {
         let mailbox = Arc::clone(&self.mailbox);
         let mut pending = lock(&mailbox.pending);
         loop {
@@ -133,13 +135,13 @@ impl Renderer {
             }
             let otherwise = pending.view != self.view;
             let fresh = pending.frame.is_some() || otherwise;
-            let stale = backend.re_aimer.is_stale();
+            let stale = backend.reprojector.is_stale();
             let moves = self.current.is_some() && (self.follows_head() || stale);
             let now = clock::now();
             let due = match () {
                 () if fresh => self.pace.due(true),
                 () if moves => self.pace.due(false),
-                () if backend.with != DrawWith::Software => now + STILL_INTERVAL,
+                () if backend.with != DrawBackend::Software => now + STILL_INTERVAL,
                 () => now + MAX_POSE_AGE,
             };
             if now < due {
@@ -187,11 +189,11 @@ impl Renderer {
         } else {
             Duration::ZERO
         };
-        let (_, rotation) = carried(&pose, &Velocity::of(&pose), ahead.as_secs_f32());
+        let (_, rotation) = extrapolated(&pose, &Velocity::of(&pose), ahead.as_secs_f32());
         Some(rotation)
     }
 
-    fn draw(&mut self, fresh: bool, backend: &mut Opened) -> Result<(), PresentError> {
+    fn draw(&mut self, fresh: bool, backend: &mut OpenedReprojector) -> Result<(), PresentError> {
         let Some(frame) = self.current.take() else {
             return Ok(());
         };
@@ -204,11 +206,11 @@ impl Renderer {
         &mut self,
         frame: &Frame,
         fresh: bool,
-        backend: &mut Opened,
+        backend: &mut OpenedReprojector,
     ) -> Result<(), PresentError> {
         let began = clock::now();
         let mut loaded = match fresh {
-            true => backend.re_aimer.load(&frame.source()),
+            true => backend.reprojector.load(&frame.source()),
             false => Ok(()),
         };
         // Sampled as late as possible. Without a new picture to load, this comes first.
@@ -219,7 +221,7 @@ impl Renderer {
             (None, Some(None)) => true,
             _ => false,
         };
-        if still && !fresh && !backend.re_aimer.is_stale() {
+        if still && !fresh && !backend.reprojector.is_stale() {
             return Ok(());
         }
         self.cut(frame, predicted_rotation);
@@ -227,7 +229,7 @@ impl Renderer {
             loaded = self.present(frame, began, backend);
         }
         if let Err(PresentError(why)) = loaded {
-            if backend.with == DrawWith::Software {
+            if backend.with == DrawBackend::Software {
                 return Err(PresentError(why));
             }
             // The surface may still work; the software renderer finds out.
@@ -235,8 +237,8 @@ impl Renderer {
             let why =
                 format!("{name} failed to draw stereo pictures: {why}; falling back to software");
             (self.on_event)(StereoEvent::Warning(why));
-            backend.re_aimer = reproject::software();
-            backend.with = DrawWith::Software;
+            backend.reprojector = reproject::software();
+            backend.with = DrawBackend::Software;
             self.present(frame, began, backend)?;
         }
         self.shown = Some(predicted_rotation);
@@ -253,19 +255,24 @@ impl Renderer {
         let key = (frame.size, eyes, self.view);
         let (size, cut) = match self.layout.take() {
             Some(layout) if layout.of == key => (layout.size, layout.cut),
-            _ => parts(frame.size, if eyes == 2 { 2 } else { 1 }, self.view),
+            _ => eye_regions(frame.size, if eyes == 2 { 2 } else { 1 }, self.view),
         };
         self.aimed.clear();
         for part in &cut {
             let how = self.aim(frame, part, predicted_rotation);
             let part = part.clone();
-            self.aimed.push(Aimed { part, how });
+            self.aimed.push(AimedRegion { part, how });
         }
         self.layout = Some(Layout { of: key, size, cut });
     }
 
     /// The homography of one eye's picture; the identity if it can't be reprojected.
-    fn aim(&self, frame: &Frame, part: &Part, predicted_rotation: Option<Rotation>) -> Homography {
+    fn aim(
+        &self,
+        frame: &Frame,
+        part: &EyeRegion,
+        predicted_rotation: Option<Rotation>,
+    ) -> Homography {
         let aimed = || {
             let now = predicted_rotation?;
             let view = *frame.viewpoint.views?.iter().nth(part.eye)?;
@@ -290,24 +297,24 @@ impl Renderer {
         &mut self,
         frame: &Frame,
         began: Instant,
-        backend: &mut Opened,
+        backend: &mut OpenedReprojector,
     ) -> Result<(), PresentError> {
         let Some(layout) = &self.layout else {
             return Ok(());
         };
-        let shot = Shot {
+        let shot = DrawParams {
             source: frame.source(),
             parts: &self.aimed,
             filter: self.eyes.filter,
             size: layout.size,
         };
         let surface = self.presenter.as_mut();
-        backend.re_aimer.draw(surface, &shot)?;
+        backend.reprojector.draw(surface, &shot)?;
         record_cost(&mut self.costs, began);
-        backend.re_aimer.show(surface, frame.frame)
+        backend.reprojector.show(surface, frame.frame)
     }
 
-    fn cost(&self, with: DrawWith) -> Option<ReprojectionCost> {
+    fn cost(&self, with: DrawBackend) -> Option<ReprojectionCost> {
         let pictures: u64 = self.costs.iter().sum();
         let at = |percent: u64| {
             let mut left = pictures * percent / 100;

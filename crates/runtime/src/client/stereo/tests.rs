@@ -237,14 +237,14 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
     // The first may have been presented directly.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
-    assert_eq!(cost.with, DrawWith::Software);
+    assert_eq!(cost.with, DrawBackend::Software);
     assert!(rig.warnings.try_recv().is_err(), "the default always works");
 }
 
 #[test]
 fn software_replaces_a_failing_opengl_renderer() {
     let eyes = StereoSettings {
-        draw_with: DrawWith::Gl,
+        draw_with: DrawBackend::Gl,
         ..fast()
     };
     let mut rig = Rig::new(eyes, true);
@@ -253,11 +253,11 @@ fn software_replaces_a_failing_opengl_renderer() {
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.expect_turned(10.0);
     let warning = rig.warnings.recv_timeout(PATIENCE).expect("a warning");
-    assert!(warning.starts_with("gl can't draw"), "{warning}");
-    assert!(warning.ends_with("in software"), "{warning}");
+    assert!(warning.starts_with("gl can't reproject"), "{warning}");
+    assert!(warning.ends_with("using software"), "{warning}");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
-    assert_eq!(cost.with, DrawWith::Software);
+    assert_eq!(cost.with, DrawBackend::Software);
 }
 
 #[test]

@@ -14,10 +14,11 @@ fn the_default_is_in_range_and_survives_a_round_trip() {
 
 #[test]
 fn the_udp_address_is_read_from_the_endpoint() {
-    let link = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
+    let link =
+        TransportSelector::host("127.0.0.1:0".parse().unwrap(), Some(TransportKind::Udp)).unwrap();
     let own = link.local_addr();
     assert!(own.is_some());
-    assert_eq!(udp_address(&endpoint(&link, Some(Rung::Udp))), own);
+    assert_eq!(udp_address(&endpoint(&link, Some(TransportKind::Udp))), own);
     assert_eq!(
         udp_address("UDP [::]:4710, udp-gso and raw Ethernet on eth0")
             .unwrap()
@@ -78,7 +79,8 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
     };
     assert!(
-        both(&["x264", "openh264"]).contains("both make H.264: no client would ever get openh264")
+        both(&["x264", "openh264"])
+            .contains("both encode H.264: no client would ever get openh264")
     );
     assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
     assert!(both(&[]).contains("name at least one"));

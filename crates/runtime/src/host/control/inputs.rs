@@ -2,11 +2,11 @@
 
 use std::sync::PoisonError;
 
-use openuvr_media::capture::Taken;
-use openuvr_media::input_sink::pads::ShownPads;
+use openuvr_media::capture::ConsumedInput;
+use openuvr_media::input_sink::pads::VirtualPads;
 use openuvr_media::input_sink::{InputError, Translated};
 use openuvr_proto::id::SubscriberId;
-use openuvr_proto::input::inbox::Arrived;
+use openuvr_proto::input::inbox::ReceivedInput;
 use openuvr_proto::send::rendition::AppliedInput;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::video::EchoKind;
@@ -32,7 +32,12 @@ impl Control {
         }
     }
 
-    pub(super) fn inject(&mut self, from: SubscriberId, arrived: &Arrived, received: Instant) {
+    pub(super) fn inject(
+        &mut self,
+        from: SubscriberId,
+        arrived: &ReceivedInput,
+        received: Instant,
+    ) {
         if let Some(pads) = &mut self.pads {
             let shown = pads.take(&arrived.event);
             self.report_error(shown);
@@ -48,7 +53,7 @@ impl Control {
         }
         let injected = match remaining {
             Ok(Some(remaining)) => {
-                let taken = Taken {
+                let taken = ConsumedInput {
                     from,
                     seq: arrived.seq,
                     received,
@@ -66,7 +71,7 @@ impl Control {
         self.injected(from, arrived, received);
     }
 
-    pub(super) fn injected(&self, from: SubscriberId, arrived: &Arrived, received: Instant) {
+    pub(super) fn injected(&self, from: SubscriberId, arrived: &ReceivedInput, received: Instant) {
         let injected = AppliedInput {
             from,
             seq: arrived.seq,
@@ -86,7 +91,7 @@ impl Control {
     pub(super) fn apply(
         &mut self,
         remaining: Translated,
-        taken: Taken,
+        taken: ConsumedInput,
     ) -> Result<bool, InputError> {
         match &mut self.input {
             Input::Sink(sink) => {
@@ -98,7 +103,7 @@ impl Control {
                 for event in remaining {
                     sink.apply(&event)?;
                 }
-                let withheld = sink.kept_back();
+                let withheld = sink.suppressed();
                 if std::mem::replace(&mut self.withheld, withheld) != withheld {
                     self.shared.notice(Notice::InputWithheld(withheld));
                 }
@@ -117,7 +122,7 @@ impl Control {
     /// input themselves, and readers of mapped devices, do not repeat keys.
     pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input
-            && let Err(e) = sink.let_repeat(may)
+            && let Err(e) = sink.allow_repeat(may)
         {
             self.report_error(Err(e));
         }
@@ -126,7 +131,7 @@ impl Control {
     pub(super) fn release_all(&mut self) {
         let released = self.input_devices.release_all();
         self.report_error(released);
-        let released = self.pads.as_mut().map_or(Ok(()), ShownPads::release_all);
+        let released = self.pads.as_mut().map_or(Ok(()), VirtualPads::release_all);
         self.report_error(released);
         match &mut self.input {
             Input::Sink(sink) => {

@@ -25,7 +25,7 @@ pub(in crate::host) fn open(
     let usual = backend.settings(size, target);
     let policy = &encoding.rendition.policy;
     let mut settings = Settings {
-        fps: policy.whole_fps().into(),
+        fps: policy.rounded_fps().into(),
         slices: encoding.slices,
         threads: encoding.threads,
         subpel: encoding.subpel.unwrap_or(size.pixels() <= SUBPEL_PIXELS),
@@ -54,7 +54,7 @@ pub(in crate::host) fn open(
         },
         slices: encoder.slices(),
         depth: encoder.memory(),
-        codes_parts: encoder.codes_parts(),
+        codes_parts: encoder.supports_partial(),
         macroblocks: match backend.codec {
             // Without a quantiser there is no static refinement.
             Codec::Raw | Codec::Null => 0,

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use openuvr_media::capture::Drawn;
+use openuvr_media::capture::RenderInfo;
 use openuvr_media::convert::{Converter, Scaler};
 use openuvr_media::damage::{Block, Damage};
-use openuvr_media::encode::{self, Encoder, FrameRequest, Part};
+use openuvr_media::encode::{self, Encoder, FrameRequest, MacroblockRange};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::Decision;
+use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::host::LinkState;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::send::rendition::{AppliedInput, FanOut, FrameOutcome, Plan, Rendition};
@@ -38,7 +38,7 @@ type StageError = (Stage, String);
 pub(super) struct PictureInfo {
     pub(super) captured: Instant,
     /// The application's metadata of the drawing.
-    pub(super) drawn: Drawn,
+    pub(super) drawn: RenderInfo,
     /// The newest input injected before.
     pub(super) injected: Option<AppliedInput>,
 }
@@ -176,36 +176,39 @@ impl Pipeline {
     }
 
     fn subscribe(&mut self, id: SubscriberId, role: Role, attachment: Attachment) {
-        let (wishes, subscriber) = match attachment {
+        let (constraints, subscriber) = match attachment {
             Attachment::Session {
                 path,
-                wishes,
+                constraints,
                 media,
             } => {
                 let transmit = SessionPath::new(self.shared.link.clone(), path);
                 (
-                    wishes,
+                    constraints,
                     HostSubscriber::Session(Box::new(Session::new(
                         Box::new(media.video()),
                         transmit,
                     ))),
                 )
             }
-            Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
+            Attachment::Other {
+                constraints,
+                detached,
+            } => (constraints, HostSubscriber::Other(detached)),
         };
         let role = match self.single_client {
             true => Role::Player,
             false => role,
         };
-        self.rendition.subscribe(id, role, wishes, subscriber);
+        self.rendition.subscribe(id, role, constraints, subscriber);
     }
 
     fn session(&mut self, id: SubscriberId) -> Option<&mut Session<SessionPath>> {
         self.rendition.subscriber(id)?.session()
     }
 
-    pub(super) fn poll_control_event(&mut self) -> Option<Decision> {
-        self.rendition.poll_decision()
+    pub(super) fn poll_control_event(&mut self) -> Option<ControlEvent> {
+        self.rendition.poll_control_event()
     }
 
     /// The next frame outcome for a subscriber.
@@ -359,14 +362,14 @@ impl Pipeline {
             true => Some(&changed),
             false => None,
         };
-        let begun = rendition.begin(clock::now(), known);
+        let begun = rendition.start_frame(clock::now(), known);
         let (plan, fan_out) = begun.ok_or_else(no_encoder)?;
         encode_frame(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
     }
 
     /// The size of a picture in the stream.
     fn size_of(&self, picture: &Picture<'_>) -> Size {
-        match self.rendition.wishes().size {
+        match self.rendition.constraints().size {
             // Planar pictures come from this program and are not scaled.
             Some(limit) if picture.format.packed().is_some() => Scaler::fitted(picture.size, limit),
             _ => picture.size,
@@ -419,7 +422,7 @@ fn encode_frame(
         reference: plan.reference,
         refresh: plan.refresh,
         qp: plan.qp,
-        part: plan.part.map(|part| Part {
+        part: plan.part.map(|part| MacroblockRange {
             first_mb: part.first_mb,
             mbs: part.mbs,
         }),

@@ -113,7 +113,7 @@ impl Media {
                         size: picture.size,
                         info: PictureInfo {
                             captured: clock::now(),
-                            drawn: self.capture.drawn(),
+                            drawn: self.capture.render_info(),
                             injected: None,
                         },
                         changed: None,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use openuvr_media::capture::Waker;
-use openuvr_media::capture::pool::Copied;
+use openuvr_media::capture::pool::PooledPicture;
 use openuvr_media::capture::submit::Frame as _;
 use openuvr_media::damage::Block;
 use openuvr_proto::host::LinkState;
@@ -30,7 +30,7 @@ use crate::scheduling_latency::WakeupSite;
 
 /// A picture passed to another thread.
 pub(super) struct SharedPicture {
-    pub(super) picture: Arc<Copied>,
+    pub(super) picture: Arc<PooledPicture>,
     /// The source's size; the picture may be padded.
     pub(super) size: Size,
     pub(super) info: PictureInfo,
@@ -251,7 +251,7 @@ struct Thread {
     /// The wake-up site of this thread's timer.
     timer: WakeupSite,
     /// The newest picture with its metadata.
-    picture: Option<(Arc<Copied>, PictureInfo)>,
+    picture: Option<(Arc<PooledPicture>, PictureInfo)>,
 }
 
 impl Thread {
@@ -265,7 +265,7 @@ impl Thread {
             }
             if self.slot.recalled.load(Ordering::Relaxed) {
                 return Some(ReturnedPipeline {
-                    pipeline: self.pipeline.moved(),
+                    pipeline: self.pipeline.prepare_move(),
                     media_commands: self.media_commands,
                     slot: self.slot,
                 });
@@ -363,7 +363,7 @@ impl Thread {
     fn report_control_events(&mut self) {
         while let Some(event) = self.pipeline.poll_control_event() {
             let rendition = self.pipeline.id();
-            let notice = Notice::Decision { rendition, event };
+            let notice = Notice::ControlEvent { rendition, event };
             self.shared.notice(notice);
         }
     }

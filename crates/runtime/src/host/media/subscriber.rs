@@ -27,10 +27,10 @@ impl HostSubscriber {
 }
 
 impl Subscriber for HostSubscriber {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
         match self {
-            HostSubscriber::Session(session) => session.begin(now, frame),
-            HostSubscriber::Other(other) => other.begin(now, frame),
+            HostSubscriber::Session(session) => session.start_frame(now, frame),
+            HostSubscriber::Other(other) => other.start_frame(now, frame),
         }
     }
 

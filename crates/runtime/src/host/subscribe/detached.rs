@@ -145,7 +145,7 @@ impl Detached {
 }
 
 impl Subscriber for Detached {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
         self.taken = None;
         if self.backlog.take(now) {
             self.taken = Some(Departure::default());
@@ -166,7 +166,7 @@ impl Subscriber for Detached {
         if self.taken.is_some() {
             self.call(Call::End);
         }
-        self.taken.take().map_or(Progress::Missed, Progress::Left)
+        self.taken.take().map_or(Progress::Missed, Progress::Sent)
     }
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
@@ -265,7 +265,7 @@ impl Thread {
                     self.frame_done();
                 } else {
                     frames.open = Some(name);
-                    subscriber.begin(now, &frame);
+                    subscriber.start_frame(now, &frame);
                 }
             }
             Call::Slice(now, place, clean_after, bytes) => {
@@ -342,8 +342,8 @@ impl Thread {
 fn end(subscriber: &mut dyn Subscriber) -> Option<Departure> {
     loop {
         match subscriber.end(clock::now()) {
-            Progress::Left(left) => return Some(left),
-            Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
+            Progress::Sent(left) => return Some(left),
+            Progress::Deferred(at) => std::thread::sleep(at.since(clock::now())),
             Progress::Missed => return None,
         }
     }

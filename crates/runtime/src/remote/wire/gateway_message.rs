@@ -6,11 +6,11 @@ use std::time::Duration;
 use openuvr_proto::bytes::{Reader, Reject, Writer};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::MAX_TEXT;
+use openuvr_proto::control_event::Loss;
 use openuvr_proto::controller::Controllers;
-use openuvr_proto::decision::Loss;
 use openuvr_proto::display::Display;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, PoseId};
@@ -241,7 +241,7 @@ fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
         .u8(index_in(&Intake::ALL, &request.intake))
         .text(&request.name)
         .text(&request.software);
-    let Wishes { bitrate, size, fps } = request.wishes;
+    let ClientConstraints { bitrate, size, fps } = request.constraints;
     let size = size.unwrap_or_default();
     w.u64(bitrate.unwrap_or_default().0)
         .u32(size.width)
@@ -263,7 +263,7 @@ fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
         intake: one_of(&Intake::ALL, r.u8()?, "intake")?,
         name: text(r)?,
         software: text(r)?,
-        wishes: Wishes {
+        constraints: ClientConstraints {
             bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
             size: match Size::new(r.u32()?, r.u32()?) {
                 size if size == Size::default() => None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::bytes::{Reader, Reject, Writer};
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
 use openuvr_proto::control::ticket::TicketRefused;
@@ -324,9 +324,18 @@ fn place(r: &mut Reader<'_>) -> Result<SlicePlace, Reject> {
 fn write_update(bytes: &mut Vec<u8>, update: &Update) {
     let mut w = Writer(bytes);
     match update {
-        Update::Role { role, watching } => {
-            let (role, watching) = (*role, *watching);
-            write_grant(w.u8(kind::ROLE), Grant { role, watching });
+        Update::Role {
+            role,
+            observer_reason,
+        } => {
+            let (role, observer_reason) = (*role, *observer_reason);
+            write_grant(
+                w.u8(kind::ROLE),
+                Grant {
+                    role,
+                    observer_reason,
+                },
+            );
         }
         Update::SourceShown(shown) => {
             w.u8(kind::SHOWN).u8(u8::from(*shown));
@@ -346,11 +355,11 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             let inside = u8::from(at.is_some());
             w.u8(kind::MOVED).u8(inside).u16(x).u16(y);
         }
-        Update::Decision(event) => {
+        Update::ControlEvent(event) => {
             w.u8(kind::DECISION);
-            Message::Decision(*event).write(bytes);
+            Message::ControlEvent(*event).write(bytes);
         }
-        Update::ClipboardWays(directions) => {
+        Update::ClipboardDirections(directions) => {
             let (to_host, to_client) =
                 (u8::from(directions.to_host), u8::from(directions.to_client));
             w.u8(kind::CLIPBOARD_WAYS).u8(to_host).u8(to_client);
@@ -383,8 +392,14 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
 fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
     Ok(match kind {
         kind::ROLE => {
-            let Grant { role, watching } = grant(r)?;
-            Update::Role { role, watching }
+            let Grant {
+                role,
+                observer_reason,
+            } = grant(r)?;
+            Update::Role {
+                role,
+                observer_reason,
+            }
         }
         kind::SHOWN => Update::SourceShown(flag(r)?),
         kind::RELATIVE => Update::RelativeMouse(flag(r)?),
@@ -396,11 +411,11 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
         kind::DECISION => {
             let mut messages = Messages::new(r.bytes(r.remaining())?);
             match messages.next().ok_or(Reject::Truncated)?? {
-                Message::Decision(event) => Update::Decision(event),
+                Message::ControlEvent(event) => Update::ControlEvent(event),
                 _ => return Err(refused("decision")),
             }
         }
-        kind::CLIPBOARD_WAYS => Update::ClipboardWays(ClipboardWays {
+        kind::CLIPBOARD_WAYS => Update::ClipboardDirections(ClipboardDirections {
             to_host: flag(r)?,
             to_client: flag(r)?,
         }),

@@ -2,15 +2,15 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece, MAX_TEXT};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, ObserverReason, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketRefused;
+use openuvr_proto::control_event::Loss;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
-use openuvr_proto::decision::Loss;
-use openuvr_proto::display::{Display, Eyes, Refresh};
+use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::host::figures::{LatencyFigures, SubscriberFigures};
 use openuvr_proto::host::{Grant, SubscribeRequest};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId};
@@ -41,7 +41,7 @@ fn gateway_messages() -> Vec<GatewayMessage> {
             kind: SubscriberKind::Browser,
             intake: Intake::Complete,
             software: "a browser".to_owned(),
-            wishes: Wishes {
+            constraints: ClientConstraints {
                 bitrate: Some(Bitrate(5_000_000)),
                 size: Some(Size::new(1280, 720)),
                 fps: NonZeroU16::new(60),
@@ -72,7 +72,7 @@ fn gateway_messages() -> Vec<GatewayMessage> {
         GatewayMessage::Display(
             4,
             Display {
-                refresh: Some(Refresh {
+                refresh: Some(RefreshTiming {
                     phase: PeerInstant(8),
                     period: Duration::from_micros(11_111),
                 }),
@@ -114,7 +114,10 @@ fn gateway_messages() -> Vec<GatewayMessage> {
         all.push(GatewayMessage::Input(event, PeerInstant(-5)));
     }
     for feedback in [
-        Feedback::Frame(Report::new(FrameId(9), Outcome::Displayed(Fidelity::Whole))),
+        Feedback::Frame(Report::new(
+            FrameId(9),
+            Outcome::Displayed(Fidelity::Complete),
+        )),
         Feedback::Link(LinkState {
             round_trip: Duration::from_millis(7),
             loss: Loss {
@@ -160,7 +163,7 @@ fn figures(rate: Option<f64>) -> SubscriberFigures {
 }
 
 fn host_messages() -> Vec<HostMessage> {
-    let (role, watching) = (Role::Observer, Some(WatchReason::TakenOver));
+    let (role, observer_reason) = (Role::Observer, Some(ObserverReason::TakenOver));
     let header = FrameHeader {
         frame: FrameId(5),
         reference: FrameId::NONE,
@@ -206,10 +209,13 @@ fn host_messages() -> Vec<HostMessage> {
     };
     let now = Instant(99);
     let mut all = vec![
-        HostMessage::Granted(Grant { role, watching }),
+        HostMessage::Granted(Grant {
+            role,
+            observer_reason,
+        }),
         HostMessage::Granted(Grant {
             role: Role::Player,
-            watching: None,
+            observer_reason: None,
         }),
         HostMessage::Failed("no thread".to_owned()),
         HostMessage::Admitted(AdmissionGrant {
@@ -240,7 +246,10 @@ fn host_messages() -> Vec<HostMessage> {
     let dropped = |stage| HostMessage::Dropped(now, FrameId(4), stage, DropCause::Superseded);
     all.extend(Stage::ALL.iter().copied().map(dropped));
     for update in [
-        Update::Role { role, watching },
+        Update::Role {
+            role,
+            observer_reason,
+        },
         Update::SourceShown(false),
         Update::RelativeMouse(true),
         Update::CursorShape(Arc::new(CursorShape {
@@ -250,7 +259,7 @@ fn host_messages() -> Vec<HostMessage> {
         })),
         Update::CursorMoved(None),
         Update::CursorMoved(Some((1, 65_535))),
-        Update::ClipboardWays(ClipboardWays {
+        Update::ClipboardDirections(ClipboardDirections {
             to_host: true,
             to_client: false,
         }),
