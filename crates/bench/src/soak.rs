@@ -37,7 +37,7 @@ use openuvr_runtime::clock;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// How long to stream: 60s, 10m, 1h
-    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "1h", value_parser = script::time)]
     lasting: Duration,
     /// Source of the stream
     #[arg(long, value_enum, default_value_t)]
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
         bail!(UsageError::new(format!(
-            "--for must be at least {} times --every",
+            "--duration must be at least {} times --every",
             2 * FEWEST
         )));
     }

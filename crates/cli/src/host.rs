@@ -312,10 +312,10 @@ fn serve(
         match commands.try_recv() {
             Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;
-                print_invitation("host", &pin, config.pair_for.as_secs());
-                host.open_pairing(pin, config.pair_for);
+                print_invitation("host", &pin, config.pairing_timeout.as_secs());
+                host.open_pairing(pin, config.pairing_timeout);
                 if let Some(announcer) = &mut announcer {
-                    announcer.set_pairing_until(now + config.pair_for);
+                    announcer.set_pairing_until(now + config.pairing_timeout);
                 }
             }
             Ok(HostCommand::Bitrate(target)) => host.set_bitrate(target),

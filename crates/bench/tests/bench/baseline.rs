@@ -110,8 +110,14 @@ impl Stream {
             None => host.args(["--source", "pattern", "--size", "320x240"]),
         };
         // Without static refinement.
-        host.args(["--bind", "127.0.0.1:0", "--top-up=false", "--input", "none"])
-            .args(more);
+        host.args([
+            "--bind",
+            "127.0.0.1:0",
+            "--static-refinement=false",
+            "--input",
+            "none",
+        ])
+        .args(more);
         let mut host = run(host, &at("host"), &at("frames.csv"));
         let errors = host.0.stderr.take().expect("piped");
         let mut lines = BufReader::new(errors).lines().map_while(Result::ok);

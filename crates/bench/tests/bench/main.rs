@@ -174,7 +174,7 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
     let folder = Folder::new("ablation");
     let only = ["--only", "conventional,+ real-time,AF_XDP"];
     let size = ["--size", "640x360", "--bitrate", "4M"];
-    let short = ["--repetitions", "2", "--for", "0.5s"];
+    let short = ["--repetitions", "2", "--duration", "0.5s"];
     let words = [&["ablation"], &only[..], &size[..], &short[..]].concat();
     let text = bench(&words, "--out", &folder.0);
     assert!(text.contains("+ real-time scheduling"), "{text}");
@@ -233,7 +233,7 @@ fn a_run_lasts_until_a_complete_frame() {
     }
     let folder = Folder::new("patient");
     // Most runs end before the scene draws its next picture.
-    let slow = ["--for", "0.1s", "--scene-fps", "2"];
+    let slow = ["--duration", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];
     let words = [&["ablation"], &slow[..], &size, &three].concat();
@@ -366,7 +366,7 @@ fn sessions_are_played_and_their_cost_is_measured() {
 #[test]
 fn scheduling_latency_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
-    let words = ["handoff", "--rate", "1000", "--for", "0.1s"];
+    let words = ["handoff", "--rate", "1000", "--duration", "0.1s"];
     bench(&words, "--out", &folder.0);
     let all = folder.json("handoff.json");
     let cells = all["handoffs"].as_array().unwrap();

@@ -49,13 +49,13 @@ fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
     for (words, message) in [
         (
-            &["demo", "--for", "-5s"][..],
-            "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
+            &["demo", "--duration", "-5s"][..],
+            "openuvr: invalid value '-5s' for '--duration <TIME>': `-5s` must begin with a number, and end in its \
              unit: 5ms, 8M, 1%; `openuvr demo --help` lists all\n",
         ),
         (
-            &["bench", "handoff", "--for", "0s"],
-            "openuvr: --rate is 1 to 10000, --for 0.1s to 1h\n",
+            &["bench", "handoff", "--duration", "0s"],
+            "openuvr: --rate is 1 to 10000, --duration 0.1s to 1h\n",
         ),
         (
             &["bench", "latncy"],

@@ -34,7 +34,7 @@ fn two_points_are_judged_and_written() {
     let measure = |more: &[&str]| {
         let out = openuvr_bench()
             .args(["bench", "quality", "--no-scene", "--clip", &clip])
-            .args(["--fps", "30", "--for", "1.5s", "--sched", "off"])
+            .args(["--fps", "30", "--duration", "1.5s", "--sched", "off"])
             .args(["--csv", &csv, "--json", &json])
             .args(more)
             .output()
@@ -126,7 +126,7 @@ fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
             "--clip",
             &at("moving.y4m"),
         ])
-        .args(["--fps", "30", "--for", "0.5s", "--sched", "off"])
+        .args(["--fps", "30", "--duration", "0.5s", "--sched", "off"])
         .args(["--vary", "loss", "--points", "100,1", "--csv", &csv])
         .output()
         .unwrap();

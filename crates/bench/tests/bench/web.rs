@@ -198,7 +198,7 @@ fn without_a_browser_the_bench_names_its_package() {
 /// Runs a demo for this time; returns both outputs. `path`: only the programs in it are installed.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = openuvr_bench();
-    command.args(["demo", "--web", "--size", "640x360", "--for", seconds]);
+    command.args(["demo", "--web", "--size", "640x360", "--duration", seconds]);
     command.arg("--out").arg(&folder.0);
     if let Some(path) = path {
         command.env("PATH", path);
