@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = ["reference-invalidation", "key-frame", "refresh"],
+        value_parser = ["reference-invalidation", "key-frame", "intra-refresh"],
         default_value = "reference-invalidation"
     )]
     recovery: Vec<String>,

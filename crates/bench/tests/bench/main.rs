@@ -389,7 +389,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     }
     let folder = Folder::new("link");
     let json = folder.0.join("link.json");
-    let refresh = ["--recovery", "refresh"];
+    let refresh = ["--recovery", "intra-refresh"];
     let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
     let words = [&words[..], &refresh].concat();
     let text = bench(&words, "--json", &json);
@@ -398,7 +398,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     assert_eq!(count(&all), 1);
     let figures = &all[0];
     assert_eq!(figures["case"], "heavy");
-    assert_eq!(figures["recovery"], "refresh");
+    assert_eq!(figures["recovery"], "intra-refresh");
     assert!(figures["narrow"].is_null());
     let outcomes = figures["outcomes"].as_object().expect("outcomes");
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);

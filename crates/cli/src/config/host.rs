@@ -149,12 +149,12 @@ Examples:
             /// Recovery of pictures damaged by packet loss.
             /// `skip-back`: the next frame refers to the newest frame that arrived complete (reference
             /// invalidation), if the encoder can; otherwise, and with `key-frame`, a key frame is sent, which is
-            /// large. `refresh` (x264 only): intra refresh, one macroblock column (16 pixels) per frame until the
+            /// large. `intra-refresh` (x264 only), one macroblock column (16 pixels) per frame until the
             /// whole picture is refreshed. No frame becomes large, but 1280 pixels take 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
-            /// columns cost quality. Requires `--recovery refresh`, which by itself refreshes on demand.
+            /// columns cost quality. Requires `--recovery intra-refresh`, which by itself refreshes on demand.
             refresh_interval: Option<u16> = "refresh-interval", optional(count(REFRESHES, "frames")),
                 Default::Unset("on demand");
             /// Pixel format: chroma subsampling and colour space.
@@ -581,7 +581,7 @@ impl HostConfig {
                 "the encoder does not support intra refresh: choose x264, or another recovery"
             }
             () if !refresh && self.refresh_interval.is_some() => {
-                "refresh-interval is the period of intra refresh: it requires recovery refresh"
+                "refresh-interval is the period of intra refresh: it requires recovery intra-refresh"
             }
             () => return Ok(()),
         };

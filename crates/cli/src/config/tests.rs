@@ -646,7 +646,7 @@ fn contradictions_are_refused() {
     let hosts: [&[&str]; 12] = [
         &["--encoder", "x264,openh264"],
         &["--encoder", "jpeg,jpeg"],
-        &["--recovery", "refresh", "--encoder", "x264,jpeg"],
+        &["--recovery", "intra-refresh", "--encoder", "x264,jpeg"],
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
         &["--source", "clip"],
@@ -655,7 +655,7 @@ fn contradictions_are_refused() {
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
         &["--refresh-interval", "30"],
-        &["--recovery", "refresh", "--encoder", "jpeg"],
+        &["--recovery", "intra-refresh", "--encoder", "jpeg"],
     ];
     for args in hosts {
         assert!(host(args).is_err(), "{args:?}");

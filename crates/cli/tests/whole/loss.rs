@@ -187,7 +187,7 @@ fn losses_are_answered_by_an_intra_refresh() {
         format!("; {from}ms loss=100%; {to}ms loss=0")
     });
     let script = losses.fold("loss=0".to_owned(), |all, one| all + &one);
-    let args = ["--recovery", "refresh", "--log", "debug"];
+    let args = ["--recovery", "intra-refresh", "--log", "debug"];
     let Some(mut chain) = LossyStream::with(&["--down", &script], &args) else {
         return;
     };

@@ -112,9 +112,9 @@ pub struct Config {
     pub start_bitrate: Option<u64>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// Recovery from a loss: `skip-back`, `key-frame` or `refresh`.
+    /// Recovery from a loss: `reference-invalidation`, `key-frame` or `intra-refresh`.
     pub recovery: String,
-    /// With `refresh`, the intra-refresh period in frames; `None`: only on demand.
+    /// With `intra-refresh`, the intra-refresh period in frames; `None`: only on demand.
     pub refresh_interval: Option<u16>,
     /// Static refinement: an unchanged picture is encoded again in better quality.
     pub static_refinement: bool,
@@ -367,7 +367,7 @@ impl Config {
         let recovery = [
             ("reference-invalidation", Recovery::ReferenceInvalidation),
             ("key-frame", Recovery::KeyFrame),
-            ("refresh", Recovery::Refresh),
+            ("intra-refresh", Recovery::Refresh),
         ];
         let recovery = one_of("recovery", &self.recovery, &recovery)?;
         if recovery == Recovery::Refresh && !backend.refreshes {
@@ -385,7 +385,7 @@ impl Config {
         }
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
-            one_of("recovery", &self.recovery, &[("refresh", ())])?;
+            one_of("recovery", &self.recovery, &[("intra-refresh", ())])?;
         }
         Ok(Encoding {
             encoder: backend.name.to_owned(),

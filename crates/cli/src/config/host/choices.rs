@@ -30,7 +30,7 @@ impl Choice for Recovery {
     const VALUES: &'static [(&'static str, Self)] = &[
         ("reference-invalidation", Recovery::ReferenceInvalidation),
         ("key-frame", Recovery::KeyFrame),
-        ("refresh", Recovery::Refresh),
+        ("intra-refresh", Recovery::Refresh),
     ];
 }
 
