@@ -137,7 +137,7 @@ fn a_quick_run_measures_floor_and_stream() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|sample| sample["outcome"] == "whole")
+        .filter(|sample| sample["outcome"] == "complete")
         .count();
     assert!(whole > 0, "some frame arrives completely on the loopback");
     assert_eq!(stream["latency_ms"]["count"], whole);

@@ -63,9 +63,15 @@ fn two_points_are_judged_and_written() {
         let of = |name: &str| number(row, name);
         // 1.5 s at 30 frames/s, each judged or excluded, each with an outcome.
         assert_eq!(of("frames") + of("unseen"), 45.0);
-        let ends = ["whole", "concealed", "tainted", "dropped", "not_captured"];
+        let ends = [
+            "complete",
+            "concealed",
+            "tainted",
+            "dropped",
+            "not_captured",
+        ];
         assert_eq!(ends.iter().map(|name| of(name)).sum::<f64>(), 45.0);
-        assert!(of("whole") > 0.0, "{row:?}");
+        assert!(of("complete") > 0.0, "{row:?}");
         for (name, most) in [("psnr", 100.0), ("ssim", 1.0)] {
             let of = |what: &str| of(&format!("{name}_{what}"));
             assert!(of("worst") <= of("mean") && of("mean") <= most, "{row:?}");
