@@ -438,7 +438,7 @@ fn start(
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
+    let (scheduler, recording) = realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let mut announcer = announcer(config, shows);
     let key = opened.identity.public();

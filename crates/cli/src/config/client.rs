@@ -245,7 +245,7 @@ Examples:
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
             /// Folder for records of thread scheduling latency.
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
-            handoffs: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
+            scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
             /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");

@@ -147,10 +147,10 @@ Examples:
             start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("--bitrate");
             /// Recovery of pictures damaged by packet loss.
-            /// `skip-back`: the next frame refers to the newest frame that arrived complete (reference
-            /// invalidation), if the encoder can; otherwise, and with `key-frame`, a key frame is sent, which is
-            /// large. `intra-refresh` (x264 only), one macroblock column (16 pixels) per frame until the
-            /// whole picture is refreshed. No frame becomes large, but 1280 pixels take 79 frames.
+            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the
+            /// encoder can; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
+            /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is
+            /// refreshed. No frame becomes large, but 1280 pixels take 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
@@ -347,7 +347,7 @@ Examples:
             trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
             /// Folder for records of thread scheduling latency.
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
-            handoffs: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
+            scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
             /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");
