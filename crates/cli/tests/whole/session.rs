@@ -195,7 +195,7 @@ fn an_unused_session_ends() {
     running(&session);
     let why = end(&mut session, &portal);
     assert!(
-        why["why"].to_string().contains("nobody was connected"),
+        why["why"].to_string().contains("the session expired"),
         "{why}"
     );
 }
