@@ -10,6 +10,7 @@ use str0m::rtp::RtpPacket;
 
 use super::caller::Caller;
 use super::remote::{Arrived, Remote};
+use super::support::skip::skip;
 use super::support::stalls::measured_without_stalls;
 use super::support::{Rig, STALLED};
 
@@ -110,8 +111,7 @@ fn frames_are_complete_and_start_with_a_key_frame() {
 #[test]
 fn page_and_media_come_by_ipv6_alone() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        eprintln!("skipped: this machine has no IPv6");
-        return;
+        return skip("this machine has no IPv6");
     }
     let web = Ipv6Addr::LOCALHOST.into();
     let rig = Rig::at(web, "ipv6", SIZE, Vec::new(), |_| ());
