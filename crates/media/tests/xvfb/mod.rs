@@ -7,6 +7,7 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 #[path = "../skip/mod.rs"]
+#[allow(clippy::duplicate_mod, reason = "tests of other crates have it too")]
 mod skip;
 
 use std::io::{BufRead, BufReader};
