@@ -184,7 +184,7 @@ struct WaylandSession {
 
 fn wayland_session() -> Option<WaylandSession> {
     let Ok(version) = Command::new("weston").arg("--version").output() else {
-        skip("weston is not installed");
+        skip("weston is not installed: apt-get install weston");
         return None;
     };
     // Among Debian's releases, weston 10 is the last that takes the module's file name.

@@ -25,6 +25,9 @@ mod input_event;
 pub mod keyboard;
 pub mod pad;
 pub mod picture;
+#[cfg(test)]
+#[path = "../tests/skip/mod.rs"]
+mod skip;
 #[cfg(any(feature = "host", feature = "client"))]
 mod sys;
 #[cfg(any(feature = "host", feature = "client"))]

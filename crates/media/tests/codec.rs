@@ -7,6 +7,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod moving;
+mod skip;
 
 use moving::Nv12;
 use openuvr_media::codec::Codec;
@@ -17,6 +18,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
+use skip::skip;
 
 const SIZES: [Size; 2] = [Size::new(640, 360), Size::new(850, 478)];
 const QP: u8 = 24;
@@ -486,8 +488,7 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
             let mut encoder = match encode::open(name, &settings) {
                 Ok(encoder) => encoder,
                 Err(why) => {
-                    println!("SKIPPED: {name}: {why}");
-                    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+                    skip(&format!("{name}: {why}"));
                     return None;
                 }
             };

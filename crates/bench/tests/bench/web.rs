@@ -24,6 +24,10 @@ fn has(program: &str) -> bool {
         .output();
     let there = there.expect("a shell").status.success();
     if !there {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "{program} is not installed: apt-get install {program}"
+        );
         eprintln!("skipped: {program} is missing (./dev test-web installs it)");
     }
     there

@@ -18,7 +18,7 @@ const PAUSE: &str = "wait 25ms\n";
 fn types_beside(load: Load) {
     let _alone = serialise();
     if Command::new("xterm").arg("-version").output().is_err() {
-        skip("xterm is not installed");
+        skip("xterm is not installed: apt-get install xterm");
         return;
     }
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {

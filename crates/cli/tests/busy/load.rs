@@ -97,7 +97,7 @@ pub(crate) struct Build {
 impl Build {
     fn start(count: usize) -> Option<Build> {
         if Command::new("cc").arg("--version").output().is_err() {
-            skip("there is no C compiler");
+            skip("no C compiler is installed: apt-get install build-essential");
             return None;
         }
         let folder = Folder::new();

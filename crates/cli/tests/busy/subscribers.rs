@@ -69,7 +69,7 @@ fn a_video_player_gets_nearly_all_frames() {
             .status()
             .is_err()
         {
-            skip("ffmpeg is not installed");
+            skip("ffmpeg is not installed: apt-get install ffmpeg");
             return;
         }
         let mut player = Program::start("player", command);

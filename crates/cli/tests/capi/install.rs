@@ -105,7 +105,7 @@ fn the_library_is_installed_for_programs_in_c() {
 /// A project that finds the package, and one that requires another interface version.
 fn with_cmake(folder: &Folder, libraries: &Path) {
     if !is_installed("cmake") {
-        skip("cmake is not installed");
+        skip("cmake is not installed: apt-get install cmake");
         return;
     }
     let project = folder.path().join("project");

@@ -16,7 +16,7 @@ use crate::support::{
 fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     let there = Command::new("valgrind").arg("--version").output();
     if !there.is_ok_and(|out| out.status.success()) {
-        skip("valgrind is not installed");
+        skip("valgrind is not installed: apt-get install valgrind");
         return None;
     }
     let mut outer = Command::new("valgrind");

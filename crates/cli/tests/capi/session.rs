@@ -29,7 +29,7 @@ fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Progr
 fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
     if !there {
-        skip("Xvfb is not installed");
+        skip("Xvfb is not installed: apt-get install xvfb");
     }
     there
 }
@@ -102,7 +102,9 @@ fn a_library_application_streams_from_a_sandbox() {
         .args(["--unshare-user", "--ro-bind", "/", "/", "true"])
         .output();
     if !sandbox.is_ok_and(|tried| tried.status.success()) {
-        skip("bubblewrap is not installed, or cannot create a sandbox here");
+        skip(
+            "bubblewrap is not installed (apt-get install bubblewrap), or cannot create a sandbox here",
+        );
         return;
     }
     if !has_xvfb() {

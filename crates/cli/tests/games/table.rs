@@ -323,7 +323,7 @@ fn xbox() -> Description {
 /// A running window manager; `None`, with a message, if it is not installed.
 fn manager(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
-        skip("openbox is not installed");
+        skip("openbox is not installed: apt-get install openbox");
         return None;
     }
     let rules = folder.join("rc.xml");

@@ -13,13 +13,11 @@ use crate::support::clipboard::{can_copy, copy_text, pasted};
 use crate::support::recording::ffprobe_reads;
 use crate::support::{Folder, PIN, eventually, skip};
 
-/// The browser for the page, if installed.
-#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
+/// The browser for the page; `None`, with a message, if it is not installed.
 fn program() -> Option<&'static str> {
     let found = browser::program();
     if found.is_none() {
-        // Also in CI, where other tests may not be skipped: another tier installs it.
-        eprintln!("SKIPPED: chromium is not installed (./dev test-web installs it)");
+        skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
     }
     found
 }
@@ -263,7 +261,7 @@ fn a_video_player_shows_an_unmodified_game() {
         ])
         .stdin(Stdio::null());
     let Ok(out) = command.output() else {
-        skip("ffmpeg is not installed");
+        skip("ffmpeg is not installed: apt-get install ffmpeg");
         return;
     };
     let text = String::from_utf8_lossy(&out.stdout);

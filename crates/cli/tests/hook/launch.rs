@@ -112,7 +112,9 @@ fn an_unreachable_game_is_not_reported_as_streaming() {
         .arg("true")
         .output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        return skip("bubblewrap is not installed, or cannot create a sandbox here");
+        return skip(
+            "bubblewrap is not installed (apt-get install bubblewrap), or cannot create a sandbox here",
+        );
     }
     let mut run = Run::start(&here, &[], &[&sandbox[..], &[actor]].concat());
     run.program.line("no native client can reach the game");

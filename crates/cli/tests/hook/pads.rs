@@ -460,7 +460,7 @@ fn build_reader() -> Option<&'static str> {
 /// Builds the SDL program; `None`, with a message, without SDL's headers.
 pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
-        crate::support::skip("there are no headers of SDL 2: libsdl2-dev");
+        crate::support::skip("the headers of SDL 2 are not installed: apt-get install libsdl2-dev");
         return None;
     }
     build("sdl_pads.c", "sdl-pads", &["-lSDL2"])

@@ -99,7 +99,9 @@ pub(crate) fn build(source: &str, name: &str, args: &[&str]) -> Option<String> {
     match command.status() {
         Ok(status) => assert!(status.success(), "{name} is built"),
         Err(e) => {
-            skip(&format!("there is no C compiler: {e}"));
+            skip(&format!(
+                "no C compiler is installed: {e}: apt-get install build-essential"
+            ));
             return None;
         }
     }

@@ -42,7 +42,7 @@ fn terminal(rig: &Rig) -> Option<Program> {
         .args(["-e", "sh", "-c", &line])
         .env("LC_ALL", "C.UTF-8");
     if Command::new("xterm").arg("-version").output().is_err() {
-        skip("xterm is not installed");
+        skip("xterm is not installed: apt-get install xterm");
         return None;
     }
     let xterm = Program::start("xterm", command);
@@ -136,7 +136,7 @@ fn printer(rig: &Rig) -> Option<Program> {
         .env("LC_ALL", "C.UTF-8")
         .env_remove("XMODIFIERS");
     if Command::new("xev").arg("-version").output().is_err() {
-        skip("xev is not installed");
+        skip("xev is not installed: apt-get install x11-utils");
         return None;
     }
     let xev = Program::start("xev", command);
@@ -226,7 +226,7 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
 
     assert!(layout(&rig.client_side, "de"));
     if !std::path::Path::new("/usr/share/X11/locale/en_US.UTF-8/Compose").exists() {
-        return skip("Xlib's compose tables are not installed");
+        return skip("Xlib's compose tables are not installed: apt-get install libx11-data");
     }
     let (circumflex, acute, a, e, space) = (49, 21, 38, 26, 65);
     for keycode in [
@@ -467,7 +467,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
     let set = Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {
-        return skip("xset is not installed");
+        return skip("xset is not installed: apt-get install x11-xserver-utils");
     }
     // A held key repeats although the picture does not change.
     xtest.key(A, true);
@@ -523,7 +523,7 @@ fn text_typed_by_a_program_arrives() {
         return;
     }
     if Command::new("xdotool").arg("version").output().is_err() {
-        return skip("xdotool is not installed");
+        return skip("xdotool is not installed: apt-get install xdotool");
     }
     let Some(_xterm) = terminal(&rig) else {
         return;

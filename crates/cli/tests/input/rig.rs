@@ -67,7 +67,7 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
             true
         }
         Err(_) => {
-            skip("setxkbmap is not installed");
+            skip("setxkbmap is not installed: apt-get install x11-xkb-utils");
             false
         }
     }
@@ -88,7 +88,7 @@ pub(crate) fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
 /// Starts a window manager on a display; `None`, with a message, if it is not installed.
 pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
-        skip("openbox is not installed");
+        skip("openbox is not installed: apt-get install openbox");
         return None;
     }
     let mut command = Command::new("openbox");

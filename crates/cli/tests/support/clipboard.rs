@@ -9,7 +9,7 @@ use super::{Display, eventually, skip};
 pub(crate) fn can_copy() -> bool {
     let there = Command::new("xclip").arg("-version").output().is_ok();
     if !there {
-        skip("xclip is not installed");
+        skip("xclip is not installed: apt-get install xclip");
     }
     there
 }

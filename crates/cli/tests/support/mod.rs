@@ -25,6 +25,8 @@ pub(crate) mod pulse_server;
 pub(crate) mod recording;
 pub(crate) mod screen;
 pub(crate) mod screen_capture;
+#[path = "../../../media/tests/skip/mod.rs"]
+pub(crate) mod skip;
 pub(crate) mod sound;
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
@@ -41,6 +43,7 @@ use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
 pub(crate) use screen_capture::{ScreenCapture, Shot, psnr};
+pub(crate) use skip::skip;
 
 /// Limit of each wait: far longer than needed, even on a machine with much other load.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -61,12 +64,6 @@ pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> 
         assert!(started.elapsed() < TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Reports why a test is skipped. Fails in CI, which has all dependencies.
-pub(crate) fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
 /// A temporary directory, removed when dropped.

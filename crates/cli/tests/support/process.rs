@@ -309,7 +309,7 @@ impl Display {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let Ok(mut server) = command.spawn() else {
-            skip("Xvfb is not installed");
+            skip("Xvfb is not installed: apt-get install xvfb");
             return None;
         };
         let mut line = String::new();

@@ -8,7 +8,7 @@ use super::skip;
 pub(crate) fn ffprobe_reads(file: &str) {
     let args = ["-v", "error", "-count_frames", "-show_streams", file];
     let Ok(out) = Command::new("ffprobe").args(args).output() else {
-        skip("ffmpeg is not installed");
+        skip("ffmpeg is not installed: apt-get install ffmpeg");
         return;
     };
     let complaints = String::from_utf8_lossy(&out.stderr);

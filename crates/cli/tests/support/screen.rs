@@ -45,7 +45,7 @@ impl Screen {
         }
         tmux.arg(command.get_program()).args(command.get_args());
         let Ok(out) = tmux.output() else {
-            skip("tmux is not installed");
+            skip("tmux is not installed: apt-get install tmux");
             return None;
         };
         let why = String::from_utf8_lossy(&out.stderr);

@@ -28,7 +28,7 @@ fn driver() -> Option<String> {
     let mut files = files.map(|file| file.path());
     let found = files.find(|path| path.to_string_lossy().contains("lvp_icd"));
     if found.is_none() {
-        skip("there is no lavapipe (mesa-vulkan-drivers)");
+        skip("lavapipe is not installed: apt-get install mesa-vulkan-drivers");
     }
     Some(found?.to_str()?.to_owned())
 }
@@ -178,7 +178,7 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
         let mut xdotool = std::process::Command::new("xdotool");
         let click = ["mousemove", "100", "25", "click", "1"];
         let Ok(status) = xdotool.env("DISPLAY", &desk.name).args(click).status() else {
-            skip("xdotool is not installed");
+            skip("xdotool is not installed: apt-get install xdotool");
             return Some(String::new());
         };
         assert!(status.success(), "xdotool clicks");
@@ -225,7 +225,7 @@ fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
         .output()
         .is_err()
     {
-        skip("vkcube is not installed (vulkan-tools)");
+        skip("vkcube is not installed: apt-get install vulkan-tools");
         return None;
     }
     let own = fixture.args();
@@ -270,7 +270,9 @@ fn vkcube_is_streamed_and_keeps_its_exit_code() {
 fn the_layer_passes_validation() {
     let layer = Path::new("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json");
     if !layer.exists() {
-        skip("there are no validation layers (vulkan-validationlayers)");
+        skip(
+            "Vulkan's validation layers are not installed: apt-get install vulkan-validationlayers",
+        );
         return;
     }
     let Some(fixture) = Fixture::new() else {

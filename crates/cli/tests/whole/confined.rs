@@ -20,7 +20,9 @@ fn has_sandbox() -> bool {
         .output();
     let has = tried.is_ok_and(|tried| tried.status.success());
     if !has {
-        skip("bubblewrap is not installed, or cannot create a sandbox here");
+        skip(
+            "bubblewrap is not installed (apt-get install bubblewrap), or cannot create a sandbox here",
+        );
     }
     has && has_xvfb()
 }
@@ -28,7 +30,7 @@ fn has_sandbox() -> bool {
 pub(crate) fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
     if !there {
-        skip("Xvfb is not installed");
+        skip("Xvfb is not installed: apt-get install xvfb");
     }
     there
 }

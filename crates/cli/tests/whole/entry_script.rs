@@ -94,7 +94,7 @@ fn the_entry_script_rejects_usage_errors_first() {
     }
     // All dependencies are present: the next step would be the build.
     machine.program("dpkg-query", "echo installed");
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["demo", "--wrong"], "demo: unknown option '--wrong'"),
         (
             &["demo", "--duration", "3s", "--wrong=1"],
@@ -105,6 +105,11 @@ fn the_entry_script_rejects_usage_errors_first() {
         (&["install", "--prefix"], "--prefix requires a folder"),
         (&["install", "--prefix", "/a b"], "does not support blanks"),
         (&["test-cluster", "nosuch"], "unknown engine 'nosuch'"),
+        (
+            &["test-fuzz", "--minutes", "0"],
+            "--minutes requires a number",
+        ),
+        (&["test-fuzz", "--hours"], "unknown option '--hours'"),
     ];
     for (args, why) in cases {
         let (code, _, error) = output_of(machine.dev(args));

@@ -56,7 +56,7 @@ fn drag(there: &Display, size: Size) {
 /// A window manager; `None`, with a message, if it is not installed.
 fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
-        skip("openbox is not installed");
+        skip("openbox is not installed: apt-get install openbox");
         return None;
     }
     let mut command = Command::new("openbox");

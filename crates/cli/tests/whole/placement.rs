@@ -19,7 +19,7 @@ const OWN: (i16, i16) = (7, 9);
 fn has_xvfb() -> bool {
     let there = std::process::Command::new("Xvfb").arg("-help").output();
     if there.is_err() {
-        skip("Xvfb is not installed");
+        skip("Xvfb is not installed: apt-get install xvfb");
     }
     there.is_ok()
 }

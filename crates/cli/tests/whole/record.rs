@@ -28,7 +28,7 @@ fn decoded(file: &str) -> Option<usize> {
     let mut command = Command::new("ffmpeg");
     command.args(args).args(["-f", "framemd5", "-"]);
     let Ok(out) = command.stdin(Stdio::null()).output() else {
-        skip("ffmpeg is not installed");
+        skip("ffmpeg is not installed: apt-get install ffmpeg");
         return None;
     };
     let complaints = String::from_utf8_lossy(&out.stderr);

@@ -18,7 +18,7 @@ use crate::support::{
 fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
     if !there {
-        skip("Xvfb is not installed");
+        skip("Xvfb is not installed: apt-get install xvfb");
     }
     there
 }

@@ -145,7 +145,7 @@ fn a_host_without_a_portal_rejects_tickets() {
 fn the_desktop_opens_a_link_with_a_client() {
     let has = Command::new("xdg-open").arg("--version").output().is_ok();
     if !has {
-        skip("xdg-utils are not installed");
+        skip("xdg-utils are not installed: apt-get install xdg-utils");
         return;
     }
     let portal = Portal::new();

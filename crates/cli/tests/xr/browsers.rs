@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Hello;
 use crate::browser::{self, Browser, Tab};
-use crate::support::{PIN, eventually};
+use crate::support::{PIN, eventually, skip};
 
 /// The emulated headset of the page's own tests.
 const HEADSET: &str = include_str!("../../../gateway/tests/chromium/headset.js");
@@ -74,10 +74,12 @@ fn pair(printed: &Value) -> Option<[f64; 2]> {
 #[test]
 fn hello_xr_runs_in_a_browsers_headset() {
     let Some(program) = browser::program() else {
-        return skip_of_another_tier("chromium is not installed");
+        return skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
     };
     let Ok(library) = std::fs::read_to_string(Path::new(LIBRARY)) else {
-        return skip_of_another_tier("iwer is not installed");
+        return skip(
+            "iwer is not installed: npm install in crates/gateway/page, or ./dev test-web",
+        );
     };
     let Some(mut hello) = Hello::with_encoder("x264", &["--web", "127.0.0.1:0"]) else {
         return;
@@ -126,10 +128,4 @@ fn hello_xr_runs_in_a_browsers_headset() {
     hello.program.close_stdin();
     let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
-}
-
-/// Also in CI, where other tests may not be skipped.
-#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
-fn skip_of_another_tier(why: &str) {
-    eprintln!("SKIPPED: {why} (./dev test-web installs it)");
 }

@@ -38,7 +38,7 @@ fn driver() -> Option<PathBuf> {
     let mut files = files.flatten().flatten().map(|file| file.path());
     let found = files.find(|path| path.to_string_lossy().contains("lvp_icd"));
     if found.is_none() {
-        skip("there is no lavapipe (mesa-vulkan-drivers)");
+        skip("lavapipe is not installed: apt-get install mesa-vulkan-drivers");
     }
     found
 }
@@ -59,7 +59,7 @@ impl Hello {
     /// As [`Hello::start`], with another encoder.
     fn with_encoder(encoder: &str, args: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
-            skip("there is no hello_xr (libopenxr-utils)");
+            skip("hello_xr is not installed: apt-get install libopenxr-utils");
             return None;
         }
         // Line-buffered output, as in a terminal.
@@ -167,7 +167,7 @@ fn cube_centroids(shot: &Shot) -> Option<[[f64; 2]; 2]> {
 #[test]
 fn a_failed_call_is_reported() {
     if Command::new("hello_xr").arg("--help").output().is_err() {
-        return skip("there is no hello_xr (libopenxr-utils)");
+        return skip("hello_xr is not installed: apt-get install libopenxr-utils");
     }
     let handheld = ["hello_xr", "-g", "Vulkan2", "-ff", "Handheld"];
     let Some(mut hello) = Hello::with_application("raw", &[], &handheld) else {

@@ -27,6 +27,7 @@ use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::Notice;
 use serde_json::json;
+use support::skip::skip;
 use support::{PIN, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(640, 384);
@@ -41,17 +42,19 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Chromium; `None`, with a message, if it is not installed.
+fn chromium() -> Option<&'static str> {
+    let program = browser::program();
+    if program.is_none() {
+        skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
+    }
+    program
+}
+
 /// A browser, if there is one, and the lock.
-#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = turn();
-    match browser::program() {
-        Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
-        None => {
-            eprintln!("skipped: install chromium for it, or run ./dev test-web");
-            None
-        }
-    }
+    Some((Browser::start(chromium()?, &rig.folder.0), turn))
 }
 
 fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
@@ -386,8 +389,7 @@ fn a_browser_reaches_the_host_by_a_relay() {
     let rig = Rig::reached_by("relay", SIZE, vec![server.unwrap()], |_| ());
     let log = rig.folder.0.join("turn.log");
     let Some(_relay) = Relay::start(port, &log) else {
-        eprintln!("skipped: install coturn for it, or run ./dev test-web");
-        return;
+        return skip("turnserver is not installed: apt-get install coturn, or ./dev test-web");
     };
     let Some((mut browser, _turn)) = start(&rig) else {
         return;

@@ -3,9 +3,9 @@
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use serde_json::{Value, json};
 
-use super::browser::{self, Browser, Tab};
+use super::browser::{Browser, Tab};
 use super::support::{PIN, Rig, eventually};
-use super::{SIZE, log_in, next_press, start, turn};
+use super::{SIZE, chromium, log_in, next_press, start, turn};
 
 /// The middle of an element, in pixels of the page.
 fn middle(browser: &mut Browser, tab: &Tab, selector: &str) -> (f64, f64) {
@@ -208,7 +208,7 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
 fn sound_starts_with_the_first_click_and_has_a_volume() {
     let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
     let _turn = turn();
-    let Some(program) = browser::program() else {
+    let Some(program) = chromium() else {
         return;
     };
     let policy = "--autoplay-policy=document-user-activation-required";

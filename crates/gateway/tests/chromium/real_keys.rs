@@ -12,8 +12,9 @@ use openuvr_media::input_sink::xtest::Xtest;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 
-use super::browser::{self, Browser, Tab};
+use super::browser::{Browser, Tab};
 use super::firefox::Firefox;
+use super::support::skip::{has_program, skip};
 use super::support::{Folder, PIN, Rig, eventually};
 use super::xvfb::Xvfb;
 
@@ -155,14 +156,17 @@ impl Desk {
 
     /// Opens the host's page in Chromium.
     fn chromium(&self) -> Option<Chromium> {
-        let program = browser::program()?;
+        let program = super::chromium()?;
         let mut browser = Browser::shown(program, &self.folder.0, &self.browser_display.display);
         let tab = browser.open(&self.url());
         Some(Chromium(browser, tab))
     }
 
     fn firefox(&self, h264: bool) -> Option<Firefox> {
-        let program = Firefox::program()?;
+        let Some(program) = Firefox::program() else {
+            skip("Firefox is not installed: apt-get install firefox-esr, or ./dev test-web");
+            return None;
+        };
         let display = &self.browser_display.display;
         let mut firefox = Firefox::shown(program, &self.folder.0, display, h264);
         firefox.open(&self.url());
@@ -254,12 +258,13 @@ impl Desk {
 }
 
 /// A desk with this keyboard layout, if everything is installed.
-#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn desk(name: &str) -> Option<Desk> {
-    for program in ["xdotool", "setxkbmap", "xterm"] {
-        let mut command = Command::new(program);
-        if command.arg("-version").output().is_err() {
-            eprintln!("skipped: install {program} for it, or run ./dev test-web");
+    for (program, package) in [
+        ("xdotool", "xdotool"),
+        ("setxkbmap", "x11-xkb-utils"),
+        ("xterm", "xterm"),
+    ] {
+        if !has_program(program, package) {
             return None;
         }
     }

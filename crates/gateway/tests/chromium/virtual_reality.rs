@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::browser::{Browser, Tab};
 use super::start;
+use super::support::skip::skip;
 use super::support::{PIN, Rig, eventually};
 use super::world::{Head, WALL, WALLS, World};
 
@@ -50,7 +51,6 @@ fn open(rig: &Rig, browser: &mut Browser, query: &str, before: Option<&str>) -> 
 }
 
 /// The library that emulates a headset, and code that installs one.
-#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn headset() -> Option<String> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -58,9 +58,7 @@ fn headset() -> Option<String> {
     );
     let library = std::fs::read_to_string(Path::new(path));
     if library.is_err() {
-        eprintln!(
-            "skipped: npm install --no-save in crates/gateway/page brings iwer, or run ./dev test-web"
-        );
+        skip("iwer is not installed: npm install in crates/gateway/page, or ./dev test-web");
     }
     library.ok().map(|library| format!("{library};{HEADSET}"))
 }

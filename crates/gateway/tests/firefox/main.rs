@@ -8,14 +8,14 @@ mod support;
 
 use marionette::Firefox;
 use openuvr_proto::units::Size;
+use support::skip::skip;
 use support::{PIN, Rig};
 
 const SIZE: Size = Size::new(640, 384);
 
-#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start(rig: &Rig) -> Option<Firefox> {
     let Some(program) = marionette::program() else {
-        eprintln!("skipped: install firefox-esr for it, or run ./dev test-web");
+        skip("Firefox is not installed: apt-get install firefox-esr, or ./dev test-web");
         return None;
     };
     Some(Firefox::start(&program, &rig.folder.0))

@@ -8,6 +8,7 @@ use openuvr_gateway::ice::IceServer;
 
 use super::caller::Caller;
 use super::remote::{Arrived, Remote};
+use super::support::skip::skip;
 use super::support::{PIN, Rig, eventually};
 use super::translator::{BROWSER, HOST, Inward, Network, PUBLIC, SERVER, ip};
 
@@ -177,8 +178,7 @@ fn a_late_reflexive_address_is_announced() {
 #[test]
 fn media_may_use_the_other_address_family() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        eprintln!("skipped: this machine has no IPv6");
-        return;
+        return skip("this machine has no IPv6");
     }
     let addresses = ["::1".parse::<PublicAddress>().unwrap()];
     let rig = Rig::known_at(

@@ -7,8 +7,6 @@
 //!                                 └── 198.51.100.2, the STUN server
 //! ```
 
-#![expect(clippy::print_stderr, reason = "a skipped test prints why")]
-
 use std::fs::File;
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -16,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fd::AsFd as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::support::skip::{has_program, skip};
 
 /// Public address of the host.
 pub(crate) const PUBLIC: &str = "203.0.113.7";
@@ -45,7 +45,7 @@ impl Network {
     pub(crate) fn new() -> Option<Network> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: network namespaces need root");
+            skip("network namespaces need root");
             return None;
         }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -127,8 +127,7 @@ impl Network {
         words.extend(["--stun-only", "--no-cli", "--no-tls", "--no-dtls"]);
         words.extend(["--listening-ip", SERVER, "--pidfile", "/dev/null"]);
         words.extend(["--log-file", "stdout"]);
-        if Command::new("turnserver").arg("--help").output().is_err() {
-            eprintln!("skipped: install coturn for it, or run ./dev test-web");
+        if !has_program("turnserver", "coturn") {
             return None;
         }
         let mut command = Command::new(words[0]);
@@ -172,11 +171,16 @@ fn command(words: &[&str]) -> Option<()> {
         Ok(out) if out.status.success() => Some(()),
         Ok(out) => {
             let error = String::from_utf8_lossy(&out.stderr);
-            eprintln!("skipped: not possible here: {words:?}: {error}");
+            skip(&format!(
+                "{words:?} failed: {error}; it needs root, and apt-get install iproute2 iptables"
+            ));
             None
         }
         Err(error) => {
-            eprintln!("skipped: {} does not run: {error}", words[0]);
+            skip(&format!(
+                "cannot start {}: {error}: apt-get install iproute2",
+                words[0]
+            ));
             None
         }
     }

@@ -3,18 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::support::skip::has_program;
+
 /// Whether both are installed.
-#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there() -> bool {
-    let found = ["ffmpeg", "ffprobe"].into_iter().all(|program| {
-        let mut command = Command::new(program);
-        command.arg("-version").stdout(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    });
-    if !found {
-        eprintln!("skipped: install ffmpeg for it");
-    }
-    found
+    (["ffmpeg", "ffprobe"].iter()).all(|program| has_program(program, "ffmpeg"))
 }
 
 fn output(program: &str, words: &[&str]) -> Vec<u8> {

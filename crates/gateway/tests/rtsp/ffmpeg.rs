@@ -15,6 +15,7 @@ use openuvr_proto::time;
 use openuvr_proto::trace::{DropCause, Stage};
 
 use crate::beside::nal_units;
+use crate::support::skip::has_program;
 use crate::{Players, SIZE};
 
 /// Probes only one packet, which must be a complete picture.
@@ -28,16 +29,8 @@ const AT_ONCE: [&str; 6] = [
 ];
 
 /// Whether ffmpeg and ffprobe are installed.
-#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there() -> bool {
-    let found = ["ffmpeg", "ffprobe"].into_iter().all(|program| {
-        let there = Command::new(program).arg("-version").output();
-        there.is_ok_and(|out| out.status.success())
-    });
-    if !found {
-        eprintln!("skipped: install ffmpeg for it");
-    }
-    found
+    (["ffmpeg", "ffprobe"].iter()).all(|program| has_program(program, "ffmpeg"))
 }
 
 /// Number of video frames in a file.

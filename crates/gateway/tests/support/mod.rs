@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test uses part of it")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+#[path = "../../../media/tests/skip/mod.rs"]
+pub(crate) mod skip;
+
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use super::skip::skip;
+
 /// The user that VLC runs as: it refuses to run as root.
 const UNPRIVILEGED: &str = "65534";
 
@@ -14,7 +16,6 @@ const PLUGINS: [&str; 3] = [
 ];
 
 /// Whether VLC is installed, with this plugin if one is named.
-#[expect(clippy::print_stderr, reason = "a reduced test prints why")]
 pub(crate) fn is_there(plugin: Option<&str>) -> bool {
     let vlc = Path::new("/usr/bin/cvlc").exists();
     let has = |plugin: &str| PLUGINS.iter().any(|at| Path::new(at).join(plugin).exists());
@@ -22,8 +23,10 @@ pub(crate) fn is_there(plugin: Option<&str>) -> bool {
         return true;
     }
     match plugin {
-        Some(plugin) => eprintln!("skipped: no VLC with {plugin} (Debian's has no RTSP)"),
-        None => eprintln!("skipped: install vlc-bin and vlc-plugin-base for it"),
+        Some(plugin) => skip(&format!(
+            "there is no VLC with {plugin}: Debian's lacks RTSP"
+        )),
+        None => skip("VLC is not installed: apt-get install vlc-bin vlc-plugin-base"),
     }
     false
 }

@@ -1,48 +1,118 @@
-//! Whether this machine stalled during a measurement, which makes time-critical audio late.
+//! Measurements that a stall of this machine can spoil: lost datagrams, late audio.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 /// Sleep interval.
 const STEP: Duration = Duration::from_millis(5);
 
-/// A thread that sleeps and records its wake-up latency.
-pub(crate) struct Stalls {
+/// Threads, one per core, that sleep and record their wake-up latency.
+struct Stalls {
     longest: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Stalls {
-    pub(crate) fn watch() -> Stalls {
-        let (longest, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let (noted, stopped) = (longest.clone(), stop.clone());
-        let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                let begun = Instant::now();
-                std::thread::sleep(STEP);
-                let late = begun.elapsed().saturating_sub(STEP).as_micros();
-                noted.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
-        });
-        Stalls {
-            longest,
-            stop,
-            thread: Some(thread),
+    fn watch() -> Stalls {
+        let mut stalls = Stalls {
+            longest: Arc::default(),
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        for core in cores() {
+            let (longest, stop) = (stalls.longest.clone(), stalls.stop.clone());
+            let thread = std::thread::spawn(move || {
+                // A core that is not available is watched by no thread of its own.
+                let _ = sched_setaffinity(None, &core);
+                while !stop.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
+                    std::thread::sleep(STEP);
+                    let late = begun.elapsed().saturating_sub(STEP).as_micros();
+                    longest.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Ordering::Relaxed);
+                }
+            });
+            stalls.threads.push(thread);
         }
+        stalls
     }
 
-    /// The maximum so far.
-    pub(crate) fn longest(&self) -> Duration {
+    /// Ends the threads after a last wake-up, which counts too; returns the maximum.
+    fn longest(mut self) -> Duration {
+        self.stop();
         Duration::from_micros(self.longest.load(Ordering::Relaxed))
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 
 impl Drop for Stalls {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.stop();
     }
+}
+
+/// Each core on which this thread may run.
+fn cores() -> Vec<CpuSet> {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    cores
+        .map(|core| {
+            let mut one = CpuSet::new();
+            one.set(core);
+            one
+        })
+        .collect()
+}
+
+/// The result of `measure`. A failed measurement is repeated if the machine stalled for longer than `limit`
+/// meanwhile, up to `tries` measurements in all.
+///
+/// # Panics
+/// With the error of a measurement that no stall explains, or with all errors and stalls after the last one.
+pub(crate) fn measured_without_stalls<T>(
+    tries: usize,
+    limit: Duration,
+    mut measure: impl FnMut() -> Result<T, String>,
+) -> T {
+    repeated_after_stalls(tries, limit, || {
+        let stalls = Stalls::watch();
+        let result = measure();
+        (result, stalls.longest())
+    })
+}
+
+/// The same for measurements that come with the longest stall.
+pub(crate) fn repeated_after_stalls<T>(
+    tries: usize,
+    limit: Duration,
+    mut measure: impl FnMut() -> (Result<T, String>, Duration),
+) -> T {
+    let mut failures = Vec::new();
+    for _ in 0..tries {
+        let (result, stall) = measure();
+        let error = match result {
+            Ok(measured) => return measured,
+            Err(error) => error,
+        };
+        assert!(
+            stall > limit,
+            "{error}; the longest stall, {stall:?}, is within the limit of {limit:?}"
+        );
+        failures.push(format!("the machine stalled for {stall:?}: {error}"));
+    }
+    panic!(
+        "all {tries} measurements failed with stalls of more than {limit:?}:\n{}",
+        failures.join("\n")
+    );
 }

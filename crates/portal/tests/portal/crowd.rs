@@ -8,6 +8,7 @@ use std::thread;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::json;
 
+use super::support::skip::skip;
 use super::support::{Answer, Installation, PASSWORD, Person, Portal, wait};
 
 /// A connection from this address of the machine, with an incomplete log-in body.
@@ -31,7 +32,6 @@ fn is_held(stream: &mut TcpStream) -> bool {
 }
 
 /// Whether this process may open this many connections.
-#[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn may_open(count: u64) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -42,8 +42,9 @@ fn may_open(count: u64) -> bool {
     setrlimit(Resource::Nofile, raised).unwrap();
     let enough = maximum.is_none_or(|maximum| maximum >= count);
     if !enough {
-        eprintln!("skipped: it may have {maximum:?} descriptors, and needs {count}");
-        assert!(std::env::var_os("CI").is_none());
+        skip(&format!(
+            "the limit of descriptors is {maximum:?}, and the test needs {count}"
+        ));
     }
     enough
 }

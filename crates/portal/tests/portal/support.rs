@@ -14,6 +14,9 @@ use base64::prelude::BASE64_STANDARD;
 use rcgen::PublicKeyData as _;
 use serde_json::{Value, json};
 
+#[path = "../../../media/tests/skip/mod.rs"]
+pub(crate) mod skip;
+
 #[path = "postgres_server.rs"]
 pub(crate) mod postgres_server;
 

@@ -55,7 +55,7 @@ impl Drawing {
         // specified, with valid handles.
         unsafe {
             let Ok(library) = libloading::Library::new("libvulkan.so.1") else {
-                skip("there is no Vulkan (libvulkan1)");
+                skip("the Vulkan loader is not installed: apt-get install libvulkan1");
                 return None;
             };
             let get_proc: VkGetInstanceProcAddr = *library.get(b"vkGetInstanceProcAddr\0").unwrap();
@@ -168,7 +168,9 @@ impl Application {
                 info = info.enabled_extension_names(&debug);
                 info = info.push_next(&mut messenger);
             } else {
-                skip("there is no validation layer (vulkan-validationlayers)");
+                skip(
+                    "Vulkan's validation layer is not installed: apt-get install vulkan-validationlayers",
+                );
             }
             let create = xr::VulkanInstanceCreateInfoKHR {
                 ty: xr::VulkanInstanceCreateInfoKHR::TYPE,
@@ -208,7 +210,7 @@ impl Application {
                 GetVulkanGraphicsDevice2KHR(self.instance, &get, &mut physical)
             ) != xr::Result::SUCCESS
             {
-                skip("there is no lavapipe (mesa-vulkan-drivers)");
+                skip("lavapipe is not installed: apt-get install mesa-vulkan-drivers");
                 return None;
             }
             let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
@@ -336,7 +338,7 @@ fn a_missing_driver_is_reported_by_vulkan() {
         // SAFETY: as in `Drawing::open`.
         let get_proc: VkGetInstanceProcAddr = unsafe {
             let Ok(library) = libloading::Library::new("libvulkan.so.1") else {
-                return skip("there is no Vulkan (libvulkan1)");
+                return skip("the Vulkan loader is not installed: apt-get install libvulkan1");
             };
             let found = *library.get(b"vkGetInstanceProcAddr\0").unwrap();
             std::mem::forget(library);

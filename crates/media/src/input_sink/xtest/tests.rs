@@ -535,7 +535,7 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
     let rate = ["-display", &xvfb.display, "r", "rate", "150", "100"];
     let set = std::process::Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {
-        return crate::xvfb::skip("xset is not installed");
+        return crate::skip::skip("xset is not installed: apt-get install x11-xserver-utils");
     }
     let before = sink
         .conn

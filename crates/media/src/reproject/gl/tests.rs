@@ -20,7 +20,8 @@ use crate::input_source::InputSource as _;
 use crate::input_source::x11::X11InputSource;
 use crate::present::x11::{self, WindowConfig, X11Presenter};
 use crate::present::{Presenter as _, null::Null};
-use crate::xvfb::{Xvfb, pixels, skip};
+use crate::skip::skip;
+use crate::xvfb::{Xvfb, pixels};
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);

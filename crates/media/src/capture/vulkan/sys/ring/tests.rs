@@ -45,8 +45,7 @@ impl Gpu {
         unsafe {
             let gpu = Gpu::try_open();
             if gpu.is_none() {
-                eprintln!("SKIPPED: lavapipe is not installed (mesa-vulkan-drivers)");
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "no lavapipe");
+                crate::skip::skip("lavapipe is not installed: apt-get install mesa-vulkan-drivers");
             }
             gpu
         }
