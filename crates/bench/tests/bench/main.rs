@@ -404,7 +404,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);
     let recorded: u64 = outcomes.values().filter_map(Value::as_u64).sum();
     // How many are complete depends on stalls of the machine; retransmission and FEC complete some in any case.
-    let complete = number("whole");
+    let complete = number("complete");
     assert!(0 < complete && complete <= recorded, "{text}");
     let seconds = figures["seconds"].as_f64().expect("seconds");
     let rate = figures["whole_per_second"].as_f64().expect("a rate");
