@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use openuvr_clock as clock;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::ClientSession;
@@ -36,7 +37,6 @@ use super::screen::{Screen, ShowOutcome};
 use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
 use super::transport_probing::TransportProber;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
-use crate::clock;
 use crate::lock::lock;
 use crate::sched;
 use crate::scheduling_latency::WakeupSite;

@@ -119,7 +119,7 @@ pub(crate) unsafe extern "system" fn set_location(
         let space = handles::get::<Space>(space)?;
         let pose = Pose::read(&pose)?;
         let of = &space.session;
-        let at = openuvr_runtime::clock::now();
+        let at = openuvr_clock::now();
         let head = of.head(at);
         let base = space.space.in_local(&Player {
             session: of,

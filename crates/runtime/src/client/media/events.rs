@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use openuvr_clock as clock;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::negotiate::{ObserverReason, Role};
@@ -16,7 +17,6 @@ use super::super::transport_probing::TransportEvent;
 use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, pads, title};
 use super::first_picture::NO_PICTURE;
 use super::{LINK_CUT, Media, SessionEnd};
-use crate::clock;
 use crate::sched::{Scheduler, ThreadRole};
 
 impl Media {
