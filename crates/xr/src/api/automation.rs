@@ -8,8 +8,8 @@ use crate::ffi::{DONE, Outcome, call};
 use crate::handles;
 use crate::logic::input::{Input, Value};
 use crate::logic::pose::Pose;
+use crate::logic::profile_table::Profile;
 use crate::logic::profiles::USER_PATHS;
-use crate::logic::profiles_1_0::Profile;
 use crate::session::{Player, Session, Space};
 
 /// The pose components.
