@@ -1,6 +1,7 @@
 //! The clocks of this machine.
 //!
 //! [`now`] stamps every event. The wall clock only interprets the kernel's packet timestamps.
+#![deny(unsafe_code)]
 
 mod sys;
 
