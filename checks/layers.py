@@ -5,25 +5,26 @@ import repository
 # The allowed dependencies of each crate of this workspace. A new crate requires a new line.
 ALLOWED = {
     "proto": set(),
-    "net": {"proto"},
-    "media": {"proto"},
-    "runtime": {"proto", "net", "media"},
+    "clock": {"proto"},
+    "net": {"proto", "clock"},
+    "media": {"proto", "clock"},
+    "runtime": {"proto", "clock", "net", "media"},
     "lab": {"proto"},
-    "capi": {"proto", "net", "media", "runtime"},
-    "hook": {"proto", "net", "media", "runtime"},
+    "capi": {"proto", "clock", "net", "media", "runtime"},
+    "hook": {"proto", "clock", "net", "media", "runtime"},
     "pads": {"media"},
-    "xr": {"proto", "media", "runtime"},
+    "xr": {"proto", "clock", "media", "runtime"},
         # OpenXR applications: independent of the runtime.
     "vr": {"proto", "media"},
-    "terminal": {"proto", "runtime"},
+    "terminal": {"proto", "clock"},
         # Only these two have an async runtime: `ONLY` below.
-    "gateway": {"proto", "runtime"},
+    "gateway": {"proto", "clock", "runtime"},
         # It starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"proto", "terminal"},
-    "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
+    "cli": {"proto", "clock", "net", "media", "runtime", "terminal", "gateway", "vr"},
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
-    "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},
+    "bench": {"proto", "clock", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},
 }
 # Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {
@@ -39,6 +40,10 @@ ONLY = {
     "str0m": {"gateway"},
     "axum": {"portal"},
     "sqlx": {"portal"},
+}
+# Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no display.
+UNLINKED = {
+    "portal": {"openuvr-media", "openuvr-net", "openuvr-runtime", "x11rb"},
 }
 
 
@@ -58,3 +63,23 @@ def check():
             if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in allowed:
                 kind = dependency["kind"] or "normal"
                 yield f"{crate} must not depend on {name.removeprefix(PREFIX)} ({kind} dependency)"
+    for crate, banned in UNLINKED.items():
+        for name in sorted(linked(PREFIX + crate) & banned):
+            yield f"{crate} must not link {name}: see `cargo tree -p {PREFIX}{crate} -e normal -i {name}`"
+
+
+def linked(name):
+    """The names of all packages that a package of this workspace links, directly or through others."""
+    nodes = {node["id"]: node for node in repository.metadata()["resolve"]["nodes"]}
+    names = {package["id"]: package["name"] for package in repository.metadata()["packages"]}
+    waiting = [package["id"] for package in repository.members() if package["name"] == name]
+    seen = set()
+    while waiting:
+        package = waiting.pop()
+        if package in seen:
+            continue
+        seen.add(package)
+        for dependency in nodes[package]["deps"]:
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+                waiting.append(dependency["pkg"])
+    return {names[package] for package in seen}

@@ -34,7 +34,7 @@ use openuvr_net::address::parse_address;
 use self::honest::Honest;
 use self::portal::PortalAttack;
 use self::table::{Figures, Judged, Row};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Attack one's own host and portal, and report which attacks they withstood.
 ///

@@ -29,7 +29,7 @@ use crate::pair::{self, Pair, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps, samples_of, sound_words};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Stream an application on this machine, and check the picture.
 ///

@@ -17,8 +17,8 @@ use openuvr_proto::units::Size;
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::programs::{openuvr, own};
+use openuvr_clock as clock;
 use openuvr_runtime::client::VIDEO_TRANSPORT;
-use openuvr_runtime::clock;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 

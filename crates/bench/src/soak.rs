@@ -20,7 +20,7 @@ use openuvr_terminal::usage::UsageError;
 use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Options, Pair, TemporaryDir};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Soak test: stream for long, and check that memory stays flat and every frame has one outcome.
 ///

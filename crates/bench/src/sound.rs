@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_clock as clock;
 use openuvr_media::audio::goertzel::amplitude;
 use openuvr_media::audio::tone::Sine;
 use openuvr_media::audio::{CHANNELS, RATE};
-use openuvr_runtime::clock;
 
 use crate::child::Child;
 

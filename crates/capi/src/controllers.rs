@@ -259,7 +259,7 @@ impl openuvr_controllers {
                 .transpose()
         });
         let at = match self.sampled_ns {
-            0 => openuvr_runtime::clock::now(),
+            0 => openuvr_clock::now(),
             ns => Instant(ns),
         };
         Ok(([left?, right?], at))

@@ -358,7 +358,7 @@ impl openuvr_pose {
             pose.moving(linear, optional(self.has_angular, self.angular))
         });
         let at = match self.sampled_ns {
-            0 => openuvr_runtime::clock::now(),
+            0 => openuvr_clock::now(),
             ns => Instant(ns),
         };
         let pose = pose.map_err(|e| Failure::argument(e.to_string()))?;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
+use openuvr_clock as clock;
 use openuvr_media::display;
 use openuvr_media::head::{self, HeadPose};
 use openuvr_media::input_source::pads::mapping::Database;
@@ -32,7 +33,6 @@ use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
     ClientRuntime, ClientSetup, Notice, OpenSurface, StereoSettings, StopReason, VIDEO_TRANSPORT,
 };
-use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
 use openuvr_vr::headset::Headset;

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_runtime::clock;
 use openuvr_runtime::line::Line;
 
 use crate::record::{Recorder, Summary};

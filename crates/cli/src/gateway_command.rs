@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ArgMatches;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 use crate::config::GatewayConfig;
 use crate::gateways::Gateways;

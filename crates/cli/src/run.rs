@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ArgMatches;
+use openuvr_clock as clock;
 use openuvr_gateway::lease::LeaseEnd;
 use openuvr_media::input_sink::xtest::release_held;
-use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, udp_address};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, GamePads, LAUNCH_TIMEOUT, LaunchError, Socket};

@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use openuvr_clock as clock;
 use openuvr_proto::control::identity::PublicKey;
-use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::trust_store::DeviceStore;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use openuvr_clock as clock;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::send::update::Update;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::video::FrameHeader;
-use openuvr_runtime::clock;
 
 use crate::frames::{Encoding, Frames};
 use crate::packetise::payloads;

@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_media::pad;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::launcher::Launcher;
 use openuvr_runtime::line::{LaunchSettings, Line};

@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 
 use crate::process;

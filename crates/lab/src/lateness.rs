@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use openuvr_proto::quantile::{UNITS, rank};
+
 /// A histogram of durations: 16 buckets for each power of two of nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Lateness {
@@ -47,11 +49,10 @@ impl Lateness {
     /// value; `None` without events.
     #[must_use]
     pub fn quantile(&self, per_mille: u16) -> Option<Duration> {
-        let rank = u128::from(self.count) * u128::from(per_mille.min(1000));
-        let rank = rank.div_ceil(1000).max(1);
+        let rank = rank(self.count, per_mille.min(1000) * (UNITS / 1000));
         let mut seen = 0;
         let index = self.buckets.iter().position(|count| {
-            seen += u128::from(*count);
+            seen += count;
             seen >= rank
         })?;
         Some(upper_edge(index).min(self.max))

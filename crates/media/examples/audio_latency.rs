@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::spawn;
 use std::time::Duration;
 
+use openuvr_clock::now;
 use openuvr_media::audio::opus::{BITRATE, Encoder};
 use openuvr_media::audio::pulse::{Capture, Playback};
 use openuvr_media::audio::render::Renderer;
@@ -129,11 +130,6 @@ fn share(since: Instant) -> f64 {
         .and_then(|n| n.parse::<u64>().ok());
     let passed = now().since(since);
     100.0 * Duration::from_nanos(used.unwrap_or(0)).as_secs_f64() / passed.as_secs_f64()
-}
-
-fn now() -> Instant {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Instant(now.tv_sec * 1_000_000_000 + now.tv_nsec)
 }
 
 /// Finds the first sample of each burst.

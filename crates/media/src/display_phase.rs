@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +22,6 @@ use x11rb::protocol::present::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::Window;
 use x11rb::rust_connection::RustConnection;
 
-use crate::clock;
 use crate::display;
 
 /// Number of blanks for the regression: six seconds at 60 Hz with one request in six.

@@ -12,7 +12,6 @@ pub mod barcode;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod clipboard;
 #[cfg(any(feature = "host", feature = "client"))]
-mod clock;
 pub mod codec;
 pub mod cursor;
 #[cfg(any(feature = "host", feature = "client"))]

@@ -6,9 +6,8 @@
 //!
 //! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they need a privilege.
 
+use openuvr_clock::{WallTime, now};
 use openuvr_proto::time::Instant;
-
-use crate::sys::clock::{Clock, WallStamp};
 
 /// The oldest valid timestamp: beyond this, the wall clock was set while the datagram waited. A receiver reads
 /// at least every two seconds (guess: five times that).
@@ -34,9 +33,9 @@ impl Clocks {
             wall: 0,
         };
         for _ in 0..ATTEMPTS {
-            let before = nanos(Clock::Monotonic);
-            clocks.wall = nanos(Clock::Wall);
-            clocks.monotonic = nanos(Clock::Monotonic);
+            let before = now().0;
+            clocks.wall = WallTime::now().0;
+            clocks.monotonic = now().0;
             if clocks.monotonic - before < MAX_APART {
                 break;
             }
@@ -45,17 +44,12 @@ impl Clocks {
     }
 
     /// The timestamp on the monotonic clock; `None` if the wall clock was set since.
-    pub(crate) fn arrived(self, stamp: WallStamp) -> Option<Instant> {
+    pub(crate) fn arrived(self, stamp: WallTime) -> Option<Instant> {
         let age = self.wall.checked_sub(stamp.0)?;
         (0..=OLDEST)
             .contains(&age)
             .then(|| Instant(self.monotonic - age))
     }
-}
-
-fn nanos(clock: Clock) -> i64 {
-    let (seconds, nanoseconds) = clock.read();
-    WallStamp::new(seconds, nanoseconds).0
 }
 
 /// Sends twice, reads late, and panics unless each arrival time matches its send time.
@@ -104,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_timestamp_keeps_its_age() {
-        let at = |age: i64| CLOCKS.arrived(WallStamp(CLOCKS.wall - age));
+        let at = |age: i64| CLOCKS.arrived(WallTime(CLOCKS.wall - age));
         assert_eq!(at(0), Some(Instant(50_000_000_000)));
         assert_eq!(at(40_000_000), Some(Instant(49_960_000_000)));
     }
@@ -113,9 +107,9 @@ mod tests {
     fn a_changed_wall_clock_invalidates_timestamps() {
         let hour = 3_600_000_000_000;
         for set in [1, hour, -hour, i64::MAX] {
-            let stamp = WallStamp(CLOCKS.wall.saturating_add(set));
+            let stamp = WallTime(CLOCKS.wall.saturating_add(set));
             assert_eq!(CLOCKS.arrived(stamp), None, "{set}");
         }
-        assert_eq!(CLOCKS.arrived(WallStamp(i64::MIN)), None);
+        assert_eq!(CLOCKS.arrived(WallTime(i64::MIN)), None);
     }
 }

@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::decode;
 use openuvr_media::head::controllers::EmulatedControllers;
 use openuvr_media::head::{HeadPose, HeadPoseInput};
@@ -60,7 +61,6 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
-use crate::clock;
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::scheduling_latency::WakeupSite;

@@ -41,6 +41,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::submit::{self, Frame, FrameDemand, Submitter, Ticket};
@@ -60,7 +61,6 @@ use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
-use crate::clock;
 use crate::csv::Csv;
 use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};

@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
@@ -74,7 +75,6 @@ use self::microphone::Microphone;
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
-use crate::clock;
 use crate::sched::{self, Scheduler};
 use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};

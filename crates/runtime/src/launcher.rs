@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::CloseOnFork;
@@ -21,7 +22,6 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
-use crate::clock;
 use crate::line::{LaunchSettings, Line, SOCKET};
 use crate::remote;
 

@@ -1,5 +1,5 @@
-//! The threads of a host and a client: the only crate that spawns media threads and provides the clock to the
-//! protocol.
+//! The threads of a host and a client: the only crate that spawns media threads and passes the time of crate
+//! `clock` to the protocol.
 //!
 //! Packet decisions are made in crate `proto`; sockets and devices are used only through their traits (crates
 //! `net` and `media`).
@@ -8,7 +8,6 @@
 pub mod accept_backoff;
 #[cfg(feature = "client")]
 pub mod client;
-pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;

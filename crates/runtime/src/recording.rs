@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 use self::file::SampleFile;
-use crate::clock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::scheduling_latency::SchedulingLatencies;
 

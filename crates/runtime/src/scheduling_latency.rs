@@ -13,10 +13,10 @@ mod ring;
 
 use std::sync::{Arc, Mutex};
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 pub(crate) use self::ring::{Ring, Sample};
-use crate::clock;
 use crate::lock::lock;
 
 /// Most sites. Each thread that starts has one; further sites are not recorded.

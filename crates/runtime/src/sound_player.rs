@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::audio::render::Renderer;
 use openuvr_media::audio::{AudioError, AudioPlayback, CHANNELS, Waker, duration_of};
 use openuvr_proto::recv::jitter_buffer::{
@@ -19,7 +20,6 @@ use openuvr_proto::recv::jitter_buffer::{
 use openuvr_proto::recv::timed::TimedReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 
-use crate::clock;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::scheduling_latency::WakeupSite;

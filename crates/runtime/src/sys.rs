@@ -1,28 +1,13 @@
-//! Safe wrappers of system calls for scheduling, clocks and sockets that the used libraries lack. Linux only.
+//! Safe wrappers of system calls for scheduling and sockets that the used libraries lack. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
 #[cfg(feature = "host")]
 use std::os::fd::{AsFd, AsRawFd as _};
-use std::time::Duration;
 
 #[cfg(feature = "host")]
 use rustix::process::{Pid, Uid};
-
-/// Reads a clock that exists on every Linux (see clock_gettime(2)).
-pub(crate) fn clock(id: libc::clockid_t) -> Duration {
-    let mut at = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `at` is writable. The call cannot fail for the clocks of `crate::clock`.
-    unsafe { libc::clock_gettime(id, &raw mut at) };
-    Duration::new(
-        u64::try_from(at.tv_sec).unwrap_or(0),
-        u32::try_from(at.tv_nsec).unwrap_or(0),
-    )
-}
 
 /// The peer of a Unix socket, as seen in this process's namespaces.
 #[cfg(feature = "host")]

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use openuvr_clock as clock;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::cursor::Cursor;
 use openuvr_media::input_source::evdev::Evdev;
@@ -22,7 +23,6 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::ClientRuntime;
-use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
@@ -19,7 +20,6 @@ use openuvr_proto::pose::ReceivedPose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::launcher::{Launcher, WakeReason};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::Result;
+use openuvr_clock as clock;
 use openuvr_lab::attack::browsers::{IdleConnections, JunkLogins, Page, described};
-use openuvr_runtime::clock;
 
 use super::honest::Honest;
 use super::servers::TOKEN;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use openuvr_clock as clock;
 use openuvr_proto::control::ticket::SessionUuid;
-use openuvr_runtime::clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::displays::{NO_XVFB, has_xvfb};

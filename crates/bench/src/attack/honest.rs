@@ -18,7 +18,7 @@ use super::core_use::threads_use;
 use super::servers::{Servers, TOKEN};
 use super::table::use_of;
 use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// The host's frame rate.
 const FPS: f64 = 60.0;

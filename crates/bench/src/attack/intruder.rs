@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 use serde::{Deserialize, Serialize};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{

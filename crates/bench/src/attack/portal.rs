@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Result;
+use openuvr_clock as clock;
 use openuvr_lab::attack::portal::{Guessing, SlowBodies, log_in, request};
-use openuvr_runtime::clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Attackers;

@@ -1,8 +1,8 @@
 //! What is measured beside an attack, and the table of it.
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 
 use super::core_use::hundredths;
 

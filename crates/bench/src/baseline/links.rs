@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_net::{Link, LinkError, MAX_DATAGRAM, RecvBatch};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
-use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 

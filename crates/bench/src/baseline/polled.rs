@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use openuvr_media::damage::Block;
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 
 /// See the module.
 pub(super) struct Polled {

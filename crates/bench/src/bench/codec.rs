@@ -31,7 +31,7 @@ use serde::Serialize;
 use super::sched::Sched;
 use super::stats::Summary;
 use crate::picture_match::Shot;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Frames until caches and rate control settle.
 const WARM_UP: u32 = 30;

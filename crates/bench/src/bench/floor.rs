@@ -129,7 +129,7 @@ mod tests {
     use openuvr_proto::units::Size;
     use x11rb::protocol::xproto::ImageFormat;
 
-    use openuvr_runtime::clock;
+    use openuvr_clock as clock;
 
     use super::super::reader::Reader;
     use super::*;

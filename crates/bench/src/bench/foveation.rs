@@ -13,8 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use openuvr_clock as clock;
+use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 
@@ -265,9 +266,7 @@ struct Times {
 
 fn median(mut spans: Vec<Duration>) -> f64 {
     spans.sort_unstable();
-    spans
-        .get(spans.len() / 2)
-        .map_or(0.0, |span| span.as_secs_f64() * 1e3)
+    nearest_rank(&spans, 50).map_or(0.0, |span| span.as_secs_f64() * 1e3)
 }
 
 /// Encodes one picture per coder; several coders run in parallel, one thread each.

@@ -28,7 +28,7 @@ use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
 use crate::durations;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
 ///

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;

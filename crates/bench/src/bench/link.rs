@@ -30,7 +30,7 @@ use crate::durations;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 use openuvr_terminal::wrap::wrapped;
 
 /// Measure a stream under loss and under a drop of the link's rate.

@@ -9,7 +9,7 @@ use std::fs::read_to_string;
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Ticks per second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
 const USER_HZ: f64 = 100.0;

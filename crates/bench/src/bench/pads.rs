@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_media::input_sink::pads::server::PadServer;
 use openuvr_media::pad::codes::*;
 use openuvr_media::pad::description::{Axis, Description};
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use serde::Serialize;
 
 use super::case::Stream;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 use super::data::{Data, is_whole_run, number, words};
 use super::html::{HEAD, escaped};

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::sched::{Participant, Sched};
 use crate::background::Background;
 use crate::screen::{Area, Screen};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// The first sighting of a frame.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]

@@ -42,7 +42,7 @@ use crate::pair::{self, Pair};
 use crate::picture_match::{History, Shot};
 use crate::programs;
 use crate::screen::Screen;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Timeout of the first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(60);

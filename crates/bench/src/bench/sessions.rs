@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_clock as clock;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::{PortalLink, key_of};
-use openuvr_runtime::clock;
 use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 use serde_json::Value;

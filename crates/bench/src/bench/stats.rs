@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use openuvr_proto::quantile::at_share;
 use serde::{Deserialize, Serialize};
 
 /// Order statistics of samples in milliseconds.
@@ -39,8 +40,7 @@ impl Summary {
 
 /// The nearest-rank percentile of sorted samples; `percent` from 0 to 100.
 pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil().max(1.0) as usize;
-    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+    at_share(sorted, percent / 100.0)
 }
 
 /// The median and the range of repeated measurements.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// A running child in its own process group; stopped with its descendants when dropped.
 #[derive(Debug)]

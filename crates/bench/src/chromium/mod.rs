@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use serde_json::{Value, json};
 
 use self::protocol::DevTools;

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_clock as clock;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 
 use super::{Args, client_display, lasting, write_png};
 use crate::bench::eyes_steps;

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use openuvr_clock as clock;
 use openuvr_media::barcode;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 
 use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 use crate::bench::{Frames, Sighting, Summary, captured_to_submitted};

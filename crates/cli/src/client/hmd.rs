@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use anyhow::Result;
+use openuvr_clock as clock;
 use openuvr_proto::display::Eyes;
 use openuvr_runtime::client::{ClientRuntime, OpenSurface};
-use openuvr_runtime::clock;
 use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
 
 use super::phase::DisplayReporter;

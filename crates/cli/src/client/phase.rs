@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::display_phase::DisplayPhase;
 use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_runtime::client::ClientRuntime;
-use openuvr_runtime::clock;
 
 /// The maximum wait for a vertical blank before the thread checks its stop flag.
 const BLANK_TIMEOUT: Duration = Duration::from_millis(100);

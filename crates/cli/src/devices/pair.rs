@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use openuvr_clock as clock;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::clock;
 use openuvr_runtime::trust_store::{MAX_WINDOW, PairingRequest};
 
 use crate::config::parse_time;

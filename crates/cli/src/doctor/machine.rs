@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_getres};
 
 use super::finding::Finding;
 use super::{first_line, sys};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 pub(super) fn processor() -> Vec<Finding> {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use mdns_sd::{IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent};
+use openuvr_clock as clock;
 use openuvr_net::address::own_addresses;
 use openuvr_proto::printable::printable;
-use openuvr_runtime::clock;
 use openuvr_runtime::trust_store::HostStore;
 
 use super::{SERVICE, txt};

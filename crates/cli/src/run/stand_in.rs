@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use openuvr_clock as clock;
 use openuvr_media::application::{WindowScope, largest_window};
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::capture::x11::{CaptureArea, Target, Viewport, WindowName, WindowQuery, open};
@@ -22,7 +23,6 @@ use openuvr_media::capture::{Capture as _, CaptureEvent};
 use openuvr_media::display;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::launch::Socket;
 use openuvr_runtime::launcher::Launcher;

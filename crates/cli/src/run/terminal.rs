@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_runtime::clock;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
+use openuvr_clock as clock;
 use openuvr_terminal::out::{self, TerminalSize};
 
 /// The maximum wait for the last output of a game that has left processes running.
@@ -79,7 +79,7 @@ impl Terminal {
     pub(crate) fn finish(self) {
         let until = clock::now() + DRAIN_TIMEOUT;
         while !self.reader.is_finished() && clock::now() < until {
-            openuvr_runtime::clock::sleep_until(clock::now() + Duration::from_millis(5));
+            openuvr_clock::sleep_until(clock::now() + Duration::from_millis(5));
         }
     }
 }

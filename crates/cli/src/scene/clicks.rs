@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use openuvr_clock as clock;
 use openuvr_media::audio::tone::Sine;
 use openuvr_media::audio::{AudioPlayback, CHANNELS, RATE, Settings, open_playback};
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use openuvr_runtime::sound_choice::SoundChoice;
 
 /// The interval of clicks. It is no whole number of frames at any usual rate, so that clicks occur at every phase of a

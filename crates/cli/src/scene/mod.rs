@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use openuvr_clock as clock;
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
 
 use camera::Camera;
 use clicks::Clicks;
-use openuvr_runtime::clock;
 use sys::{Event, Renderer, Window};
 
 /// Show a 3D room to walk in, with a bar code that measures latency.

@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_media::pad::FIRST_EVENT;
 use openuvr_media::pad::codes::{ABS_X, EV_ABS};
-use openuvr_runtime::clock;
 
 /// The size of the time in a `struct input_event` (linux/input.h), where it is two longs.
 const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();

@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use openuvr_runtime::launch::{Application, LAUNCH_TIMEOUT};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 

@@ -14,9 +14,9 @@ use std::process::Child;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use openuvr_clock as clock;
 use openuvr_media::display;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::launch::{Authority, xvfb};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 
 use crate::load::Load;
 use crate::real_time_loops::Pattern;

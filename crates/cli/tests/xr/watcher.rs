@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use openuvr_clock as clock;
 use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
@@ -13,7 +14,6 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, StereoSettings, Target};
-use openuvr_runtime::clock;
 
 use crate::support::{PIN, Shot, TIMEOUT};
 

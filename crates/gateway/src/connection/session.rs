@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
+use openuvr_clock as clock;
 use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentText};
 use openuvr_proto::control::negotiate::{Negotiation, ObserverReason, Role};
 use openuvr_proto::host::{InputRefused, SubscribeRequest, SubscriberKind};
@@ -18,7 +19,6 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::seq;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::{Message, Messages, Report};
-use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 

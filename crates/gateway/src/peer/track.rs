@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 use str0m::Rtc;
 use str0m::format::{Codec, PayloadParams};
 use str0m::media::{MediaTime, Mid, Pt};

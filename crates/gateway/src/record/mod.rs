@@ -28,11 +28,11 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::send::intake::Intake;
-use openuvr_runtime::clock;
 use openuvr_runtime::host::{GatewayHost, SubscribeError, codec_of};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};

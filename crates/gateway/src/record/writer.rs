@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 use super::Shared;
 use super::fragments::{Contents, Fragments};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
+use openuvr_clock as clock;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, SubscriberId};
@@ -14,7 +15,6 @@ use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time;
-use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use openuvr_runtime::sched::ThreadRole;
 use rtsp_types::{Method, Request, Response, StatusCode, Version};

@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openuvr_clock as clock;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::send::update::Update;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
-use openuvr_runtime::clock;
 
 use super::outlet::{Outlet, SendOutcome};
 use super::parameters::ParameterObserver;

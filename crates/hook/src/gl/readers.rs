@@ -10,11 +10,11 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use openuvr_clock as clock;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::gl::{ReadBack, ReadSource, ReadStatus, Sharing};
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 
 use crate::process::{self, guarded};

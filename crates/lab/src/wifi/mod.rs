@@ -33,7 +33,7 @@ pub mod words;
 
 pub use bss::{Bss, Event};
 pub use setup::{Category, Direction, Setup};
-pub use statistics::{Estimate, quantile};
+pub use statistics::Estimate;
 pub use timing::{Profile, Radio, Timing};
 
 /// Impossible parameters. The message names them and the valid values.

@@ -1,4 +1,4 @@
-//! Means of repeated runs with confidence intervals, and quantiles.
+//! Means of repeated runs with confidence intervals.
 
 /// The mean of several runs, and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,14 +52,6 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// The nearest-rank quantile of sorted values; `share` from 0 to 1.
-#[must_use]
-pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // At most the length.
-    let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
-    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,13 +65,5 @@ mod tests {
         assert!((half.unwrap() - 2.0540).abs() < 1e-3, "{half:?}");
         assert_eq!(Estimate::of([None]), None);
         assert_eq!(Estimate::of([Some(1.0), None]).unwrap().half, None);
-    }
-
-    #[test]
-    fn quantiles_are_nearest_ranks() {
-        let sorted = [15, 20, 35, 40, 50];
-        let at = |share| quantile(&sorted, share).unwrap();
-        assert_eq!([0.05, 0.3, 0.4, 0.5, 1.0].map(at), [15, 20, 20, 35, 50]);
-        assert_eq!(quantile::<u64>(&[], 0.5), None);
     }
 }

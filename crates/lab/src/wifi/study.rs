@@ -1,7 +1,9 @@
 //! Repetition of scenarios with several seeds, and its statistics.
 
+use openuvr_proto::quantile::at_share;
+
 use super::scenario::{Run, Scenario};
-use super::statistics::{Estimate, quantile};
+use super::statistics::Estimate;
 use super::{Impossible, Nanos, SECOND, milliseconds};
 
 /// Number of repetitions of a scenario, with seeds `seed`, `seed + 1`, …
@@ -165,7 +167,7 @@ impl Spread {
             .flat_map(|run| of(run).iter().copied())
             .collect();
         all.sort_unstable();
-        let quantiles = SHARES.map(|share| quantile(&all, share).map_or(f64::NAN, number));
+        let quantiles = SHARES.map(|share| at_share(&all, share).map_or(f64::NAN, number));
         Some(Spread {
             mean,
             count: all.len(),

@@ -13,7 +13,7 @@ use super::{
     AudioCapture, AudioError, AudioEvent, AudioPlayback, CHANNELS, CaptureCounters, Level, Waker,
     duration_of, wait,
 };
-use crate::clock;
+use openuvr_clock as clock;
 
 /// Size of the application's reads until it is known: the usual period of a device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 use super::{
     AudioError, AudioPlayback, CHANNELS, Level, PlaybackBackend, Waker, duration_of, wait,
 };
-use crate::clock;
 
 /// The table entry.
 pub const BACKEND: PlaybackBackend = PlaybackBackend {

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 use super::{AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, duration_of};
 use super::{CHANNELS, RATE};
-use crate::clock;
 
 /// The table entry.
 pub const BACKEND: CaptureBackend = CaptureBackend {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{AudioError, Waker};
-use crate::clock;
 
 /// Waits until `until` (`None`: no limit), or until the waker is raised; whether it was.
 pub(super) fn until(until: Option<Instant>, waker: &Waker) -> Result<bool, AudioError> {

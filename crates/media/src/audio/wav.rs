@@ -13,7 +13,7 @@ use super::{
     AudioError, AudioPlayback, CHANNELS, Level, PlaybackBackend, RATE, Settings, Waker, frames_in,
     wait,
 };
-use crate::clock;
+use openuvr_clock as clock;
 
 /// The table entry.
 pub const BACKEND: PlaybackBackend = PlaybackBackend {

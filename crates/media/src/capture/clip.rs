@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,7 +26,6 @@ use yuv::{
 
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::barcode::{self, Stamp};
-use crate::clock;
 use crate::codec::MAX_PIXELS;
 use crate::picture::Picture;
 

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
@@ -22,7 +23,6 @@ use super::hidden_pointer::HiddenPointer;
 use super::x11::Viewport;
 use super::x11::display::Display;
 use super::{CaptureError, Waker};
-use crate::clock;
 use crate::cursor::{Cursor, CursorShape};
 
 /// The largest side of a shape in pixels. A larger shape is cropped around its hot spot.

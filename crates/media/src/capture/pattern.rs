@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -15,7 +16,6 @@ use rustix::io::Errno;
 
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::barcode::{self, Stamp};
-use crate::clock;
 use crate::picture::Picture;
 
 /// Margin of the texture around the picture in pixels: the range of the motion.

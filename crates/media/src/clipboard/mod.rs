@@ -23,10 +23,10 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::clock;
 pub use crate::waker::Waker;
 use crate::waker::WakerError;
 use offer::Offers;
+use openuvr_clock as clock;
 use read::{ReadProgress, TextRequest};
 
 /// The clipboard of a display is unusable, or has failed.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{
@@ -13,7 +14,6 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
-use crate::clock;
 
 /// Part size of longer texts: X servers accept requests of 256 KiB without an extension.
 const PART: usize = 128 * 1024;

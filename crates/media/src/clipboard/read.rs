@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
 use x11rb::rust_connection::RustConnection;
 
 use super::{Atoms, ReadFailure, compound};
-use crate::clock;
 
 /// Timeout of a silent owner (guess: one that is starting something).
 const TIMEOUT: Duration = Duration::from_secs(3);

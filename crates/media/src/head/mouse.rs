@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
@@ -17,7 +18,6 @@ use openuvr_proto::time::Instant;
 use super::schedule::Schedule;
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseInput, HeadPoseSource};
-use crate::clock;
 
 /// What the command line calls it.
 pub const BACKEND: Backend = Backend {

@@ -11,12 +11,12 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
-use crate::clock;
 
 /// What the command line calls it.
 pub const BACKEND: Backend = Backend {

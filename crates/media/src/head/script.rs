@@ -7,6 +7,7 @@
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -14,7 +15,6 @@ use openuvr_proto::time::Instant;
 use super::schedule::Schedule;
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
-use crate::clock;
 
 /// What the command line calls it.
 pub const BACKEND: Backend = Backend {

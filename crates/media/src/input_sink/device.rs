@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::event::{EV_KEY, EV_SYN, InputEvent};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
@@ -15,7 +16,6 @@ use rustix::net::SendFlags;
 
 use super::InputError;
 use super::translate::{Translated, Translator};
-use crate::clock;
 use crate::input_event::Event;
 
 /// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is

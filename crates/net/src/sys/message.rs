@@ -6,7 +6,7 @@
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use super::clock::WallStamp;
+use openuvr_clock::WallTime;
 
 /// Optional control data of a send: source address and segment size.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,7 +100,7 @@ pub(super) struct ReceivedControl {
     /// The local destination address.
     pub(super) to: Option<IpAddr>,
     /// Arrival time.
-    pub(super) stamp: Option<WallStamp>,
+    pub(super) stamp: Option<WallTime>,
 }
 
 /// Parses the control messages of a header that recvmsg or recvmmsg has filled.
@@ -124,7 +124,7 @@ pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let at = data.cast::<libc::timespec>().read_unaligned();
-                    control.stamp = Some(WallStamp::new(at.tv_sec, at.tv_nsec));
+                    control.stamp = Some(WallTime::new(at.tv_sec, at.tv_nsec));
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();

@@ -1,7 +1,6 @@
 //! The system calls of the links, behind safe functions. The transports handle their errors.
 #![allow(unsafe_code)]
 
-pub(crate) mod clock;
 pub(crate) mod event;
 pub(crate) mod fork;
 pub(crate) mod interfaces;

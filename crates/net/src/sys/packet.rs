@@ -7,10 +7,10 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::clock::WallStamp;
 use super::message::{Control, iovec, parse_control};
 use super::socket::{MAX_BATCH, set};
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
+use openuvr_clock::WallTime;
 
 /// Since Linux 4.20; not in libc.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
@@ -136,7 +136,7 @@ pub(crate) struct Frame {
     /// Bytes in its slot.
     pub(crate) len: usize,
     /// Arrival time, if the socket has timestamps.
-    pub(crate) stamp: Option<WallStamp>,
+    pub(crate) stamp: Option<WallTime>,
 }
 
 /// Receives the pending frames without waiting: payload `i` into `bytes[i * slot..][..slot]`, truncated

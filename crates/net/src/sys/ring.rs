@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 
-use super::clock::WallStamp;
 use super::packet::{LEN_OF_NAME, name_of, sender};
 use super::socket::{self, MAX_BATCH, set};
 use crate::MAX_DATAGRAM;
 use crate::ether::{Mac, PREFIX, Station};
+use openuvr_clock::WallTime;
 
 /// Bytes of a slot: a power of two, so that slots fill blocks without gaps. The kernel writes a received
 /// frame at offset 80.
@@ -174,7 +174,7 @@ impl Rings {
 
     /// Passes up to `most` received frames to `visit` and returns their slots: interface, sender, arrival
     /// time, and payload, truncated to the slot.
-    pub(crate) fn take(&self, most: usize, mut visit: impl FnMut(u32, Mac, WallStamp, &[u8])) {
+    pub(crate) fn take(&self, most: usize, mut visit: impl FnMut(u32, Mac, WallTime, &[u8])) {
         let mut next = lock(&self.receiving);
         for _ in 0..most {
             let slot = self.rx_slot(*next);
@@ -268,10 +268,10 @@ impl<'a> Slot<'a> {
     ///
     /// # Safety
     /// This process owns the slot, which is in the receive ring.
-    unsafe fn stamp(&self) -> WallStamp {
+    unsafe fn stamp(&self) -> WallTime {
         // SAFETY: the kernel has written the header, aligned.
         let header = unsafe { self.start.cast::<tpacket2_hdr>().read() };
-        WallStamp::new(header.tp_sec.into(), header.tp_nsec.into())
+        WallTime::new(header.tp_sec.into(), header.tp_nsec.into())
     }
 
     /// The payload of the frame.

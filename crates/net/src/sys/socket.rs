@@ -9,8 +9,8 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use super::clock::WallStamp;
 use super::message::{Control, Name, SendControl, address_in, iovec, parse_control};
+use openuvr_clock::WallTime;
 
 /// The most datagrams of one [`send_many`] or [`receive_many`], and the most segments of one GSO
 /// [`send`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).
@@ -34,7 +34,7 @@ pub(crate) struct Message {
     /// The size of each coalesced datagram (GRO), except the last.
     pub(crate) segment: Option<usize>,
     /// Arrival time, if [timestamps](stamp_arrivals) are enabled.
-    pub(crate) stamp: Option<WallStamp>,
+    pub(crate) stamp: Option<WallTime>,
     /// The datagram did not fit into its slot.
     pub(crate) truncated: bool,
 }

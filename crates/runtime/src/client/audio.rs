@@ -5,6 +5,7 @@ mod latency;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::recv::jitter_buffer::{JitterCounters, JitterStatus};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -12,7 +13,6 @@ use openuvr_proto::wire::control::AudioReport;
 
 use self::latency::Latencies;
 use super::{Notice, PanicReporter, Shared};
-use crate::clock;
 use crate::sched::Scheduler;
 use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 

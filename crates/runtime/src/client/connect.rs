@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::control::handshake::{
     ClientHandshake, Established, HANDSHAKE_TIMEOUT, HandshakeError, Trust,
@@ -15,7 +16,6 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use super::config::Opened;
 use super::transport_probing::ethernet_paths;
 use super::{Shared, StopReason};
-use crate::clock;
 
 impl Opened {
     /// Whether the host answers at one of its addresses within `timeout`. Used before prompting for a PIN.

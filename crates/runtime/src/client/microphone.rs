@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::audio::opus::Encoder;
 use openuvr_media::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, RATE, Settings, frames_in,
@@ -22,7 +23,6 @@ use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::Report;
 
 use super::{Notice, PanicReporter, Shared};
-use crate::clock;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 

@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::pads::{PadEvent, PadReader, Rumbler};
 use openuvr_proto::client::ClientSession;
@@ -13,7 +14,6 @@ use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 
 use super::{Notice, Shared};
-use crate::clock;
 use crate::lock::lock;
 
 /// How often the thread checks whether to stop, if nothing wakes it.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use openuvr_clock as clock;
 use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
@@ -13,8 +14,6 @@ use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader, Viewpoint};
-
-use crate::clock;
 
 /// Decodes and shows the client's pictures.
 pub(super) struct Screen {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::audio::opus::Encoder;
 use openuvr_media::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, RATE, duration_of, frames_in,
@@ -20,7 +21,6 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
 use super::{Notice, Shared};
-use crate::clock;
 
 /// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);

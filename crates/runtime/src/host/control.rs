@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::input_sink::InputError;
@@ -42,7 +43,6 @@ use super::pairing_words::{pairing_opened, pairing_text};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
-use crate::clock;
 use crate::lock::lock;
 
 /// How often the device list is checked for newly forbidden devices (one stat call), and the transports for

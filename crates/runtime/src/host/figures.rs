@@ -1,9 +1,9 @@
 //! Statistics of a host's subscribers: written by the control thread, readable from any thread.
 
+use openuvr_clock as clock;
 use openuvr_proto::host::figures::SubscriberFigures;
 
 use super::HostRuntime;
-use crate::clock;
 use crate::lock::lock;
 
 impl HostRuntime {

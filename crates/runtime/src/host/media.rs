@@ -14,6 +14,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::pool::{Pool, PooledPicture};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::convert::Converter;
@@ -29,7 +30,6 @@ use self::pipeline::{PictureInfo, Pipeline};
 pub(super) use self::secondary::ReturnedPipeline;
 use self::secondary::{SecondaryRendition, SharedPicture};
 use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
-use crate::clock;
 use crate::sched::Scheduler;
 use crate::scheduling_latency::WakeupSite;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::input_sink::pads::RumbleSource;
 
 use super::Shared;
-use crate::clock;
 
 /// How often it checks whether the host stops, if nothing wakes it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Haptic, ReceivedControllers};
@@ -15,7 +16,6 @@ use super::HostRuntime;
 use super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::audio::{AudioCommand, Payload};
 use super::control::Command;
-use crate::clock;
 
 impl HostRuntime {
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openuvr_clock as clock;
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
@@ -23,7 +24,6 @@ use openuvr_proto::wire::control::GoodbyeReason;
 pub(super) use self::detached::Detached;
 use self::detached::{Backlog, Call, Thread};
 use super::{HostRuntime, MediaCommand, Shared};
-use crate::clock;
 use crate::sched;
 use crate::scheduling_latency::WakeupSite;
 

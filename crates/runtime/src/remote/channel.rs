@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_net::CloseOnFork;
 use openuvr_proto::time::Instant;
 use rustix::buffer::spare_capacity;
@@ -19,7 +20,6 @@ use rustix::net::{
 use rustix::process::getuid;
 
 use super::wire::MAX_MESSAGE;
-use crate::clock;
 use crate::sys::peer_credentials;
 
 /// Bytes of a message per datagram: far less than the default send buffer (Linux: 208 KiB), into which a

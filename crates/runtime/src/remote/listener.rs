@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_net::CloseOnFork;
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
@@ -26,7 +27,6 @@ use rustix::process::getuid;
 
 use super::channel::{Channel, SendError};
 use super::wire::{GatewayMessage, HostMessage};
-use crate::clock;
 use crate::host::{Admission, HostRuntime, SubscribeError};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};

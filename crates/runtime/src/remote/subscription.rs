@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused};
@@ -19,7 +20,6 @@ use openuvr_proto::wire::control::GoodbyeReason;
 
 use super::channel::{Channel, SendError};
 use super::wire::{GatewayMessage, HostMessage, MAX_MESSAGE};
-use crate::clock;
 use crate::lock::lock;
 
 /// Timeout for an answer of the application: the answer itself is cheap, but its threads may be preempted.

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::control::pairing::Pin;
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceStore, TrustFile};
-use crate::clock;
 use crate::store::StoreError;
 
 /// The file name.

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use openuvr_clock as clock;
 use openuvr_media::cursor::CursorShape;
 use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::host::{Ending, Grant, InputRefused, SubscribeRequest};
@@ -13,7 +14,6 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::video::{EchoKind, FrameHeader};
-use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, Notice, Notices, SubscribeError};
 
 use super::support::{MANY, TIMEOUT};

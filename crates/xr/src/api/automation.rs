@@ -8,8 +8,8 @@ use crate::ffi::{DONE, Outcome, call};
 use crate::handles;
 use crate::logic::input::{Input, Value};
 use crate::logic::pose::Pose;
+use crate::logic::profile_table::Profile;
 use crate::logic::profiles::USER_PATHS;
-use crate::logic::profiles_1_0::Profile;
 use crate::session::{Player, Session, Space};
 
 /// The pose components.
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "system" fn set_location(
         let space = handles::get::<Space>(space)?;
         let pose = Pose::read(&pose)?;
         let of = &space.session;
-        let at = openuvr_runtime::clock::now();
+        let at = openuvr_clock::now();
         let head = of.head(at);
         let base = space.space.in_local(&Player {
             session: of,

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use glow::HasContext as _;
+use openuvr_clock as clock;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::gl::{
     PrivateContext, ReadBack, ReadSource, ReadStatus, Sharing, SkipReason,
 };
-use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 

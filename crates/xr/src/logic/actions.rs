@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use openxr_sys as xr;
 
 use super::paths::{Paths, is_name};
+use super::profile_table::Profile;
 use super::profiles::USER_PATHS;
-use super::profiles_1_0::Profile;
 use crate::ffi::Outcome;
 
 /// Maximum number of action sets of an instance, and of actions of a set (guess: engines have some dozens).

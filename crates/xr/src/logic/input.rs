@@ -19,8 +19,8 @@ use openxr_sys as xr;
 use super::actions::{ActionId, Actions, SetId};
 use super::paths::Paths;
 use super::pose::Pose;
+use super::profile_table::Profile;
 use super::profiles::BoundSource;
-use super::profiles_1_0::Profile;
 
 /// Hysteresis of a float component that is bound to a boolean action (guess: as in most runtimes).
 const PRESS_THRESHOLD: f32 = 0.7;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::id::{PoseId, SubscriberId};
 use openuvr_proto::pose::ReceivedPose;
+use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 
 /// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
@@ -37,8 +38,7 @@ impl SampleWindow {
         }
         let mut sorted: Vec<Duration> = self.0.iter().copied().collect();
         sorted.sort_unstable();
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).copied()
+        nearest_rank(&sorted, percent)
     }
 }
 

@@ -3,8 +3,7 @@
 
 use openxr_sys as xr;
 
-use super::profiles_1_0::{NONE, PROFILES_1_0, Profile};
-use super::profiles_1_1::PROFILES_1_1;
+use super::profile_table::{PROFILES_1_0, PROFILES_1_1, Profile};
 
 /// Components of each hand since OpenXR 1.1, in all profiles.
 const HAND_1_1: &[&str] = &["input/grip_surface/pose"];
@@ -56,7 +55,7 @@ impl Profile {
     /// The profile with this path.
     pub(crate) fn find(path: &str) -> Option<&'static Profile> {
         let name = path.strip_prefix("/interaction_profiles/")?;
-        let mut all = PROFILES_1_0.iter().chain(&PROFILES_1_1);
+        let mut all = PROFILES_1_0.iter().chain(PROFILES_1_1);
         all.find(|profile| profile.name == name)
     }
 
@@ -68,7 +67,7 @@ impl Profile {
     /// The components that OpenXR 1.1 added to a hand.
     fn components_1_1(&self, user: &str) -> &'static [&'static str] {
         match (user.starts_with("/user/hand/"), self.name) {
-            (false, _) => NONE,
+            (false, _) => &[],
             (true, TOUCH) => TOUCH_1_1,
             (true, _) => HAND_1_1,
         }
@@ -88,7 +87,7 @@ impl Profile {
         let own = match user {
             "/user/hand/left" => self.left,
             "/user/hand/right" => self.right,
-            _ => NONE,
+            _ => &[],
         };
         self.both
             .iter()
@@ -258,7 +257,11 @@ mod tests {
 
     #[test]
     fn profiles_are_found_by_their_path() {
-        for profile in PROFILES_1_0.iter().chain(&PROFILES_1_1) {
+        let all = || PROFILES_1_0.iter().chain(PROFILES_1_1);
+        assert_eq!([PROFILES_1_0.len(), PROFILES_1_1.len()], [9, 13]);
+        let components = |p: &Profile| p.both.len() + p.left.len() + p.right.len();
+        assert_eq!(all().map(components).sum::<usize>(), 367);
+        for profile in all() {
             let path = format!("/interaction_profiles/{}", profile.name);
             assert_eq!(Profile::find(&path).map(|p| p.name), Some(profile.name));
         }

@@ -4,11 +4,11 @@ use std::ffi::CStr;
 use std::ptr::null;
 use std::time::{Duration, Instant};
 
+use openuvr_clock as clock;
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::wire::video::Viewpoint;
 use openuvr_runtime::client::Notice;
-use openuvr_runtime::clock;
 use openxr_sys as xr;
 
 use crate::actions::{action, attach, set, sync};

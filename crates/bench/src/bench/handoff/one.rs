@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

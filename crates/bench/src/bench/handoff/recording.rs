@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::clock;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use serde::Serialize;

@@ -21,7 +21,7 @@ use crate::display::VirtualDisplay;
 use crate::pair::{self, TemporaryDir};
 use crate::picture_match::Shot;
 use crate::screen::Screen;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// The contents of a clip.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -29,7 +29,7 @@ use super::similarity::Luma;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::{Area, Screen};
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Parameters of a measurement.
 pub(super) struct Setup<'a> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_clock as clock;
 use openuvr_lab::impairment::Impairment;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::pool::Pool;
@@ -17,7 +18,6 @@ use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
-use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::lock::lock;

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_clock as clock;
 use openuvr_proto::id::SubscriberId;
-use openuvr_runtime::clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 

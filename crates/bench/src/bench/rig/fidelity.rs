@@ -11,7 +11,7 @@ use crate::bench::journey;
 use crate::bench::reader::{Reader, Sighting};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
-use openuvr_runtime::clock;
+use openuvr_clock as clock;
 
 /// Time from one picture to the next.
 const APART: Duration = Duration::from_millis(90);

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use openuvr_clock as clock;
 use openuvr_media::barcode::view::{self, ViewStamp};
 use openuvr_media::barcode::{self, MIN_WIDTH};
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::clock;
 
 use crate::background::Background;
 use crate::screen::{Area, Screen};

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_proto::id::PoseId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_runtime::client::ClientRuntime;
-use openuvr_runtime::clock;
 
 use crate::background::Background;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
 use openuvr_lab::jitter::analysis::analyse;
 use openuvr_lab::jitter::distribution::Summary;
 use openuvr_lab::jitter::samples::{self, Header, Pattern, Sample, Samples};
-use openuvr_runtime::clock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};

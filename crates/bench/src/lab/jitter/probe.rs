@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use openuvr_clock as clock;
 use openuvr_lab::jitter::analysis::{Analysis, analyse};
 use openuvr_lab::jitter::pauses;
 use openuvr_lab::jitter::samples::{Pattern, Samples};
-use openuvr_runtime::clock;
 use serde::{Deserialize, Serialize};
 
 use super::cells::{Cell, Collector, Policy, Runtime};

@@ -174,7 +174,7 @@ fn curves(runs: &[Run]) -> Lines {
         all.sort_unstable();
         let points = (1..=STEPS).filter_map(|step| {
             let share = step as f64 / STEPS as f64;
-            let delay = openuvr_lab::wifi::quantile(&all, share)?;
+            let delay = openuvr_proto::quantile::at_share(&all, share)?;
             Some(Point {
                 x: milliseconds(delay.min(1000 * MILLISECOND)),
                 y: share * 100.0,

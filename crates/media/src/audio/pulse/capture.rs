@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 use super::rhythm::Rhythm;
@@ -12,7 +13,6 @@ use crate::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, Settings,
     frames_in,
 };
-use crate::clock;
 
 /// The table entry.
 pub const CAPTURE: CaptureBackend = CaptureBackend {

@@ -8,7 +8,7 @@ use crate::audio::{
     AudioError, AudioPlayback, Level, PlaybackBackend, RATE, Settings, Waker, duration_of,
     frames_in, wait,
 };
-use crate::clock;
+use openuvr_clock as clock;
 
 /// The table entry.
 pub const PLAYBACK: PlaybackBackend = PlaybackBackend {

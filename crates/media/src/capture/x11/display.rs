@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection, RequestConnection};
@@ -9,7 +10,6 @@ use x11rb::protocol::xproto::{Screen, Visualid, Window};
 use x11rb::rust_connection::RustConnection;
 
 use crate::capture::CaptureError;
-use crate::clock;
 use crate::pixel_layout::PixelLayout;
 
 /// A private X connection; its events have no other reader.

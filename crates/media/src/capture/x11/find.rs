@@ -11,7 +11,7 @@ use x11rb::protocol::xproto::{
 use super::display::Display;
 use super::{WindowName, WindowQuery};
 use crate::capture::CaptureError;
-use crate::clock;
+use openuvr_clock as clock;
 
 /// Poll interval while waiting. New windows come with an event, but toolkits may set the title
 /// later.

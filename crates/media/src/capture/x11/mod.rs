@@ -27,6 +27,7 @@ mod viewport;
 
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
@@ -45,7 +46,6 @@ use self::transients::Transients;
 pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
-use crate::clock;
 use crate::damage::Block;
 use crate::picture::Picture;
 use crate::pixel_layout::PixelLayout;

@@ -7,6 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -17,7 +18,6 @@ use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, Wi
 use super::display::Display;
 use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
-use crate::clock;
 
 /// How long an application may take (guess: a large game loads its textures meanwhile).
 const TIMEOUT: Duration = Duration::from_secs(5);

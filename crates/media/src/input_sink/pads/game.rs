@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 
 use super::seats::{self, SeatSockets};
 use super::server::{PadServer, ReaderEvent};
 use super::{InputError, PadSink, Pads, RumbleSource};
-use crate::clock;
 use crate::pad::force_feedback::ForceFeedback;
 use crate::pad::xbox;
 use crate::waker::Waker;

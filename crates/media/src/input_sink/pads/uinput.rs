@@ -12,11 +12,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{InputError, PadSink, Pads, RumbleSource};
-use crate::clock;
 use crate::input_event::{BYTES, Event};
 use crate::pad::codes::EV_FF;
 use crate::pad::force_feedback::ForceFeedback;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use openuvr_clock as clock;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::negotiate::{ObserverReason, Role};
@@ -15,39 +16,32 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use super::super::transport_probing::TransportEvent;
 use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, pads, title};
 use super::first_picture::NO_PICTURE;
+use super::session::{ActiveSession, GrantedRole};
 use super::{LINK_CUT, Media, SessionEnd};
-use crate::clock;
 use crate::sched::{Scheduler, ThreadRole};
 
-impl Media {
+impl ActiveSession {
     /// Runs the session's timeouts and handles its events.
-    pub(super) fn poll_session(&mut self) -> Option<SessionEnd> {
-        let shared = self.shared.clone();
+    pub(super) fn poll(&mut self, media: &mut Media) -> Option<SessionEnd> {
+        let shared = media.shared.clone();
         let mut session = shared.session();
         let session = session.as_mut()?;
         let now = clock::now();
         session.handle_timeout(now);
-        if let Some(playout) = &mut self.playout {
-            playout.consult(now, session);
-        }
+        self.playout.consult(now, session);
         let mut ended = None;
         while let Some(event) = session.poll_event() {
-            ended = self.event(now, event, session).or(ended);
+            ended = self.event(media, now, event, session).or(ended);
         }
-        if let Some(event) = self
-            .prober
-            .as_mut()
-            .and_then(|c| c.check_alive(now, session))
-        {
-            ended = self.link_event(event).or(ended);
+        if let Some(event) = self.prober.check_alive(now, session) {
+            ended = media.link_event(event).or(ended);
         }
-        let playout = self.playout.as_ref();
-        let received = playout.is_some_and(|playout| playout.media.counters().received > 0);
+        let received = self.playout.media.counters().received > 0;
         if self.first_picture.is_overdue(now, received) {
             shared.notice(Notice::Warning(NO_PICTURE.to_owned()));
         }
         // Counted from the end of this thread's last stall.
-        let silence = session.silence(now).min(now.since(self.stalled_at));
+        let silence = session.silence(now).min(now.since(media.stalled_at));
         if ended.is_none() && silence >= LINK_CUT {
             ended = Some(SessionEnd::Lost(None));
         }
@@ -57,6 +51,7 @@ impl Media {
 
     fn event(
         &mut self,
+        media: &mut Media,
         now: Instant,
         event: ClientEvent,
         session: &mut ClientSession,
@@ -67,40 +62,37 @@ impl Media {
                 host,
                 keys,
                 observer_reason,
-            } => self.role_granted(now, role, host, keys, observer_reason),
+            } => self.role_granted(media, now, role, host, keys, observer_reason),
             ClientEvent::Refused(why) => {
                 return Some(SessionEnd::StopReason(StopReason::Refused(why)));
             }
             ClientEvent::Announced(view, newest) => {
                 self.first_picture.announced = true;
-                let media = self.playout.as_mut().map(|playout| &mut playout.media);
-                if let Some(view) = media.and_then(|media| media.view(view)) {
+                if let Some(view) = self.playout.media.view(view) {
                     view.announce(now, newest);
                 }
             }
-            ClientEvent::Streams(grants) => self.streams_granted(&grants),
+            ClientEvent::Streams(grants) => self.streams_granted(media, &grants),
             ClientEvent::ClipboardDirections(directions) => {
-                self.clipboard_directions(directions, session)
+                media.clipboard_directions(directions, session);
             }
-            ClientEvent::PadsTaken(_) => self.pads_taken(session),
+            ClientEvent::PadsTaken(_) => media.pads_taken(session),
             ClientEvent::Rumble(pad, rumble, lasts) => {
-                self.shared.pads.rumble(pad, rumble, lasts);
+                media.shared.pads.rumble(pad, rumble, lasts);
             }
-            ClientEvent::Haptic(haptic) => self.shared.notice(Notice::Haptic(haptic)),
-            ClientEvent::Clipboard(text) => self.shared.clipboard.receive(text),
-            ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
-            ClientEvent::ControlEvent(event) => self.overlay.set_control_event(&event.to_string()),
-            ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
+            ClientEvent::Haptic(haptic) => media.shared.notice(Notice::Haptic(haptic)),
+            ClientEvent::Clipboard(text) => media.shared.clipboard.receive(text),
+            ClientEvent::SourceShown(shown) => media.shared.notice(Notice::SourceShown(shown)),
+            ClientEvent::ControlEvent(event) => media.overlay.set_control_event(&event.to_string()),
+            ClientEvent::CursorMoved(at) => media.screen.cursor_moved(at),
             ClientEvent::CursorShape { size, hot, argb } => {
-                self.screen.cursor_shape(size, hot, argb);
+                media.screen.cursor_shape(size, hot, argb);
             }
-            ClientEvent::RelativeMouse(relative) => self.screen.relative_mouse(relative),
+            ClientEvent::RelativeMouse(relative) => media.screen.relative_mouse(relative),
             ClientEvent::Probed(found) => {
-                let prober = self.prober.as_mut();
-                let event = prober.map(|prober| prober.on_result(&found, now, session));
                 let mut ended = None;
-                for event in event.into_iter().flatten() {
-                    ended = self.link_event(event).or(ended);
+                for event in self.prober.on_result(&found, now, session) {
+                    ended = media.link_event(event).or(ended);
                 }
                 return ended;
             }
@@ -111,49 +103,49 @@ impl Media {
 
     fn role_granted(
         &mut self,
+        media: &mut Media,
         now: Instant,
         role: Role,
         host: String,
         keys: Keys,
         observer_reason: Option<ObserverReason>,
     ) {
-        self.shared.keys.store(keys as u8, Ordering::Relaxed);
+        media.shared.keys.store(keys as u8, Ordering::Relaxed);
         // A reconnect does not take over again: that would demote a newer player. A demoted client reconnects
         // as an observer, and as a player once it is one again.
-        let offer = &mut self.setup.offer;
+        let offer = &mut media.setup.offer;
         offer.take_over = false;
         if observer_reason == Some(ObserverReason::TakenOver) {
             offer.role = Role::Observer;
         } else if role == Role::Player {
             offer.role = Role::Player;
         }
-        self.title = title(&host, observer_reason);
-        self.role = role;
-        self.granted = true;
+        let title = title(&host, observer_reason);
         self.first_picture.since.get_or_insert(now);
-        self.screen.role_changed(role, &self.title);
-        self.shared.clipboard.close();
-        self.shared.notice(Notice::Granted {
+        media.screen.role_changed(role, &title);
+        self.granted = Some(GrantedRole { role, title });
+        media.shared.clipboard.close();
+        media.shared.notice(Notice::Granted {
             role,
             host,
             observer_reason,
         });
     }
 
-    fn streams_granted(&mut self, grants: &[Grant]) {
-        if let Some(playout) = self.playout.as_mut() {
-            playout.media.granted(grants);
-        }
-        if let Err(e) = self.start_audio() {
+    fn streams_granted(&mut self, media: &mut Media, grants: &[Grant]) {
+        self.playout.media.granted(grants);
+        if let Err(e) = self.start_audio(media) {
             let why = format!("no sound: can't start a thread: {e}");
-            self.shared.notice(Notice::Warning(why));
+            media.shared.notice(Notice::Warning(why));
         }
-        if let Err(e) = self.start_microphone(grants) {
+        if let Err(e) = self.start_microphone(media, grants) {
             let why = format!("no microphone: can't start a thread: {e}");
-            self.shared.notice(Notice::Warning(why));
+            media.shared.notice(Notice::Warning(why));
         }
     }
+}
 
+impl Media {
     /// The host allows clipboard text in these directions.
     fn clipboard_directions(
         &mut self,

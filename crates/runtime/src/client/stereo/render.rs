@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_media::reproject::{
     self, AimedRegion, DrawBackend, DrawParams, EyeRegion, EyeView, OpenedReprojector, eye_regions,
@@ -15,7 +16,6 @@ use openuvr_proto::units::Size;
 
 use super::pace::Pace;
 use super::{Frame, Mailbox, Pending, ReprojectionCost, StereoEvent, StereoSettings};
-use crate::clock;
 use crate::lock::lock;
 
 /// Age from which a pose is no longer extrapolated, as in the host's OpenXR runtime.

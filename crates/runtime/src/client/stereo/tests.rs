@@ -3,12 +3,12 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant as Deadline};
 
+use openuvr_clock as clock;
 use openuvr_proto::id::PoseId;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::wire::video::{FieldOfView, PoseEcho, View, Views};
 
 use super::*;
-use crate::clock;
 
 /// A loaded machine may take long.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::ConsumedInput;
 use openuvr_media::input_sink::pads::VirtualPads;
 use openuvr_media::input_sink::{InputError, Translated};
@@ -13,7 +14,6 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::super::{ApplicationInput, Input, Notice};
 use super::Control;
-use crate::clock;
 
 impl Control {
     /// Sets the player; the previous player's pads are unplugged.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::convert::{Converter, Scaler};
 use openuvr_media::damage::{Block, Damage};
@@ -26,7 +27,6 @@ use openuvr_proto::wire::video::{DrawingTimes, EchoKind, PoseEcho, SlicePlace};
 use super::encoder::open;
 use super::session_path::SessionPath;
 use super::subscriber::HostSubscriber;
-use crate::clock;
 use crate::host::encodings::{Assigned, Encoding, Encodings};
 use crate::host::{Attachment, MediaCommand, Notice, Shared};
 

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::pool::PooledPicture;
 use openuvr_media::capture::submit::Frame as _;
@@ -23,7 +24,6 @@ use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::pipeline::{PictureInfo, Pipeline};
-use crate::clock;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
 use crate::scheduling_latency::WakeupSite;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use openuvr_clock as clock;
 use openuvr_net::{Link, LinkError};
 use openuvr_proto::id::PathId;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::session::{Transmit, Transmitted};
 use openuvr_proto::time::Instant;
-
-use crate::clock;
 
 pub(super) struct SessionPath {
     link: Arc<dyn Link>,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
+use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::{FrameId, SubscriberId};
@@ -21,7 +22,6 @@ use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::SlicePlace;
 
-use crate::clock;
 use crate::host::{MediaCommand, Notice, Shared};
 use crate::scheduling_latency::WakeupSite;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
 use super::functions::{
@@ -16,7 +17,6 @@ use super::functions::{
     PaStream, SAMPLE_FLOAT32LE, SUBSCRIPTION_SERVER, SampleSpec, ServerInfo, library,
 };
 use crate::audio::{AudioError, CHANNELS, RATE};
-use crate::clock;
 use crate::waker::Waker;
 
 pub(super) fn text(text: &str) -> Result<CString, AudioError> {

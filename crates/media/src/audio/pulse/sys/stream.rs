@@ -10,7 +10,7 @@ use super::functions::{
     STREAM_TERMINATED,
 };
 use crate::audio::AudioError;
-use crate::clock;
+use openuvr_clock as clock;
 
 /// A stream to or from a device, with its connection.
 pub(in crate::audio::pulse) struct Stream {
