@@ -461,7 +461,7 @@ struct openuvr_config {
     uint32_t input;
     // 1: a separate encoder for each MUD, with rate control for its link; 0: all get the same frames, the
     // default.
-    uint32_t each_its_own;
+    uint32_t encoder_per_client;
     // The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     const char *display;
     // Passed to the callbacks.

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(standing, DeviceStatus::Allowed(attic));
         assert_eq!(store.devices().len(), 1);
         let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
-        assert!(why.contains("no device is called 'unknown'"), "{why}");
+        assert!(why.contains("no device named 'unknown'"), "{why}");
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -388,7 +388,7 @@ mod tests {
     /// A frame that arrived completely before the encoder's call had returned.
     #[test]
     fn a_step_between_two_clocks_has_a_bound_and_is_never_negative() {
-        let row = "1,7,whole,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\
+        let row = "1,7,complete,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\
                    6000000,7000000,150000,2,100,";
         let rows = parse(&format!("{HEADER}\n{row}")).unwrap();
         let sightings = [sighting(1, 900, 7_500)];

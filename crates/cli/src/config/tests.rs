@@ -1017,7 +1017,7 @@ fn help_names_every_setting_and_fits() {
     );
     for text in [
         ("client --help", help.as_str()),
-        ("README.md", include_str!("../../../../README.md")),
+        ("docs/usage.md", include_str!("../../../../docs/usage.md")),
         ("docs/games.md", include_str!("../../../../docs/games.md")),
     ] {
         for shortcut in SHORTCUTS {

@@ -41,7 +41,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     assert_eq!(row("LastSent_ns"), "1021666667");
     assert_eq!(row("FirstReceived_ns"), "3601026666667");
     assert_eq!(row("Submitted_ns"), "3601029666667");
-    for unmeasured in ["Presented", "InputSampled", "InputReceived", "RenderBegun"] {
+    for unmeasured in ["Presented_ns", "InputSampled_ns", "InputReceived_ns", "RenderBegun_ns"] {
         assert_eq!(row(unmeasured), "", "{unmeasured}");
     }
     let cost = ["key_frame", "qp", "datagrams", "fec_datagrams", "bytes"].map(row);

@@ -37,13 +37,13 @@ pub struct Shortcut {
 pub const SHORTCUTS: &[Shortcut] = &[
     Shortcut {
         keys: "Ctrl+Alt+Shift+G",
-        does: "grab mouse and keyboard, and release them",
+        does: "grab or release mouse and keyboard",
         code: KeyCode(34),
         own: Action::Grab,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+F",
-        does: "full screen and back",
+        does: "full screen",
         code: KeyCode(33),
         own: Action::FullScreen,
     },
@@ -55,31 +55,31 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+L",
-        does: "show figures over the picture, and hide them",
+        does: "statistics overlay",
         code: KeyCode(38),
         own: Action::Overlay,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+E",
-        does: "of a picture with two eyes: both, left, right, anaglyph",
+        does: "stereo view: both eyes, left, right, anaglyph",
         code: KeyCode(18),
         own: Action::Eyes,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+M",
-        does: "mute sound, and hear it again",
+        does: "mute",
         code: KeyCode(50),
         own: Action::Sound(SoundCommand::Mute),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Up",
-        does: "louder",
+        does: "volume up",
         code: KeyCode(103),
         own: Action::Sound(SoundCommand::Louder),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Down",
-        does: "quieter",
+        does: "volume down",
         code: KeyCode(108),
         own: Action::Sound(SoundCommand::Quieter),
     },
