@@ -276,7 +276,7 @@ pub(super) mod tests {
         merge(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
         assert_eq!(found.len(), MAX_HOSTS);
         assert!(found.iter().any(|host| host.name == "desk"));
-        for n in 0..2 * MAX_ADDRESSES as u8 {
+        for n in (0..).take(2 * MAX_ADDRESSES) {
             let mut desk = host("desk", "0123-4567-89ab-cdef", Some("d"));
             desk.addresses = vec![usable_address([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
             merge(&mut found, desk);

@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_terminal::one_line::visible;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector as _, TcpConnector};
-
-use openuvr_terminal::one_line::visible;
 
 use crate::address::{CertificateHash, PortalAddress};
 

@@ -14,7 +14,7 @@ use crate::address::PortalAddress;
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
 /// The maximum length of a password in bytes (guess): a portal accepts fewer.
-const LONGEST: u64 = 1024;
+const LONGEST: usize = 1024;
 
 /// Prompts for the account's name.
 ///
@@ -51,10 +51,11 @@ pub(super) fn password(file: Option<&Path>, user: &str) -> Result<String> {
 fn from_file(file: &Path) -> Result<String> {
     let shown = file.display();
     let mut text = String::new();
-    let opened = File::open(file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    let opened =
+        File::open(file).and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text));
     opened.with_context(|| format!("can't read the password in {shown}"))?;
     let line = text.lines().next().unwrap_or_default();
-    match line.len() as u64 {
+    match line.len() {
         0 => bail!("the password in {shown} is empty: put it into the first line"),
         length if length > LONGEST => {
             bail!("the password in {shown} is too long (at most {LONGEST} bytes)")
@@ -106,7 +107,7 @@ fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
     const KILL_LINE: u8 = 0x15;
     const DELETE: u8 = 0x7f;
     let mut line: Vec<u8> = Vec::new();
-    for key in keys.bytes().take(4 * LONGEST as usize) {
+    for key in keys.bytes().take(4 * LONGEST) {
         match key? {
             INTERRUPT | END => return Ok(None),
             b'\r' | b'\n' => return Ok(String::from_utf8(line).ok()),
