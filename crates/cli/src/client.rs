@@ -3,7 +3,6 @@
 
 mod hmd;
 mod phase;
-mod portal;
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroU16;
@@ -15,12 +14,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_clock as clock;
+use openuvr_discovery as discovery;
 use openuvr_media::display;
 use openuvr_media::head::{self, HeadPose};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
+use openuvr_portal_client::{self as portal, Account, PortalAddress, PortalClient};
 use openuvr_proto::control::handshake::{HANDSHAKE_TIMEOUT, HandshakeError};
 use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::pairing::Pin;
@@ -29,6 +30,7 @@ use openuvr_proto::id::SessionId;
 use openuvr_proto::ledger::of_report;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_report::{IdleText, Options, Recorder};
 use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
     ClientRuntime, ClientSetup, Notice, OpenSurface, StereoSettings, StopReason, VIDEO_TRANSPORT,
@@ -41,13 +43,10 @@ use x11rb::connection::Connection as _;
 use crate::clients::{TICK, finish, goodbye_text};
 use crate::config::portal::HostTarget;
 use crate::config::{ClientConfig, InputSpec, Settings as _, Surface};
-use crate::nearby;
 use crate::realtime;
-use crate::record::{Options, Recorder};
 use hmd::Hmd;
 use openuvr_terminal::out;
 use openuvr_terminal::signals::stop_on_signals;
-use portal::PortalClient;
 
 /// The time without an answer after which a hint is printed: far more than a round trip.
 const HINT_DELAY: Duration = Duration::from_secs(1);
@@ -57,6 +56,20 @@ const SILENT_HINT: &str = "is the host running, is the address right, does a fir
 
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+impl From<&ClientConfig> for Options {
+    fn from(config: &ClientConfig) -> Options {
+        Options {
+            csv: config.csv.clone(),
+            trace: None,
+            table: config.table,
+            idle_text: IdleText {
+                yet: "no host yet",
+                now: "no host now",
+            },
+        }
+    }
+}
 
 /// Runs a client until Ctrl-C, until its window is closed, or until the host ends the session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -68,22 +81,48 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
     if let (Some(portal), None) = (&config.portal, &config.application) {
-        portal::list(portal, &config)?;
+        portal::list(account(portal, &config))?;
         return Ok(ExitCode::SUCCESS);
     }
     // Local errors are reported before the user types a PIN.
     let io = ClientIo::open(&config)?;
-    let Some(portal_client) = PortalClient::log_in(&config)? else {
+    let (Some(portal), Some(wanted)) = (&config.portal, &config.application) else {
         let host = config.host.clone();
         return play(&config, io, host, None);
     };
+    let portal_client =
+        PortalClient::log_in(account(portal, &config), wanted, config.stop_session)?;
     let stop = stop_on_signals()?;
-    let Some((portal_session, target)) = portal_client.join(&mut config, &stop)? else {
+    let Some(joined) = portal_client.join(config.observe, &stop)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let played = play(&config, io, Some(target), Some(stop));
-    portal_session.finish();
+    if !joined.own {
+        config.watch();
+    }
+    let played = play(&config, io, Some(joined.link.into()), Some(stop));
+    joined.session.finish();
     played
+}
+
+/// Runs a client with these arguments of `openuvr client`.
+///
+/// # Errors
+/// The arguments are invalid, or the client fails. The message has one line and repeats no argument.
+pub(crate) fn run_with(arguments: &[&str]) -> Result<ExitCode> {
+    let words = ["client"].iter().chain(arguments);
+    let matches = ClientConfig::command().try_get_matches_from(words);
+    run(&matches.map_err(|_| anyhow!("invalid link"))?)
+}
+
+/// The account at the configured portal.
+fn account<'a>(portal: &'a PortalAddress, config: &'a ClientConfig) -> Account<'a> {
+    Account {
+        portal,
+        user: config.portal_user.as_deref(),
+        password_file: config.portal_password_file.as_deref(),
+        fingerprint: config.portal_fingerprint,
+        config_dir: &config.config_dir,
+    }
 }
 
 /// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag, if the caller has installed one
@@ -104,7 +143,8 @@ fn play(
     let address = display_address(&opened);
     let silent = opened.no_sound_reason.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let (scheduler, recording) = realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
+    let (scheduler, recording) =
+        realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let client = start(config, opened, io, &scheduler)?;
     if let Some(eyes) = config.configured_eyes() {
         client.set_display(Display {
@@ -148,7 +188,7 @@ fn play(
 fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
     let mut opened = match host {
         Some(host) => config.runtime_config(host).open(),
-        None => open_discovered(config, nearby::select(&config.config_dir)?),
+        None => open_discovered(config, discovery::select(&config.config_dir)?),
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
@@ -167,7 +207,7 @@ fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
 }
 
 /// A client of a discovered host: at any of its addresses, and authenticated only by the key stored for it.
-fn open_discovered(config: &ClientConfig, host: nearby::SelectedHost) -> Result<Opened, String> {
+fn open_discovered(config: &ClientConfig, host: discovery::SelectedHost) -> Result<Opened, String> {
     let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
         opened.host = known_as;

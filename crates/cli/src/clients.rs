@@ -12,16 +12,31 @@ use openuvr_proto::host::Ending;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_report::{IdleText, Options, Recorder, Summary};
 use openuvr_runtime::line::Line;
-
-use crate::record::{Recorder, Summary};
 use openuvr_terminal::out;
+
+use crate::config::HostConfig;
 
 /// The interval of table and file updates.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// The maximum number of stored client names: more than a host serves at a time.
 const MAX_KNOWN: usize = 256;
+
+impl From<&HostConfig> for Options {
+    fn from(config: &HostConfig) -> Options {
+        Options {
+            csv: config.csv.clone(),
+            trace: config.trace.clone(),
+            table: config.table,
+            idle_text: IdleText {
+                yet: "no client yet",
+                now: "no client now",
+            },
+        }
+    }
+}
 
 /// The current and former clients.
 pub(crate) struct Clients {
@@ -252,10 +267,9 @@ mod tests {
     use openuvr_proto::control_event::{ControlEvent, RateChange};
     use openuvr_proto::id::RenditionId;
     use openuvr_proto::units::Bitrate;
+    use openuvr_report::TableMode;
 
     use super::*;
-    use crate::config::kind::TableMode;
-    use crate::record::{IdleText, Options};
 
     /// Clients with records only in the trace.
     fn clients(trace: Option<PathBuf>) -> Clients {
@@ -308,7 +322,7 @@ mod tests {
     #[test]
     fn the_number_of_known_clients_is_bounded() {
         let mut clients = clients(None);
-        for n in 0..10 * MAX_KNOWN as u32 {
+        for n in (0..).take(10 * MAX_KNOWN) {
             let subscriber = SubscriberId::Other(n);
             clients.remember(subscriber, Role::Observer, "observer".to_owned());
             assert!(clients.known.contains_key(&subscriber));

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use openuvr_clock as clock;
+use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
@@ -25,28 +26,25 @@ use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
+use openuvr_scene as scene;
+use openuvr_scene::source::Submit;
+use openuvr_session::report::{Reporter, reporter};
+use openuvr_session::{Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size};
+use openuvr_terminal::{out, usage};
 
 use crate::clients::{Clients, HostState, TICK, print_invitation};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
-use crate::fit::{self, Fit};
 use crate::gateways::Gateways;
-use crate::nearby::{Announcer, HostInfo};
 use crate::realtime;
-use crate::record::{Options, Recorder};
 use crate::release::{self, Release};
 use crate::run;
-use crate::scene;
-use crate::scene::source::Submit;
-use crate::session_report::{Reporter, reporter};
-use crate::virtual_audio::VirtualAudio;
-use crate::virtual_display::{RunningApplication, VirtualDisplay};
-use openuvr_terminal::{out, usage};
 
 pub use parts::{DefaultParts, HostParts, SourceKind};
 
@@ -188,11 +186,7 @@ impl AppDisplay {
                 ..AppDisplay::default()
             });
         };
-        let max_size = if config.fit {
-            fit::max_size(size)
-        } else {
-            size
-        };
+        let max_size = if config.fit { max_size(size) } else { size };
         let folder = reporter().map(Reporter::folder);
         let display = VirtualDisplay::start(max_size, folder, config.place)?;
         let name = display.name().to_owned();
@@ -438,7 +432,8 @@ fn start(
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let (scheduler, recording) = realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
+    let (scheduler, recording) =
+        realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let mut announcer = announcer(config, shows);
     let key = opened.identity.public();

@@ -2,12 +2,7 @@
 //!
 //! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced
 //! ([`host::HostParts`]): `docs/adr/0010-measurement-program.md`.
-#![deny(unsafe_code)]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "drawing and statistics work in floating point"
-)]
+#![forbid(unsafe_code)]
 
 // Its `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
@@ -16,41 +11,32 @@ extern crate openuvr_terminal;
 mod client;
 mod clients;
 mod config;
-mod confine;
-mod descendants;
 mod devices;
-mod doctor;
-mod fit;
 mod gateway_command;
 mod gateways;
 pub mod host;
-mod link_handler;
-mod nearby;
 mod realtime;
-mod record;
 mod release;
 mod run;
-mod scene;
-mod session;
-mod session_report;
 mod sibling_programs;
-mod sys;
 #[cfg(test)]
 mod tests;
-mod virtual_audio;
-mod virtual_display;
 mod web_certificate;
 mod xr;
 
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use openuvr_discovery as discovery;
+use openuvr_doctor as doctor;
+use openuvr_portal_client::link_handler;
+use openuvr_scene as scene;
+use openuvr_session::report::{self, reporter};
+use openuvr_session::{agent, confine, descendants, stand_in};
 use openuvr_terminal::{out, usage};
 
 use config::{ClientConfig, ConfigError, GatewayConfig, RunConfig, XrConfig};
 use host::DefaultParts;
-use run::stand_in;
-use session_report::reporter;
 
 /// Runs the program with this process's arguments and returns its exit code.
 pub fn main() -> ExitCode {
@@ -63,7 +49,7 @@ fn program() -> ExitCode {
         Err(code) => return code,
     };
     if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
-        session_report::init();
+        report::init();
     }
     let result = match matches.subcommand() {
         Some((name, m)) if host::is_command(name) => host::run(name, m, &DefaultParts),
@@ -71,20 +57,20 @@ fn program() -> ExitCode {
         Some(("run", m)) => run::run(m),
         Some(("xr", m)) => xr::run(m),
         Some(("gateway", m)) => gateway_command::run(m),
-        Some(("session", m)) => session::Args::from_arg_matches(m)
+        Some(("session", m)) => agent::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
-            .and_then(session::run),
+            .and_then(agent::run),
         Some((stand_in::COMMAND, m)) => with(m, |args| stand_in::run(&args)),
         Some((confine::NAME, m)) => confine::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| confine::run(&args)),
         Some(("link", m)) => link_handler::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
-            .and_then(link_handler::run),
+            .and_then(|args| link_handler::run(args, client::run_with)),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("web-certificate", m)) => with(m, |args| web_certificate::run(&args)),
-        Some(("hosts", m)) => with(m, nearby::run),
+        Some(("hosts", m)) => with(m, discovery::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
@@ -141,9 +127,9 @@ fn command() -> Command {
         .subcommand(web_certificate::Args::augment_args(Command::new(
             "web-certificate",
         )))
-        .subcommand(nearby::Args::augment_args(Command::new("hosts")))
+        .subcommand(discovery::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
-        .subcommand(session::Args::augment_args(Command::new("session")))
+        .subcommand(agent::Args::augment_args(Command::new("session")))
         .subcommand(link_handler::Args::augment_args(Command::new("link")))
         .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))

@@ -1,5 +1,5 @@
 //! The program `openuvr`.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
     openuvr_cli::main()

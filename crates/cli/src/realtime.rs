@@ -8,10 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use openuvr_runtime::recording::Recording;
-use openuvr_runtime::sched::{Refused, Scheduler};
+use openuvr_runtime::sched::{Refused, Scheduler, locked_memory_limit};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::config::kind::Realtime;
 
@@ -70,19 +68,9 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
 /// from the disk.
 fn lock_memory() -> std::result::Result<(), String> {
     // Under a limit, later mappings beyond the limit would fail.
-    if let Some(bytes) = limit() {
+    if let Some(bytes) = locked_memory_limit() {
         return Err(format!("the limit memlock is {} KiB", bytes >> 10));
     }
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
         .map_err(|error| error.to_string())
-}
-
-/// The limit of locked memory in bytes; `None`: unlimited.
-pub(crate) fn limit() -> Option<u64> {
-    let free =
-        capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::IPC_LOCK));
-    match free {
-        true => None,
-        false => getrlimit(Resource::Memlock).current,
-    }
 }

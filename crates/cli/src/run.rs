@@ -9,10 +9,7 @@
 //! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
 //! ([`Gateways`]). If this program is killed, the game continues without a stream.
 
-mod cause;
 mod signals;
-pub(crate) mod stand_in;
-pub(crate) mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
@@ -24,28 +21,25 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ArgMatches;
 use openuvr_clock as clock;
+use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_gateway::lease::LeaseEnd;
 use openuvr_media::input_sink::xtest::release_held;
+use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::config::{Config, udp_address};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, GamePads, LAUNCH_TIMEOUT, LaunchError, Socket};
 use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::remote::NAME;
+use openuvr_session::report::{self, reporter};
+use openuvr_session::stand_in::StandIn;
+use openuvr_session::{Fit, PseudoTerminal, VirtualAudio, descendants, no_picture};
+use openuvr_terminal::usage::UsageError;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{HostConfig, RunConfig};
-use crate::descendants;
-use crate::fit::Fit;
 use crate::gateways::Gateways;
-use crate::nearby::{Announcer, HostInfo};
-use crate::record::{Options, Recorder};
-use crate::session_report::{self as report, reporter};
-use crate::virtual_audio::VirtualAudio;
-use openuvr_terminal::usage::UsageError;
 
 use signals::{GRACE_PERIOD, GracePeriod, Signals};
-use stand_in::StandIn;
-use terminal::Terminal;
 
 /// The interval of checks for signals and for the game's end; lines of the hook are processed at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -195,7 +189,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     if let Some(pads) = &pads {
         pads.attach_to(&mut command);
     }
-    let mut terminal = Terminal::attach(&mut command);
+    let mut terminal = PseudoTerminal::attach(&mut command);
     let mut stand_in = uses_stand_in.then(|| StandIn::new(subcommand, &display));
     let mut game = Application::start(command)?;
     let mut clients = Clients::new(subcommand, recorder);
@@ -214,7 +208,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
                 fit.request(*size, clock::now());
             }
             let first = socket.streaming().filter(|_| streams);
-            if first.is_some_and(cause::has_no_network) {
+            if first.is_some_and(no_picture::has_no_network) {
                 eprintln!(
                     "openuvr {subcommand}: no native client can reach the {noun}: its network namespace has no \
                      interface (as with bwrap --unshare-net); start it with network access"
@@ -281,7 +275,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         }
         if let Some(hook) = hook.filter(|_| !socket.was_used() && now >= check_cause_at) {
             check_cause_at = now + CAUSE_INTERVAL;
-            known_cause = cause::without_hook(hook)
+            known_cause = no_picture::without_hook(hook)
                 .map(|why| (known_cause.map_or(now, |(since, _)| since), why));
         }
         let hint_due = match &known_cause {
@@ -358,7 +352,7 @@ fn print_end(
     shown: bool,
     no_picture_hint: impl FnOnce() -> Option<String>,
 ) {
-    let (end, explains) = status.map_or((String::new(), false), cause::end);
+    let (end, explains) = status.map_or((String::new(), false), no_picture::end);
     match (shown, explains) {
         (true, true) => eprintln!("openuvr {subcommand}: the {noun} ended: {end}"),
         (true, false) => {}

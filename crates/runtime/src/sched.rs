@@ -19,7 +19,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_getaffinity, sched_setaffinity};
 
 use crate::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use crate::sys;
@@ -321,6 +322,17 @@ impl Scheduler {
 
     fn lock(&self) -> MutexGuard<'_, SchedReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The limit of this process's locked memory in bytes; `None`: unlimited.
+#[must_use]
+pub fn locked_memory_limit() -> Option<u64> {
+    let free =
+        capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::IPC_LOCK));
+    match free {
+        true => None,
+        false => getrlimit(Resource::Memlock).current,
     }
 }
 

@@ -4,13 +4,15 @@
 //! A program imports it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then replace
 //! those of the standard library, which panic on a closed pipe.
 //!
-//! It is for programs only: no library prints or catches signals.
+//! It is for programs and the crates that are parts of one: no library that is loaded into another program prints or
+//! catches signals.
 #![forbid(unsafe_code)]
 
 // First: its macros are visible from here on.
 #[macro_use]
 pub mod out;
 
+pub mod one_line;
 pub mod signals;
 pub mod usage;
 pub mod wrap;

@@ -171,7 +171,7 @@ impl Session {
             .args(application);
         command.stdout(File::create(place.join("said"))?);
         let child = Child::start("session", command, Some(&place.join("log")))?;
-        // `crates/cli/src/session/folder.rs` makes it.
+        // `crates/session/src/agent/folder.rs` makes it.
         let folder = format!("ouvr-{}", id.to_string().replace('-', ""));
         Ok(Session {
             child,

@@ -24,6 +24,7 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::config::{BITRATES, Config, DEFAULT_FPS, REFRESHES, default_bitrate};
+use openuvr_scene::source::Submit;
 use tracing::Level;
 
 use super::kind::{
@@ -35,7 +36,6 @@ use super::{
     ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, Setting, Settings,
     app_args, check_distinct, settings,
 };
-use crate::scene::source::Submit;
 
 pub(crate) use choices::PadsKind;
 pub use choices::SourceKind;

@@ -20,6 +20,7 @@ use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
+pub(crate) use openuvr_report::TableMode;
 use openuvr_runtime::client::Target;
 
 /// The value type of a setting.
@@ -252,17 +253,6 @@ pub(crate) enum Realtime {
 impl Choice for Realtime {
     const VALUES: &'static [(&'static str, Self)] =
         &[("auto", Realtime::Auto), ("off", Realtime::Off)];
-}
-
-/// The mode of the live table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TableMode {
-    /// Shown on a terminal.
-    Auto,
-    /// Shown also in a file or pipe, as plain lines.
-    On,
-    /// Never.
-    Off,
 }
 
 impl Choice for TableMode {

@@ -34,6 +34,7 @@ pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
+use openuvr_terminal::one_line::visible;
 use openuvr_terminal::usage::UsageError;
 
 use self::kind::{Form, Kind};
@@ -431,22 +432,6 @@ impl fmt::Display for Origin {
             Origin::Flag => f.write_str("flag"),
         }
     }
-}
-
-/// The value in one short line.
-pub(crate) fn visible(text: &str) -> String {
-    const LONGEST: usize = 200;
-    let mut shown = String::new();
-    for c in text.chars().take(LONGEST) {
-        match c.is_control() {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
-    }
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 /// The message of a role that requires a display and has none.

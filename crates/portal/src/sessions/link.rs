@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum length of a response's head in bytes: that of a session has 200.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Name of a session's socket in its folder (`crates/cli/src/session/folder.rs`).
+/// Name of a session's socket in its folder (`crates/session/src/agent/folder.rs`).
 const SOCKET: &str = "portal";
 
 /// Why a session is unreachable.

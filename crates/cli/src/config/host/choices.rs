@@ -4,9 +4,9 @@ use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
+use openuvr_scene::source::Submit;
 
 use crate::config::kind::Choice;
-use crate::scene::source::Submit;
 
 /// Congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

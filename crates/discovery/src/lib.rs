@@ -1,0 +1,37 @@
+//! Discovery of hosts on the local network, by multicast DNS (RFC 6762) with DNS-based service discovery (RFC 6763).
+//!
+//! ```text
+//! openuvr host, openuvr run ── Announcer ── _openuvr._udp.local. ── search ── openuvr hosts, openuvr client
+//! ```
+//! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. They supply
+//! addresses only; the handshake authenticates the host by its complete key.
+
+#![forbid(unsafe_code)]
+
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod announce;
+mod list;
+mod search;
+
+pub use announce::{Announcer, HostInfo};
+pub use list::{Args, SelectedHost, run, select};
+
+/// The service type: an instance of it is a host (RFC 6763, section 4.1.2).
+const SERVICE: &str = "_openuvr._udp.local.";
+
+/// The keys of the TXT record (RFC 6763, section 6.4: at most 9 letters).
+mod txt {
+    /// The version of these keys, 1 (section 6.7).
+    pub(super) const VERSION: &str = "txtvers";
+    /// The newest protocol version of the host.
+    pub(super) const PROTOCOL: &str = "protocol";
+    /// The fingerprint of its identity key.
+    pub(super) const KEY: &str = "key";
+    /// The pairing state: [`OPEN`] or [`CLOSED`].
+    pub(super) const PAIRING: &str = "pairing";
+    pub(super) const OPEN: &str = "open";
+    pub(super) const CLOSED: &str = "closed";
+}

@@ -1,0 +1,179 @@
+//! `openuvr hosts`, and the selection of a host for `openuvr client` without an address.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use openuvr_net::address::path_of;
+use openuvr_proto::id::PathId;
+use openuvr_runtime::client::Target;
+use openuvr_runtime::store::config_dir;
+use openuvr_runtime::trust_store::HostStore;
+
+use super::search::{DiscoveredHost, search};
+use openuvr_terminal::out;
+
+/// The message without any host.
+const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
+    elsewhere or not announced, as in openuvr client 192.168.1.5";
+
+/// List the hosts on this network
+///
+/// Hosts are discovered by multicast DNS, which reaches only the local network. Names and fingerprints in the list are
+/// not authenticated before a client connects.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folder for keys and known hosts [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
+    #[arg(long, value_name = "FOLDER")]
+    config_dir: Option<PathBuf>,
+}
+
+/// Lists the discovered hosts.
+///
+/// # Errors
+/// There is no network or no host, or a file can't be read. The message has one line.
+pub fn run(args: Args) -> Result<()> {
+    let dir = args.config_dir.map_or_else(config_dir, Ok)?;
+    let found = search(&HostStore::open(&dir)?).map_err(|why| anyhow!(why))?;
+    if found.is_empty() {
+        bail!(NO_HOST);
+    }
+    print!("{}", table(&found));
+    Ok(())
+}
+
+/// A host to connect to.
+pub struct SelectedHost {
+    /// Its address, in command-line syntax.
+    pub target: Target,
+    /// All of its addresses.
+    pub paths: Vec<PathId>,
+    /// The address under which its key is stored. The key authenticates the host at any address.
+    pub known_as: Option<String>,
+}
+
+/// Discovers hosts and selects the paired one; otherwise prompts for a number.
+///
+/// # Errors
+/// There is no network, no host or no terminal, or the number is invalid. The message has one line.
+pub fn select(config_dir: &Path) -> Result<SelectedHost> {
+    let known = HostStore::open(config_dir)?;
+    let found = search(&known).map_err(|why| anyhow!(why))?;
+    if found.is_empty() {
+        bail!(NO_HOST);
+    }
+    if let Some(only) = single_known(&found) {
+        let at = only.addresses.first().map(ToString::to_string);
+        let (name, at) = (&only.name, at.unwrap_or_default());
+        eprintln!("openuvr client: found the paired host {name:?} at {at}");
+        return selected(only);
+    }
+    out::unlimited_message(format_args!("{}", table(&found).trim_end()));
+    if !std::io::stdin().is_terminal() {
+        bail!("several hosts found: give an address, as in openuvr client 192.168.1.5");
+    }
+    out::prompt(format_args!("Number of the host: "));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let number = line.trim().parse::<usize>().ok();
+    let host = number.and_then(|n| found.get(n.checked_sub(1)?));
+    selected(host.ok_or_else(|| {
+        anyhow!(
+            "invalid host number {:?}: type 1 to {}, or give an address",
+            line.trim(),
+            found.len()
+        )
+    })?)
+}
+
+/// The known host, if there is exactly one.
+fn single_known(found: &[DiscoveredHost]) -> Option<&DiscoveredHost> {
+    let mut known = found.iter().filter(|host| host.known_as.is_some());
+    known.next().filter(|_| known.next().is_none())
+}
+
+fn selected(host: &DiscoveredHost) -> Result<SelectedHost> {
+    let first = host.addresses.first();
+    let first = first.ok_or_else(|| anyhow!("{:?} has no address", host.name))?;
+    Ok(SelectedHost {
+        target: first.to_string().parse()?,
+        paths: host.addresses.iter().map(|a| path_of(a.address)).collect(),
+        known_as: host.known_as.clone(),
+    })
+}
+
+fn table(found: &[DiscoveredHost]) -> String {
+    let address = |host: &DiscoveredHost| {
+        let more = host.addresses.len().saturating_sub(1);
+        let first = host.addresses.first().map(ToString::to_string);
+        let first = first.unwrap_or_default();
+        match more {
+            0 => first,
+            more => format!("{first} (+{more})"),
+        }
+    };
+    let width = |of: &dyn Fn(&DiscoveredHost) -> usize| found.iter().map(of).max().unwrap_or(0);
+    let name = width(&|host| host.name.chars().count()).max(4);
+    let place = width(&|host| address(host).chars().count()).max(7);
+    let mut text = String::new();
+    let mut row = |cells: [&str; 5]| {
+        let [number, called, at, key, state] = cells;
+        let _ = writeln!(
+            text,
+            "{number:>3}  {called:name$}  {at:place$}  {key:19}  {state}"
+        );
+    };
+    row(["", "NAME", "ADDRESS", "FINGERPRINT", "STATE"]);
+    for (n, host) in found.iter().enumerate() {
+        let state = match (&host.known_as, host.pairs) {
+            (Some(_), _) => "paired",
+            (None, true) => "new; pairing is open",
+            (None, false) => "new; pairing is closed",
+        };
+        let number = (n + 1).to_string();
+        row([
+            &number,
+            &host.name,
+            &address(host),
+            &host.fingerprint,
+            state,
+        ]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::search::tests::host;
+    use super::*;
+
+    const DESK: &str = "0123-4567-89ab-cdef";
+
+    #[test]
+    fn only_a_single_known_host_is_selected() {
+        let (desk, stranger) = (host("desk", DESK, Some("d")), host("desk", "", None));
+        assert_eq!(single_known(&[stranger.clone(), desk.clone()]), Some(&desk));
+        assert_eq!(single_known(&[stranger]), None);
+        let attic = host("attic", "ffff-4567-89ab-cdef", Some("a"));
+        assert_eq!(single_known(&[desk, attic]), None);
+    }
+
+    #[test]
+    fn a_chosen_host_keeps_its_stored_address() {
+        let chosen = selected(&host("desk", DESK, Some("desk:4710"))).unwrap();
+        assert_eq!(chosen.target.to_string(), "192.0.2.7:4710");
+        assert_eq!(chosen.known_as.as_deref(), Some("desk:4710"));
+        assert_eq!(chosen.paths.len(), 1);
+    }
+
+    #[test]
+    fn the_table_has_a_number_for_each() {
+        let stranger = "ffff-4567-89ab-cdef";
+        let text = table(&[host("desk", DESK, Some("d")), host("attic", stranger, None)]);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), 3);
+        assert!(rows[1].starts_with("  1  desk ") && rows[1].ends_with("paired"));
+        assert!(rows[2].contains(stranger) && rows[2].ends_with("closed"));
+    }
+}

@@ -1,0 +1,133 @@
+//! `openuvr doctor`: checks whether this machine can be a host or a client, and lists possible improvements with
+//! their commands.
+//!
+//! It performs real operations: it sends datagrams, starts a real-time thread, and codes a picture with each encoder.
+//! It changes no settings, and opens sockets only for the duration of a check.
+
+#![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "figures for display"
+)]
+
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod codecs;
+mod displays;
+mod finding;
+mod hook;
+mod kernel;
+mod machine;
+mod network;
+mod privileges;
+mod sys;
+mod wifi;
+
+use std::process::ExitCode;
+
+use finding::{Finding, Report};
+
+/// Check whether this machine can be a host or a client, with a remedy for each problem
+///
+/// Each finding is `ok`, `could be better` (it works, with more latency or on fewer paths), `missing` (the role
+/// can't run), or `not here` (a codec of a rare device), followed by the remedy. Exit status: 0 if the role can
+/// run, 1 if not.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Role to check
+    #[arg(long, value_enum, default_value_t)]
+    role: Role,
+    /// X display to check [default: $DISPLAY]
+    #[arg(long, value_name = "DISPLAY")]
+    display: Option<String>,
+    /// UDP port of the host
+    #[arg(long, value_name = "PORT", default_value_t = openuvr_runtime::PORT)]
+    port: u16,
+    /// Print JSON: an object with `role`, `can_run` and the list `findings`
+    #[arg(long)]
+    json: bool,
+}
+
+/// The role of a machine.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    /// Run and stream an application
+    Host,
+    /// Show a stream
+    Client,
+    /// Both at once, as in the demo
+    #[default]
+    Both,
+}
+
+impl Role {
+    const fn hosts(self) -> bool {
+        matches!(self, Role::Host | Role::Both)
+    }
+
+    const fn shows(self) -> bool {
+        matches!(self, Role::Client | Role::Both)
+    }
+}
+
+/// Runs the checks and prints the findings. The exit status tells whether the role can run.
+///
+/// # Errors
+/// The findings can't be written as JSON.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let report = examine(args);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.as_json())?);
+    } else {
+        print!("{}", report.text(openuvr_terminal::out::is_terminal()));
+    }
+    Ok(match report.can_run() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn examine(args: &Args) -> Report {
+    let role = args.role;
+    let display = args
+        .display
+        .clone()
+        .or_else(|| std::env::var("DISPLAY").ok())
+        .filter(|name| !name.is_empty());
+    let mut areas: Vec<(&'static str, Vec<Finding>)> = vec![
+        ("Kernel", kernel::findings()),
+        ("Privileges", privileges::findings()),
+        ("Processor", machine::processor()),
+        ("Clock", machine::clock()),
+        ("Network", network::findings(role, args.port)),
+        ("Wi-Fi", wifi::findings()),
+    ];
+    if role.hosts() {
+        areas.push(("Encoders", codecs::encoders()));
+        areas.push(("Games", hook::findings()));
+    }
+    if role.shows() {
+        areas.push(("Decoders", codecs::decoders()));
+    }
+    areas.push(("Display", displays::findings(role, display.as_deref())));
+    areas.retain(|(_, findings)| !findings.is_empty());
+    Report { role, areas }
+}
+
+/// The first line of a file of `/proc` or `/sys`, without surrounding blanks.
+fn first_line(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
+}
+
+/// The command that grants this program its capabilities. It sets all of them: each setcap(8) replaces the previous
+/// set.
+fn setcap() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
+    let names = "cap_sys_nice,cap_net_raw,cap_ipc_lock";
+    format!("sudo setcap {names}+ep {}", program.display())
+}

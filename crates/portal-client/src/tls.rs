@@ -1,0 +1,248 @@
+//! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
+//!
+//! The certificate is verified with the system's roots, or only by its fingerprint, if one is given.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::digest;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
+use ureq::Error;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
+    TransportAdapter,
+};
+
+use crate::address::CertificateHash;
+
+/// The result of the last verification.
+#[derive(Clone, Default, Debug)]
+pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
+
+/// A rejected certificate.
+#[derive(Clone, Debug)]
+pub(super) struct RejectedCertificate {
+    /// Its hash.
+    pub(super) hash: CertificateHash,
+    /// Why, in the words of the verifying library.
+    pub(super) why: String,
+}
+
+impl LastRejection {
+    /// The certificate that was rejected last, if any.
+    pub(super) fn get(&self) -> Option<RejectedCertificate> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Adds TLS to the connection of the preceding connectors.
+pub(super) struct Tls {
+    config: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// Accepts only the certificate with this hash; without a hash, certificates that the system trusts.
+    ///
+    /// # Errors
+    /// The system has no trusted roots. The message has one line.
+    pub(super) fn new(
+        pinned: Option<CertificateHash>,
+        rejection: &LastRejection,
+    ) -> Result<Tls, String> {
+        let provider = Arc::new(default_provider());
+        let roots = match pinned {
+            Some(_) => None,
+            None => Some(system_roots(&provider)?),
+        };
+        let verifier = Verifier {
+            pinned,
+            roots,
+            rejection: rejection.clone(),
+            provider: Arc::clone(&provider),
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| e.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        Ok(Tls {
+            config: Arc::new(config),
+        })
+    }
+}
+
+/// The verifier with the system's roots.
+fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(
+            "this system has no trusted certificates: install ca-certificates, or give --portal-fingerprint"
+                .to_owned(),
+        );
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|e| e.to_string())
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl<In: Transport> Connector<In> for Tls {
+    type Out = Either<In, Encrypted>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
+        let Some(transport) = chained else {
+            return Ok(None);
+        };
+        if !details.needs_tls() || transport.is_tls() {
+            return Ok(Some(Either::A(transport)));
+        }
+        let host = details.uri.host().unwrap_or_default();
+        let bare = host.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
+        let name = ServerName::try_from(bare.unwrap_or(host).to_owned())
+            .map_err(|_| Error::Tls("invalid server name of the portal"))?;
+        let failed = |why: rustls::Error| Error::Io(io::Error::other(why));
+        let mut conn = ClientConnection::new(Arc::clone(&self.config), name).map_err(failed)?;
+        let mut sock = TransportAdapter::new(transport.boxed(), details.current_time.clone());
+        sock.set_timeout(details.timeout);
+        conn.complete_io(&mut sock)?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Some(Either::B(Encrypted {
+            buffers,
+            stream: StreamOwned { conn, sock },
+        })))
+    }
+}
+
+/// A TLS connection.
+pub(super) struct Encrypted {
+    buffers: LazyBuffers,
+    stream: StreamOwned<ClientConnection, TransportAdapter>,
+}
+
+impl fmt::Debug for Encrypted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Encrypted")
+    }
+}
+
+impl Transport for Encrypted {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        self.stream.write_all(&self.buffers.output()[..amount])?;
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.get_mut().get_mut().is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        true
+    }
+}
+
+/// Verifies the portal's certificate.
+#[derive(Debug)]
+struct Verifier {
+    pinned: Option<CertificateHash>,
+    /// The verifier without a pinned hash.
+    roots: Option<Arc<WebPkiServerVerifier>>,
+    rejection: LastRejection,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let hash = hash_of(certificate);
+        let verified = match (&self.pinned, &self.roots) {
+            (Some(pinned), _) if *pinned == hash => Ok(ServerCertVerified::assertion()),
+            (None, Some(roots)) => roots.verify_server_cert(certificate, between, name, ocsp, now),
+            _ => Err(rustls::Error::General("the fingerprint differs".to_owned())),
+        };
+        verified.inspect_err(|why| {
+            let refused = RejectedCertificate {
+                hash,
+                why: why.to_string(),
+            };
+            *self
+                .rejection
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(refused);
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+fn hash_of(certificate: &CertificateDer<'_>) -> CertificateHash {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+    CertificateHash(hash)
+}

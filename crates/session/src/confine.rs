@@ -1,0 +1,502 @@
+//! `openuvr confine`, which wraps the application of `openuvr session`: it drops privileges, and starts the application
+//! as another account, in a sandbox, or both.
+//!
+//! ```text
+//! openuvr host ─► openuvr confine ─► bwrap ─► application
+//!                  │ account, groups   │ user, mount and PID namespaces
+//!                  └─ forwards signals ┘
+//! ```
+//! The sandbox is bubblewrap (bwrap(1)), a separate program. It uses allow lists: system files are readable, and the home
+//! and temporary files are writable. It does not isolate the network or System V shared memory, through which X servers
+//! receive pictures.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_runtime::line::{API_SOCKET, SOCKET};
+use rustix::fs::Access;
+use rustix::process::{Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal};
+use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use crate::descendants;
+use crate::report::AUTHORITY;
+
+/// The subcommand.
+pub const NAME: &str = "confine";
+
+/// The sandbox program.
+const BWRAP: &str = "bwrap";
+
+/// The interval of checks for signals and for the application's end.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The readable system files: programs, libraries, data, settings, and files for drivers. Missing ones are skipped.
+const SYSTEM_PATHS: [&str; 12] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc",
+    "/opt",
+    "/sys",
+    "/var/cache/fontconfig",
+    "/var/games",
+    // Name resolution.
+    "/run/systemd/resolve",
+];
+
+/// Folders among them with secrets, which are replaced by empty folders if they exist.
+const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
+
+/// Files among them with secrets, which are replaced by empty files.
+const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
+
+/// GPU devices.
+const DEVICES: [&str; 6] = [
+    "/dev/dri",
+    "/dev/kfd",
+    "/dev/nvidia0",
+    "/dev/nvidiactl",
+    "/dev/nvidia-modeset",
+    "/dev/nvidia-uvm",
+];
+
+/// Variables that are useless in the sandbox, or contain secrets.
+const REMOVED_VARIABLES: [&str; 6] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "OPENUVR_PORTAL_DATABASE",
+    "OPENUVR_PORTAL_PASSWORD_FILE",
+    "SSH_AUTH_SOCK",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+];
+
+/// The account's copy of the X authority cookie, in the folder for temporary files.
+const COPIED_AUTHORITY: &str = ".openuvr-xauthority";
+
+/// Start an application with fewer privileges (internal; started by openuvr session)
+#[derive(clap::Args, Debug)]
+#[command(hide = true)]
+pub struct Args {
+    /// Account name
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Use a bubblewrap sandbox
+    #[arg(long)]
+    sandbox: bool,
+    /// Folder to mount as /tmp in the sandbox
+    #[arg(long, value_name = "FOLDER")]
+    temporary: PathBuf,
+    /// File or folder that is readable in the sandbox
+    #[arg(long, value_name = "PATH")]
+    readable: Vec<PathBuf>,
+    /// Folder that is writable in the sandbox
+    #[arg(long, value_name = "FOLDER")]
+    writable: Vec<PathBuf>,
+    /// Program to start, with its arguments
+    #[arg(value_name = "APP", required = true, last = true)]
+    words: Vec<OsString>,
+}
+
+/// The confinement of an application.
+pub(crate) struct Confinement<'a> {
+    /// The account.
+    pub(crate) user: Option<&'a str>,
+    /// Whether to use a sandbox.
+    pub(crate) sandbox: bool,
+    /// The folder for temporary files.
+    pub(crate) temporary: &'a Path,
+    /// Readable files besides system files.
+    pub(crate) readable: &'a [PathBuf],
+    /// Writable folders besides the home.
+    pub(crate) writable: &'a [PathBuf],
+}
+
+impl Confinement<'_> {
+    /// The command line that starts `words` in this confinement.
+    ///
+    /// # Errors
+    /// The executable of this program no longer exists.
+    pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
+        if self.user.is_none() && !self.sandbox {
+            return Ok(words.to_vec());
+        }
+        let valued = |name: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            word
+        };
+        let program =
+            std::env::current_exe().context("can't determine this program's executable")?;
+        let mut all = vec![program.into_os_string(), NAME.into()];
+        all.extend(self.user.map(|user| valued("user", user.as_ref())));
+        all.extend(self.sandbox.then(|| "--sandbox".into()));
+        all.push(valued("temporary", self.temporary.as_os_str()));
+        let lists = [("readable", self.readable), ("writable", self.writable)];
+        for (name, paths) in lists {
+            all.extend(paths.iter().map(|path| valued(name, path.as_os_str())));
+        }
+        all.push("--".into());
+        all.extend_from_slice(words);
+        Ok(all)
+    }
+
+    /// Checks that this machine supports the confinement.
+    ///
+    /// # Errors
+    /// A requirement is missing. The message has one line.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(user) = self.user {
+            Account::find(user)?;
+        }
+        if !self.sandbox {
+            return Ok(());
+        }
+        let tried = Command::new(BWRAP)
+            .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
+            .args(["--proc", "/proc", "--dev", "/dev", "true"])
+            .stdin(Stdio::null())
+            .output();
+        let tried = tried.context("the sandbox requires bubblewrap: apt install bubblewrap")?;
+        if !tried.status.success() {
+            let why = String::from_utf8_lossy(&tried.stderr);
+            let why = why.lines().next().unwrap_or("it failed").to_owned();
+            bail!(
+                "this machine does not allow sandboxes ({why}): user namespaces may be disabled (sysctl \
+                 kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), \
+                 or forbidden in this container"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The program of a command line, without a confinement.
+pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
+    let confined = words.get(1).is_some_and(|word| word == NAME);
+    let at = match confined {
+        true => words.iter().position(|word| word == "--")? + 1,
+        false => 0,
+    };
+    words.get(at).map(OsString::as_os_str)
+}
+
+/// Drops the privileges, and runs the application until its end.
+///
+/// # Errors
+/// Privileges can't be dropped, or the application can't be started. The message has one line.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let account = args.user.as_deref().map(Account::find).transpose()?;
+    // The cookie of the session's display, which lies beside the folder for temporary files; no other is passed on.
+    let authority = args.temporary.with_file_name(AUTHORITY);
+    let mut authority = Some(authority).filter(|file| file.is_file());
+    let cookie = (account.as_ref().and(authority.as_deref()))
+        .map(|file| fs::read(file).with_context(|| format!("can't read {}", file.display())));
+    let cookie = cookie.transpose()?;
+    let [program, arguments @ ..] = &args.words[..] else {
+        bail!("no application given");
+    };
+    // Before paths are checked: the account may have less access.
+    if let Some(account) = &account {
+        account.switch_to()?;
+    }
+    if let Some(cookie) = cookie {
+        authority = Some(copy_cookie(&cookie, &args.temporary)?);
+    }
+    if !args.sandbox {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        set_environment(&mut command, authority.as_deref());
+        // Returns only if the program can't be started.
+        let why = command.exec();
+        return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
+    }
+    let missing = args.readable.iter().find(|path| !path.exists());
+    if let Some(path) = missing {
+        bail!("--readable {}: missing or not readable", path.display());
+    }
+    let mut command = sandboxed(args, authority.as_deref());
+    set_environment(&mut command, authority.as_deref());
+    supervise(command)
+}
+
+/// Sets the application's environment: without secrets, and with the cookie of its display.
+fn set_environment(command: &mut Command, authority: Option<&Path>) {
+    for variable in REMOVED_VARIABLES {
+        command.env_remove(variable);
+    }
+    if let Some(authority) = authority {
+        command.env("XAUTHORITY", authority);
+    }
+}
+
+/// Writes the cookie for the account of this process: only root can read the session's own file.
+fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
+    let file = temporary.join(COPIED_AUTHORITY);
+    let mut options = fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(&file);
+    opened
+        .and_then(|mut opened| opened.write_all(cookie))
+        .with_context(|| format!("can't write {}", file.display()))?;
+    Ok(file)
+}
+
+/// Runs the sandbox. Signals are forwarded to the processes in it: bubblewrap itself would end at once, with all of them.
+fn supervise(mut command: Command) -> Result<ExitCode> {
+    let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
+    command.process_group(0);
+    let missing = "the sandbox requires bubblewrap: apt install bubblewrap";
+    let mut child = command.spawn().context(missing)?;
+    let mut forwarded = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(ExitCode::from(code_of(status)));
+        }
+        if !forwarded && stop.load(Ordering::Relaxed) {
+            forwarded = true;
+            for pid in descendants::running() {
+                let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+                if name.is_ok_and(|name| name.trim() != BWRAP) {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| signal + 128));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// The bubblewrap command.
+fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut command = Command::new(BWRAP);
+    command
+        .args(["--unshare-user", "--unshare-pid", "--unshare-uts"])
+        .args(["--unshare-cgroup-try", "--cap-drop", "ALL"])
+        // Nothing must outlive this process.
+        .arg("--die-with-parent");
+    for path in SYSTEM_PATHS {
+        command.args(["--ro-bind-try", path, path]);
+    }
+    for folder in HIDDEN_FOLDERS
+        .iter()
+        .filter(|path| Path::new(path).is_dir())
+    {
+        command.args(["--tmpfs", folder]);
+    }
+    for file in HIDDEN_FILES.iter().filter(|path| Path::new(path).is_file()) {
+        command.args(["--ro-bind", "/dev/null", file]);
+    }
+    command.args(["--proc", "/proc", "--dev", "/dev"]);
+    for device in DEVICES {
+        command.args(["--dev-bind-try", device, device]);
+    }
+    // A folder on the disk, which counts against the session's disk limit, instead of a tmpfs.
+    command.arg("--bind").arg(&args.temporary).arg("/tmp");
+    command.args(["--setenv", "TMPDIR", "/tmp"]);
+    // Paths that this account can't see are skipped here: bubblewrap skips a missing path, but not one without
+    // permission.
+    let mut bind = |how: &str, path: &Path| {
+        if path.exists() {
+            command.arg(how).arg(path).arg(path);
+        }
+    };
+    let home = set("HOME").map(PathBuf::from);
+    if let Some(home) = &home {
+        bind("--bind", home);
+    }
+    for path in readable(&set).iter().chain(&args.readable) {
+        bind("--ro-bind", path);
+    }
+    if let Some(authority) = authority {
+        bind("--ro-bind", authority);
+    }
+    for path in &args.writable {
+        bind("--bind", path);
+    }
+    for path in sockets(&set) {
+        bind("--bind", &path);
+    }
+    if let Some(home) = &home {
+        command.arg("--chdir").arg(home);
+    }
+    command.arg("--").args(&args.words);
+    command
+}
+
+/// OpenUVR's files that are loaded into an application, and the paths it searches.
+fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if let Some(folder) = std::env::current_exe()
+        .ok()
+        .as_deref()
+        .and_then(Path::parent)
+    {
+        paths.push(folder.to_owned());
+        paths.extend(folder.join("../lib/openuvr").canonicalize().ok());
+    }
+    // ld.so(8): separated by blanks and colons.
+    let preloaded = set("LD_PRELOAD").unwrap_or_default();
+    let preloaded = preloaded.to_string_lossy().into_owned();
+    let libraries = preloaded.split([' ', ':']).filter(|of| of.starts_with('/'));
+    paths.extend(libraries.map(PathBuf::from));
+    paths.extend(set("PULSE_COOKIE").map(PathBuf::from));
+    paths
+}
+
+/// The sockets of its display, its sound server and its control connection.
+fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let display = set("DISPLAY").unwrap_or_default();
+    let display = display.to_string_lossy().into_owned();
+    let number = display
+        .strip_prefix(':')
+        .and_then(|of| of.split('.').next());
+    // Displays of other sessions are not accessible.
+    paths.extend(number.map(|number| PathBuf::from(format!("/tmp/.X11-unix/X{number}"))));
+    let server = set("PULSE_SERVER").unwrap_or_default();
+    let server = server.to_string_lossy().into_owned();
+    match server.strip_prefix("unix:") {
+        Some(path) => paths.push(path.into()),
+        None => paths.extend(set("XDG_RUNTIME_DIR").map(|of| Path::new(&of).join("pulse"))),
+    }
+    for socket in [SOCKET, API_SOCKET] {
+        // The folder also contains control files.
+        let folder = set(socket).and_then(|of| Some(Path::new(&of).parent()?.to_owned()));
+        paths.extend(folder);
+    }
+    paths
+}
+
+/// An account of this machine.
+pub(crate) struct Account {
+    name: String,
+    uid: Uid,
+    gid: Gid,
+    groups: Vec<Gid>,
+}
+
+impl Account {
+    /// Looks up the account with id(1), which uses all name services of the machine.
+    ///
+    /// # Errors
+    /// There is no such account, it is root, or this process may not switch accounts. The message has one line.
+    pub(crate) fn find(name: &str) -> Result<Account> {
+        if !geteuid().is_root() {
+            bail!(
+                "--application-user {name}: only root can start an application as another account"
+            );
+        }
+        let numbers = |option: &str| -> Result<Vec<u32>> {
+            let output = Command::new("id").args([option, "--", name]).output()?;
+            let output = String::from_utf8_lossy(&output.stdout).into_owned();
+            let numbers = output.split_whitespace().map(str::parse);
+            Ok(numbers.collect::<Result<_, _>>()?)
+        };
+        let one = |option: &str| -> Result<u32> {
+            let found = numbers(option)?.first().copied();
+            found.with_context(|| format!("no account {name:?} on this machine"))
+        };
+        let (uid, gid, groups) = (one("-u")?, one("-g")?, numbers("-G")?);
+        if uid == 0 {
+            bail!("--application-user {name} is root: create an unprivileged account");
+        }
+        Ok(Account {
+            name: name.to_owned(),
+            uid: Uid::from_raw(uid),
+            gid: Gid::from_raw(gid),
+            groups: groups.into_iter().map(Gid::from_raw).collect(),
+        })
+    }
+
+    /// Changes the owner of these folders to the account.
+    ///
+    /// # Errors
+    /// The owner can't be changed. The message has one line.
+    pub(crate) fn change_owner(&self, folders: &[&Path]) -> Result<()> {
+        for folder in folders {
+            rustix::fs::chown(*folder, Some(self.uid), Some(self.gid)).with_context(|| {
+                format!(
+                    "can't change the owner of {} to {}",
+                    folder.display(),
+                    self.name
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other
+    /// threads of this process only write its messages.
+    fn switch_to(&self) -> Result<()> {
+        let failed = || format!("can't switch to the account {}", self.name);
+        set_thread_groups(&self.groups).with_context(failed)?;
+        set_thread_res_gid(self.gid, self.gid, self.gid).with_context(failed)?;
+        set_thread_res_uid(self.uid, self.uid, self.uid).with_context(failed)?;
+        // The kernel clears the setting when the account changes (prctl(2), PR_SET_PDEATHSIG).
+        set_parent_process_death_signal(Some(Signal::TERM)).with_context(failed)?;
+        // Programs that it starts gain no privileges, not even with set-user-ID.
+        set_no_new_privs(true).with_context(failed)?;
+        let home = std::env::var_os("HOME").unwrap_or_default();
+        let home = Path::new(&home);
+        rustix::fs::access(home, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
+            format!(
+                "the account {} has no access to its home {}: allow it to traverse the parent folders (chmod o+x)",
+                self.name,
+                home.display()
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command_line(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_program_is_found_through_its_confinement() {
+        let plain = command_line(&["sh", "-c", "confine"]);
+        assert_eq!(program_of(&plain), Some("sh".as_ref()));
+        let confinement = Confinement {
+            user: None,
+            sandbox: true,
+            temporary: Path::new("/t"),
+            readable: &[PathBuf::from("/r")],
+            writable: &[],
+        };
+        let confined = confinement.command_line(&plain).unwrap();
+        assert_eq!(program_of(&confined), Some("sh".as_ref()));
+        assert!(confined.contains(&"--readable=/r".into()));
+        assert_eq!(program_of(&command_line(&["openuvr", "confine"])), None);
+    }
+
+    #[test]
+    fn only_its_own_sockets_are_accessible() {
+        let set = |name: &str| match name {
+            "DISPLAY" => Some(":12.0".into()),
+            "PULSE_SERVER" => Some("unix:/p/native".into()),
+            SOCKET => Some("/run/o/socket".into()),
+            _ => None,
+        };
+        let expected = ["/tmp/.X11-unix/X12", "/p/native", "/run/o"];
+        assert_eq!(sockets(&set), expected.map(PathBuf::from));
+    }
+}

@@ -1,0 +1,93 @@
+//! `--fit` of `openuvr host` and `openuvr run`: resizes the display to the player's window.
+
+use std::time::Duration;
+
+use openuvr_media::display_size::DisplaySize;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+
+/// How long a size must be unchanged before it is applied: each change makes applications redo their layout, and a client
+/// that takes over requests its size at once (guess).
+const SETTLE_TIME: Duration = Duration::from_millis(200);
+
+/// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
+const MAX_SIZE: Size = Size::new(3840, 2160);
+
+/// The maximum size for which a virtual display of `size` must be started.
+pub fn max_size(size: Size) -> Size {
+    Size::new(
+        size.width.max(MAX_SIZE.width),
+        size.height.max(MAX_SIZE.height),
+    )
+}
+
+/// A display, and the requested size.
+pub struct Fit {
+    /// The subcommand, the prefix of each line.
+    subcommand: &'static str,
+    display: DisplaySize,
+    /// The size of the player's window, and the time of the request.
+    requested: Option<(Option<Size>, Instant)>,
+    /// The last printed error.
+    last_error: Option<String>,
+}
+
+impl Fit {
+    /// For `display`, which keeps its size until a request.
+    ///
+    /// # Errors
+    /// The display can't be resized. The message has one line.
+    pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
+        Ok(Fit {
+            subcommand,
+            display: DisplaySize::open(display)?,
+            requested: None,
+            last_error: None,
+        })
+    }
+
+    /// The same if `wanted`. An error is printed, and the display keeps its size.
+    pub fn open_if(wanted: bool, subcommand: &'static str, display: &str) -> Option<Fit> {
+        let fit = wanted.then(|| Fit::open(subcommand, display))?;
+        fit.map_err(|why| eprintln!("openuvr {subcommand}: --fit has no effect: {why}"))
+            .ok()
+    }
+
+    /// The same for a virtual display that was started with its maximum size, to be reduced to `own`.
+    ///
+    /// # Errors
+    /// The size `own` can't be set. The message has one line.
+    pub fn open_virtual(subcommand: &'static str, display: &str, own: Size) -> Result<Fit, String> {
+        let mut fit = Fit::open(subcommand, display)?;
+        fit.display.set(own)?;
+        fit.display.keep();
+        Ok(fit)
+    }
+
+    /// Requests the size of the player's window; `None` without a player.
+    pub fn request(&mut self, size: Option<Size>, now: Instant) {
+        self.requested = Some((size, now));
+    }
+
+    /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
+    pub fn tick(&mut self, now: Instant) {
+        let due = |request: &mut (_, Instant)| now.since(request.1) >= SETTLE_TIME;
+        let Some((size, _)) = self.requested.take_if(due) else {
+            return;
+        };
+        let result = match size {
+            Some(size) => self.display.set(size).map(|_| ()),
+            None => self.display.restore(),
+        };
+        let refused = result.err();
+        if refused != self.last_error
+            && let Some(why) = &refused
+        {
+            eprintln!(
+                "openuvr {}: {why}; the picture is scaled instead",
+                self.subcommand
+            );
+        }
+        self.last_error = refused;
+    }
+}

@@ -1,0 +1,313 @@
+//! A host that stands in for a game that has not drawn yet: while a launcher shows a window without OpenGL or Vulkan, a
+//! second process of this program is the host, and streams that window like `openuvr host`. It ends when the first
+//! process of the game presents a picture.
+//!
+//! ```text
+//! openuvr run ─► launcher with a visible window
+//!      │  └────► openuvr stand-in ─► captures the window, streams to the clients
+//!      │            ▲ ends
+//!      └─► game ────┘ its first swap: it streams from inside
+//! ```
+//! Clients reconnect to the game's host at the same address, like to a restarted host.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use openuvr_clock as clock;
+use openuvr_media::application::{WindowScope, largest_window};
+use openuvr_media::capture::pool::Pool;
+use openuvr_media::capture::x11::{CaptureArea, Target, Viewport, WindowName, WindowQuery, open};
+use openuvr_media::capture::{Capture as _, CaptureEvent};
+use openuvr_media::display;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::guest::{Guest, InputTarget};
+use openuvr_runtime::launch::Socket;
+use openuvr_runtime::launcher::Launcher;
+use openuvr_runtime::line::{Line, SOCKET};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::Window;
+use x11rb::rust_connection::RustConnection;
+
+use crate::descendants;
+use crate::sys::die_with_parent;
+
+/// The maximum number of lines queued for `openuvr run`; further lines are dropped. It reads them each turn, and there
+/// are some hundred frames per second (guess: a few seconds of them).
+const MAX_QUEUED_LINES: usize = 1024;
+
+/// The subcommand.
+pub const COMMAND: &str = "stand-in";
+
+/// How long a window must be visible without an OpenGL or Vulkan picture before the stand-in starts (guess: a game
+/// opens its window before it loads its data).
+const WINDOW_DELAY: Duration = Duration::from_secs(3);
+
+/// The maximum delay until the process notices its end, or a move of the window.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 per second).
+const RETRY_INTERVAL: Duration = Duration::from_millis(4);
+
+/// The maximum wait for the capture of the window, which was visible just now.
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The stand-in from the view of `openuvr run`.
+pub struct StandIn {
+    subcommand: &'static str,
+    display: String,
+    /// `None` without a display.
+    server: Option<(RustConnection, Window)>,
+    /// Since when a window is visible.
+    visible_since: Option<Instant>,
+    process: Option<Child>,
+}
+
+impl StandIn {
+    /// Without a process yet; `subcommand` is the prefix of error lines.
+    #[must_use]
+    pub fn new(subcommand: &'static str, display: &str) -> StandIn {
+        let server = display::connect(display).ok().and_then(|(conn, screen)| {
+            let root = conn.setup().roots.get(screen)?.root;
+            Some((conn, root))
+        });
+        StandIn {
+            subcommand,
+            display: display.to_owned(),
+            server,
+            visible_since: None,
+            process: None,
+        }
+    }
+
+    /// The stand-in's process, which this struct reaps.
+    pub fn processes(&self) -> Vec<u32> {
+        self.process.iter().map(Child::id).collect()
+    }
+
+    /// Starts the stand-in when it is due; to be called a few times per second.
+    pub fn tick(&mut self, socket: &mut Socket, now: Instant) {
+        if let Some(process) = &mut self.process {
+            match process.try_wait() {
+                Ok(None) => return,
+                Ok(Some(status)) if status.success() => {}
+                // It has reported the error; another one would fail alike.
+                _ => self.server = None,
+            }
+            self.process = None;
+            socket.set_stand_in(None);
+        }
+        let window = match socket.is_served() {
+            true => None,
+            false => self.window(),
+        };
+        let Some(window) = window else {
+            self.visible_since = None;
+            return;
+        };
+        if now.since(*self.visible_since.get_or_insert(now)) < WINDOW_DELAY {
+            return;
+        }
+        self.visible_since = None;
+        tracing::debug!("window {window:#x} of the launcher is shown");
+        match start(&self.display, window, socket) {
+            Ok(process) => {
+                let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+                socket.set_stand_in(id);
+                self.process = Some(process);
+            }
+            Err(why) => {
+                let subcommand = self.subcommand;
+                eprintln!("openuvr {subcommand}: can't stream the launcher's window: {why}");
+                self.server = None;
+            }
+        }
+    }
+
+    /// The largest window of the started processes.
+    fn window(&mut self) -> Option<Window> {
+        let (conn, root) = self.server.as_ref()?;
+        let ours = descendants::running();
+        let is_ours = |pid: u32| {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.is_some_and(|pid| ours.contains(&pid))
+        };
+        match largest_window(conn, *root, is_ours) {
+            Ok(window) => window,
+            Err(why) => {
+                tracing::debug!("can't search for windows: {why}");
+                self.server = None;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It notices that its socket is closed.
+            let until = clock::now() + CAPTURE_TIMEOUT;
+            while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
+                clock::sleep_until(clock::now() + Duration::from_millis(5));
+            }
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Child> {
+    // Works also if the executable was replaced since this program was started.
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args([
+            COMMAND,
+            "--display",
+            display,
+            "--window",
+            &window.to_string(),
+        ])
+        .env(SOCKET, socket.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C is meant for `openuvr run`.
+        .process_group(0);
+    die_with_parent(&mut command);
+    command.spawn()
+}
+
+/// Stream a launcher's window until the game draws (internal; started by `openuvr run`)
+#[derive(clap::Args)]
+#[command(hide = true)]
+pub struct Args {
+    /// X display
+    #[arg(long)]
+    display: String,
+    /// Window id
+    #[arg(long)]
+    window: u32,
+}
+
+/// Runs the stand-in's process, which reports to `openuvr run`.
+///
+/// # Errors
+/// An error in one line, which was also sent to `openuvr run`.
+pub fn run(args: &Args) -> Result<()> {
+    let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
+    let result = show(args, &launcher);
+    if let Err(why) = &result {
+        launcher.send(&Line::Warning(format!(
+            "can't stream the launcher's window: {why}"
+        )));
+    }
+    result.map_err(|e| anyhow!(e))
+}
+
+fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
+    // The stand-in may be over before its settings arrive.
+    let order = loop {
+        if let Some(order) = launcher.settings_within(POLL_INTERVAL)? {
+            break order;
+        }
+        if is_over(launcher) {
+            return Ok(());
+        }
+    };
+    let target = Target {
+        display: Some(args.display.clone()),
+        area: CaptureArea::Window(WindowQuery {
+            name: WindowName::Id(args.window),
+            wait: CAPTURE_TIMEOUT,
+        }),
+    };
+    let mut capture = open(&target).map_err(|e| e.to_string())?;
+    capture.limit_fps(order.host.fps);
+    let input = match order.input {
+        true => InputTarget::Display(args.display.clone()),
+        false => InputTarget::Nothing,
+    };
+    if let InputTarget::Display(display) = &input {
+        // Before any key is pressed there: if this process is killed, `openuvr run` must release the keys.
+        launcher.send(&Line::InputDisplay(display.clone()));
+    }
+    std::thread::scope(|scope| {
+        let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_LINES);
+        let size = capture.size();
+        let notice = move |notice| drop(sender.try_send(Line::from(notice)));
+        let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
+        scope.spawn(|| received.into_iter().for_each(|line| launcher.send(&line)));
+        launcher.send(&Line::Streaming {
+            size,
+            endpoint: guest.endpoint().to_owned(),
+        });
+        // A PIN set by the user is not printed.
+        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+            launcher.send(&Line::Invitation {
+                pin: pin.to_string(),
+                seconds: order.host.pairing_timeout,
+            });
+        }
+        launcher.send(&Line::Warning(
+            "the game does not draw with OpenGL or Vulkan yet; streaming its window until it does"
+                .to_owned(),
+        ));
+        guest.set_window_scope(WindowScope::Program);
+        let viewport = capture.shared_viewport();
+        serve(&guest, &mut capture, &viewport, launcher)
+    })
+}
+
+/// Submits the window's pictures until the window or this process's task ends.
+fn serve(
+    guest: &Guest,
+    capture: &mut openuvr_media::capture::x11::X11Capture,
+    viewport: &Viewport,
+    launcher: &Launcher,
+) -> Result<(), String> {
+    let pool = Pool::default();
+    let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
+    // Whether a picture has not been submitted yet.
+    let mut pending = false;
+    while !is_over(launcher) && !guest.is_over() {
+        let place = (viewport.now(), viewport.window());
+        if placed.replace(place) != Some(place) {
+            let ((x, y, size), window) = place;
+            guest.set_viewport(x, y, Some(size));
+            guest.set_window(window);
+        }
+        let turn = if pending {
+            RETRY_INTERVAL
+        } else {
+            POLL_INTERVAL
+        };
+        match capture.next(Some(turn)).map_err(|e| e.to_string())? {
+            CaptureEvent::Frame => pending = true,
+            CaptureEvent::Hidden => guest.set_shown(false),
+            CaptureEvent::Shown => guest.set_shown(true),
+            CaptureEvent::Ended(_) => break,
+            CaptureEvent::Resized(_) | CaptureEvent::TimedOut | CaptureEvent::Woken => {}
+        }
+        if pending
+            && guest.wants()
+            && let Some(picture) = capture.picture()
+        {
+            let _ = guest.submit(Box::new(pool.copy_of(&picture)));
+            pending = false;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `openuvr run` has closed the connection.
+fn is_over(launcher: &Launcher) -> bool {
+    let mut fds = [PollFd::new(launcher, PollFlags::RDHUP)];
+    let over = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let looked = poll(&mut fds, Some(&Timespec::default()));
+    looked.is_ok() && fds[0].revents().intersects(over)
+}

@@ -1,0 +1,71 @@
+//! Virtual audio devices for started applications: a sink that is played only at the clients, and a microphone that
+//! only these applications record.
+
+use std::process::Command;
+
+use anyhow::{Result, anyhow};
+use openuvr_media::audio::pulse::{NullSink, VirtualMicrophone};
+use openuvr_runtime::sound_choice::SoundChoice;
+
+/// The devices, which exist as long as the application runs.
+#[derive(Default)]
+pub struct VirtualAudio {
+    sink: Option<NullSink>,
+    microphone: Option<VirtualMicrophone>,
+    /// Why there is no sink, although one was configured.
+    pub silent: Option<String>,
+}
+
+impl VirtualAudio {
+    /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
+    /// `on` a microphone. Without a sound server the sound is disabled.
+    ///
+    /// # Errors
+    /// The configured microphone can't be created.
+    pub fn create(sound: &mut String, microphone: &mut String) -> Result<VirtualAudio> {
+        let mut own = VirtualAudio::microphone(microphone)?;
+        if SoundChoice::parse(sound) == SoundChoice::Auto {
+            match NullSink::create(None) {
+                Ok(sink) => {
+                    *sound = format!("pulse:{}", sink.name());
+                    own.sink = Some(sink);
+                }
+                Err(why) => {
+                    "off".clone_into(sound);
+                    own.silent = Some(format!("no sound: {why}"));
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// Creates only the microphone, for a host that has not started the application.
+    ///
+    /// # Errors
+    /// The configured microphone can't be created.
+    pub fn microphone(words: &mut String) -> Result<VirtualAudio> {
+        let mut own = VirtualAudio::default();
+        if words == "on" {
+            let made = VirtualMicrophone::create(None);
+            let made = made.map_err(|why| anyhow!("can't create the microphone: {why}"))?;
+            *words = format!("pulse:{}", made.sink());
+            own.microphone = Some(made);
+        }
+        Ok(own)
+    }
+
+    /// The name of the microphone's source.
+    pub fn source(&self) -> Option<&str> {
+        self.microphone.as_ref().map(VirtualMicrophone::source)
+    }
+
+    /// Sets the devices in the environment of an application.
+    pub fn set_environment(&self, command: &mut Command) {
+        if let Some(sink) = &self.sink {
+            command.env("PULSE_SINK", sink.name());
+        }
+        if let Some(microphone) = &self.microphone {
+            command.env("PULSE_SOURCE", microphone.source());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The application on a host's virtual display: its environment, and its end.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
+use openuvr_proto::time::Instant;
+use openuvr_runtime::launch::{Application, LAUNCH_TIMEOUT};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use super::{VirtualDisplay, shows_a_window};
+use crate::pseudo_terminal::PseudoTerminal;
+use crate::report;
+use crate::virtual_audio::VirtualAudio;
+use crate::{confine, descendants, sys};
+
+/// The time for an application to end before it is killed (guess: for one that saves the user's work).
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Variables that would connect an application to the Wayland session in which the host was started.
+const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
+
+/// An application on a virtual display. On drop it is ended, with all processes that it started.
+pub struct RunningApplication {
+    name: String,
+    application: Application,
+    terminal: Option<PseudoTerminal>,
+    display: String,
+    /// The processes of this program besides the application.
+    helpers: Vec<u32>,
+    check_at: Instant,
+    /// Since when the application has ended without a visible window of its remaining processes.
+    idle_since: Option<Instant>,
+    over: bool,
+}
+
+impl RunningApplication {
+    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`, in its own process group:
+    /// Ctrl-C is meant for the host.
+    ///
+    /// # Errors
+    /// `words` is empty, or the program can't be started.
+    pub fn start(
+        words: &[OsString],
+        display: &VirtualDisplay,
+        sound: &VirtualAudio,
+    ) -> Result<RunningApplication> {
+        let [program, arguments @ ..] = words else {
+            anyhow::bail!("no application given");
+        };
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .process_group(0);
+        set_environment(&mut command, display.name(), display.authority());
+        sound.set_environment(&mut command);
+        sys::die_with_parent(&mut command);
+        let terminal = PseudoTerminal::attach(&mut command);
+        let shown = confine::program_of(words).unwrap_or(program);
+        let name = Path::new(shown).file_name().unwrap_or(shown);
+        Ok(RunningApplication {
+            name: name.to_string_lossy().into_owned(),
+            application: Application::start(command).context("can't start the application")?,
+            terminal,
+            display: display.name().to_owned(),
+            helpers: display.processes(),
+            check_at: clock::now(),
+            idle_since: None,
+            over: false,
+        })
+    }
+
+    /// The program's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The exit status of its first process, if it has ended; its child processes may still run.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.resize();
+        }
+        self.application.ended()
+    }
+
+    /// Whether it has ended. After a normal end of a launcher, as with `openuvr run`, its remaining processes are the
+    /// application as long as they have a visible window, and until the first one appears.
+    pub fn is_over(&mut self, now: Instant) -> bool {
+        if self.over || now < self.check_at {
+            return self.over;
+        }
+        self.check_at = now + CHECK_INTERVAL;
+        let has_processes = self.application.has_orphans(&self.helpers);
+        let Some(status) = self.ended() else {
+            return false;
+        };
+        let continues = has_processes && status.success() && {
+            if shows_a_window(&self.display) {
+                self.idle_since = None;
+                true
+            } else {
+                now.since(*self.idle_since.get_or_insert(now)) < LAUNCH_TIMEOUT
+            }
+        };
+        self.over = !continues;
+        self.over
+    }
+
+    /// Whether a process of its group still runs: the application may be the child of a shell that has ended.
+    fn is_running(&mut self, group: Pid) -> bool {
+        // Ended processes exist until they are reaped.
+        let _ = self.application.ended();
+        self.application.has_orphans(&self.helpers);
+        test_kill_process_group(group).is_ok()
+    }
+
+    fn print_killed(&self, of: &str, span: Duration) {
+        eprintln!(
+            "openuvr host: {of}{} did not end in {} s: killed",
+            self.name,
+            span.as_secs()
+        );
+    }
+}
+
+/// Sets an application's display and sound environment: the only place for this.
+fn set_environment(command: &mut Command, display: &str, authority: &Path) {
+    command.env("DISPLAY", display);
+    command.env("XAUTHORITY", authority);
+    command.env("XDG_SESSION_TYPE", "x11");
+    for variable in WAYLAND_VARIABLES {
+        command.env_remove(variable);
+    }
+    // The application is no host of the session.
+    command.env_remove(report::FOLDER);
+}
+
+impl Drop for RunningApplication {
+    fn drop(&mut self) {
+        let group = i32::try_from(self.application.id());
+        if let Some(group) = group.ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::TERM);
+            let until = clock::now() + END_TIMEOUT;
+            while self.is_running(group) {
+                if clock::now() >= until {
+                    self.print_killed("", END_TIMEOUT);
+                    let _ = kill_process_group(group, Signal::KILL);
+                    break;
+                }
+                clock::sleep_until(clock::now() + Duration::from_millis(5));
+            }
+        }
+        // Processes that have left the group.
+        if descendants::end_all_but(&self.helpers) {
+            self.print_killed("child processes of ", descendants::TERM_TIMEOUT);
+        }
+        if let Some(terminal) = self.terminal.take() {
+            terminal.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_uses_only_its_own_display() {
+        let mut command = Command::new("true");
+        set_environment(&mut command, ":7", Path::new("/cookie"));
+        let variables: Vec<_> = command.get_envs().collect();
+        let variables = |name: &str| {
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, v)| *v)
+        };
+        assert_eq!(variables("DISPLAY"), Some(Some(":7".as_ref())));
+        assert_eq!(variables("XAUTHORITY"), Some(Some("/cookie".as_ref())));
+        for variable in WAYLAND_VARIABLES {
+            assert_eq!(variables(variable), Some(None));
+        }
+    }
+}
