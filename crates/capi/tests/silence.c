@@ -105,13 +105,13 @@ int main(int argc, char **argv)
     mud = mud_of(host, folder, 0);
     check(wait_for_event(host, OPENUVR_EVENT_JOINED) == OPENUVR_ROLE_PLAYER, "the MUD is not the player");
 
-    expect(host, openuvr_frame_ready, OPENUVR_ERROR_FAILED, "no such pixel buffer");
+    expect(host, openuvr_frame_ready, OPENUVR_ERROR_FAILED, "unknown pixel buffer");
     good = filled_buffer(WIDTH, HEIGHT, red[0], red[1], red[2]);
     name = good;
     expect(host, openuvr_frame_ready, OPENUVR_ERROR_FAILED, "OPENUVR_FEATURE_WIDTH");
     check(openuvr_set_feature(host, OPENUVR_FEATURE_WIDTH, WIDTH) == 0, "cannot set the width");
     check(openuvr_set_feature(host, OPENUVR_FEATURE_HEIGHT, HEIGHT) == 0, "cannot set the height");
-    check(count_lines(host, "no such pixel buffer") == 1, "the log has a missing buffer once");
+    check(count_lines(host, "unknown pixel buffer") == 1, "the log has a missing buffer once");
     wait_until_shown(mud, WIDTH, HEIGHT, red, openuvr_frame_ready, host);
 
     /* A mapped buffer; and again after a while without one. */

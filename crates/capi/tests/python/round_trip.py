@@ -111,7 +111,7 @@ def main():
             assert set(sent) | {"KEY"} == set(of_kind), "a kind is not tested"
             for name, values in sent.items():
                 client.send_input(openuvr.InputKind[name], **values)
-                event = until(name, lambda: next(host.inputs(), None))
+                event = wait_for(name, lambda: next(host.inputs(), None))
                 assert event.kind is openuvr.InputKind[name], event
                 assert {field: getattr(event, field) for field in values} == values, event
                 assert set(values) <= set(of_kind[name]), name

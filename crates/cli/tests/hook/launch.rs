@@ -258,7 +258,7 @@ fn an_unknown_window_name_lists_the_existing_ones() {
         return;
     };
     let run = Run::with(&here, &["--window", "Missing"], &[], &[actor]);
-    let line = run.program.line("has 'Missing'");
+    let line = run.program.line("with 'Missing'");
     assert!(line.contains("there are: 'actor'"), "{line}");
 }
 

@@ -19,7 +19,7 @@ fn only_a_host_of_this_machine_is_attacked() {
         ),
         (
             &["--host", "127.0.0.1:4710", "--only", "displays"],
-            "starts by itself what it attacks",
+            "starts its own target",
         ),
     ] {
         let text = attack(args).fails_in_one_line();

@@ -128,7 +128,7 @@ fn rows(path: &Path) -> Vec<Row> {
         .map(|line| Row {
             frame: line[frame].parse().expect("a number"),
             outcome: line[outcome].to_owned(),
-            held_back: line[cause] == "HeldBack",
+            held_back: line[cause] == "CongestionSkipped",
             key_frame: line[key] == "1",
             qp: number(line[qp]),
             parity: number(line[parity]),

@@ -90,10 +90,7 @@ fn a_recording_is_reported_and_not_overwritten() {
     ];
     let args = [&own[..], &PATTERN, &["--duration", "1s"]].concat();
     let text = Program::start("host", openuvr(&args)).fails_in_one_line();
-    assert!(
-        text.contains("is there already: name another file"),
-        "{text}"
-    );
+    assert!(text.contains("already exists: name another file"), "{text}");
     assert_eq!(std::fs::read(&file).expect("the recording"), before);
     let args = [&args[..], &["--record-overwrite"]].concat();
     let (status, text) = Program::start("host", openuvr(&args)).wait();

@@ -518,7 +518,7 @@ fn an_unavailable_page_is_reported() {
     let free = "127.0.0.1:0";
     assert_contains(
         &with(&[&["--web", free][..], &files].concat()),
-        &["/nonexistent.pem", "there is no such file"],
+        &["/nonexistent.pem", "no such file"],
     );
     assert_contains(&with(&files), &["web-cert and web-key require web"]);
     assert_contains(

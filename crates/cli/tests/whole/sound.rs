@@ -299,7 +299,11 @@ fn sound_follows_the_default_sink() {
         .line("openuvr host: sound capture switched to the default device: headphones");
     let _after = Player::start(&server.address, "headphones", OTHER);
     client.wait_for_tone(OTHER, LEVEL, 5);
-    assert_eq!(host.program.count("sound follows"), 1, "reported once");
+    assert_eq!(
+        host.program.count("sound capture switched"),
+        1,
+        "reported once"
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_portal_under_attack_answers_its_people() {
     };
     assert!(lists > 0 && held <= 4 * 512, "{text}");
     let guesses = row(&text, "portal-guesses");
-    assert!(guesses.contains("the account's person gets in"), "{text}");
+    assert!(guesses.contains("the account's owner can log in"), "{text}");
 }
 
 #[test]
@@ -58,5 +58,5 @@ fn a_portal_under_attack_keeps_its_secrets() {
     let files = row(&text, "portal-files");
     assert!(files.contains("can read none of"), "{text}");
     let environment = row(&text, "portal-environment");
-    assert!(environment.contains("have no secret"), "{text}");
+    assert!(environment.contains("no secret in"), "{text}");
 }
