@@ -8,7 +8,10 @@ ALLOWED = {
     "net": {"proto"},
     "media": {"proto"},
     "runtime": {"proto", "net", "media"},
-    "lab": {"proto"},
+    "sim": {"proto"},
+        # Starts real programs and watches them from outside: for tests, studies and the demo.
+    "testbed": {"proto", "net", "media", "runtime", "sim"},
+    "lab": {"proto", "sim", "testbed"},
     "capi": {"proto", "net", "media", "runtime"},
     "hook": {"proto", "net", "media", "runtime"},
     "pads": {"media"},
@@ -23,12 +26,12 @@ ALLOWED = {
     "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
-    "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},
+    "bench": {"proto", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "vr"},
 }
 # Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {
-    "cli": {"capi", "hook", "lab", "pads", "xr"},
-    "gateway": {"lab", "media", "net"},
+    "cli": {"capi", "hook", "lab", "pads", "sim", "testbed", "xr"},
+    "gateway": {"media", "net", "sim", "testbed"},
 }
 PREFIX = "openuvr-"
 # Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no

@@ -28,13 +28,13 @@ use openuvr_lab::attack::floods::{Garbage, Replayed};
 use openuvr_lab::attack::handshakes::{Claim, HandshakeFlood};
 use openuvr_lab::attack::tap::{Towards, silent_sockets};
 use openuvr_lab::attack::{Attack, handshakes, own, run};
-use openuvr_lab::script;
 use openuvr_net::address::parse_address;
+use openuvr_runtime::clock;
+use openuvr_sim::script;
 
 use self::honest::Honest;
 use self::portal::PortalAttack;
 use self::table::{Figures, Judged, Row};
-use openuvr_runtime::clock;
 
 /// Attack one's own host and portal, and report which attacks they withstood.
 ///

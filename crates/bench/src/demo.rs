@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use openuvr_lab::script;
 use openuvr_net::address::parse_address;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_sim::script;
 
 use crate::bench::clicks::{self, ClickRecorder, Lateness};
 use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
@@ -29,7 +30,6 @@ use crate::pair::{self, Pair, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps, samples_of, sound_words};
-use openuvr_runtime::clock;
 
 /// Stream an application on this machine, and check the picture.
 ///

@@ -1,6 +1,6 @@
 //! `--for TIME`: durations in seconds.
 
-use openuvr_lab::script;
+use openuvr_sim::script;
 
 /// Reads `5s` or `1.5m`.
 ///

@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use openuvr_lab::bridge::{self, Bridge};
-use openuvr_lab::hop::{self, Hop, HopError, Stopper};
-use openuvr_lab::lateness::Lateness;
-use openuvr_lab::link::{BurstLoss, Impairment, Queue};
-use openuvr_lab::schedule::ImpairmentSchedule;
-use openuvr_lab::script;
+use openuvr_lab::capture::relayed::LinkCaptures;
 use openuvr_lab::wifi::scenario::Scenario;
-use openuvr_lab::wifi::words;
+use openuvr_lab::wifi::{live, words};
 use openuvr_net::address::parse_address;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_sim::lateness::Lateness;
+use openuvr_sim::link::{BurstLoss, Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::script;
+use openuvr_testbed::bridge::{self, Bridge};
+use openuvr_testbed::hop::{self, Hop, HopError, Stopper};
 
 /// Interval of checking for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -172,17 +173,23 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         None => println!("up:   {up}\ndown: {down}"),
         Some(wifi) => println!("{}", described(wifi)),
     }
-    let (seed, wifi) = (args.seed, args.wifi.clone());
+    let seed = args.seed;
+    let wifi = args.wifi.as_ref();
+    let medium = wifi
+        .map(|scenario| live::medium(scenario, seed))
+        .transpose()?;
     let (report, came, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
         let names = format!("bridging {client_side} and {host_side}");
-        let bridge = Bridge::open(bridge::Config {
+        let mut bridge = Bridge::open(bridge::Config {
             client_side,
             host_side,
             up,
             down,
-            wifi,
             seed,
         })?;
+        if let Some(medium) = medium {
+            bridge.share(medium);
+        }
         println!("{names}");
         let report = args.carry(bridge.stopper(), move || bridge.run())?;
         let came = report.up.sent + report.down.sent;
@@ -194,11 +201,15 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             to,
             up,
             down,
-            wifi,
             seed,
         })?;
+        if let Some(medium) = medium {
+            hop.share(medium);
+        }
         if let Some(folder) = &args.capture {
-            hop.capture(folder)?;
+            let captures = LinkCaptures::create(folder, to)
+                .with_context(|| format!("cannot capture into the folder {}", folder.display()))?;
+            hop.observe(Box::new(captures));
         }
         println!("relaying from {} to {to}", hop.local_addr()?);
         let report = args.carry(hop.stopper(), move || hop.run())?;

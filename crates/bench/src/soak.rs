@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use openuvr_lab::script;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_sim::script;
 use openuvr_terminal::usage::UsageError;
 
 use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Options, Pair, TemporaryDir};
-use openuvr_runtime::clock;
 
 /// Soak test: stream for long, and check that memory stays flat and every frame has one outcome.
 ///

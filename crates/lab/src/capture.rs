@@ -5,6 +5,7 @@
 //! `pcap-file` parses the formats; packets are borrowed by the callback, and none is stored.
 
 pub mod datagram;
+pub mod relayed;
 pub mod write;
 
 use std::io::{Cursor, Read};

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 
 use anyhow::{Result, bail};
-use openuvr_lab::hop::{Config, Hop, Meter, Report, Stopper};
-use openuvr_lab::schedule::ImpairmentSchedule;
+use openuvr_lab::wifi::live;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_testbed::hop::{Config, Hop, Meter, Report, Stopper};
 
 /// The link; it ends when dropped.
 pub(super) struct Emulated {
@@ -29,14 +30,16 @@ impl Emulated {
         seed: u64,
         real_time: bool,
     ) -> Result<Emulated> {
-        let hop = Hop::open(Config {
+        let mut hop = Hop::open(Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             to,
             up,
             down,
-            wifi,
             seed,
         })?;
+        if let Some(scenario) = wifi {
+            hop.share(live::medium(&scenario, seed)?);
+        }
         let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());
         let scheduler = if real_time {
             Scheduler::new()

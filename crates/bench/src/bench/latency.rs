@@ -283,7 +283,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
     })?);
     // The serial time is defined for x264 only.
     if setting.encoder == DEFAULT_ENCODER {
-        let bitrate = openuvr_lab::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
+        let bitrate = openuvr_sim::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
         let film = rig.film()?;
         drop(rig);
         let how = CodecSetup {

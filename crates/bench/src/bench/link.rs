@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
-use openuvr_lab::hop::Report;
-use openuvr_lab::link::{BurstLoss, Impairment, Queue};
-use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::clock;
+use openuvr_sim::link::{BurstLoss, Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_terminal::usage::UsageError;
+use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::hop::Report;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
@@ -30,8 +32,6 @@ use crate::durations;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
-use openuvr_runtime::clock;
-use openuvr_terminal::wrap::wrapped;
 
 /// Measure a stream under loss and under a drop of the link's rate.
 ///

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use openuvr_lab::link::Impairment;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::Impairment;
 use serde::Serialize;
 
 use self::figures::Figures;

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_lab::hop::Meter;
-use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_sim::link::Impairment;
+use openuvr_testbed::hop::Meter;
 
 pub(super) use self::beside::{ObserverResults, Observers};
 pub(super) use self::browser::{BrowserMeasurement, BrowserSetup};
@@ -42,7 +43,6 @@ use crate::pair::{self, Pair};
 use crate::picture_match::{History, Shot};
 use crate::programs;
 use crate::screen::Screen;
-use openuvr_runtime::clock;
 
 /// Timeout of the first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(60);

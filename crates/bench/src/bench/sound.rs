@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use openuvr_lab::link::{BurstLoss, Impairment};
+use openuvr_sim::link::{BurstLoss, Impairment};
 
 use super::audio_reports::SoundFigures;
 use super::case::Stream;

@@ -19,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use openuvr_lab::link::Impairment;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::Impairment;
 use openuvr_terminal::usage::UsageError;
 use serde::Serialize;
 

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_lab::script;
 use openuvr_runtime::clock;
+use openuvr_sim::script;
 use openuvr_terminal::usage::UsageError;
 
 use self::cells::Cell;

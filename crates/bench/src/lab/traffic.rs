@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use openuvr_lab::script;
 use openuvr_lab::traffic::join::{JoinedCaptures, join};
 use openuvr_lab::traffic::reader::Window;
 use openuvr_lab::traffic::{Analysis, analyse};
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::script;
 use openuvr_terminal::usage::UsageError;
 use serde_json::json;
 

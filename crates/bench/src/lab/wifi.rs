@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use openuvr_lab::script;
 use openuvr_lab::wifi::study::Repetition;
 use openuvr_lab::wifi::{Nanos, words};
+use openuvr_sim::script;
 use openuvr_terminal::usage::UsageError;
 
 use super::folder::Folder;

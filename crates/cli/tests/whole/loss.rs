@@ -138,7 +138,7 @@ fn count(rows: &[Row], outcome: &str) -> usize {
 
 /// Bursts over a link with this loss: the picture stands still after each, so that only the protocol itself
 /// can repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The
-/// deterministic simulation checks exact counts of complete frames (`crates/lab/tests/losses.rs`); here they
+/// deterministic simulation checks exact counts of complete frames (`crates/sim/tests/losses.rs`); here they
 /// also depend on the machine's load.
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
     let mut chain = LossyStream::start(&["--loss", loss, "--seed", "7"])?;

@@ -3,9 +3,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
+use openuvr_sim::random::Random;
+
 use super::Attack;
 use super::tap::Forger;
-use crate::random::Random;
 
 /// Random bytes, some with a valid datagram prefix, from several addresses.
 pub struct Garbage {

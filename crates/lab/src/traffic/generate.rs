@@ -9,10 +9,10 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use openuvr_sim::random::Random;
 use serde::Serialize;
 
 use crate::capture::write::CaptureWriter;
-use crate::random::Random;
 use crate::wifi::network::{Network, Offer, Outcome};
 use crate::wifi::scenario::Scenario;
 use crate::wifi::{Direction, Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};

@@ -1,8 +1,9 @@
 //! Losses on the channel between the access point and a station: independent, in bursts, and by
 //! SNR.
 
-use super::{Impossible, Nanos, nanos};
-use crate::random::Random;
+use openuvr_sim::random::Random;
+
+use super::{Impossible, Nanos};
 
 /// Losses between the access point and one station, the same both ways. They are cumulative.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,19 +161,6 @@ impl AirState {
             passes *= 1.0 - lost_at(signal, mcs, bytes);
         }
         self.fates.chance(1.0 - passes)
-    }
-}
-
-impl Random {
-    /// A time from the exponential distribution with this mean.
-    pub(super) fn exponential(&mut self, mean: Nanos) -> Nanos {
-        nanos(-(1.0 - self.unit()).ln() * mean as f64)
-    }
-
-    /// A sample of the standard normal distribution (Box and Muller 1958).
-    fn normal(&mut self) -> f64 {
-        let (radius, turn) = (1.0 - self.unit(), self.unit());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
     }
 }
 

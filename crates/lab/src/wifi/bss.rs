@@ -12,12 +12,13 @@ mod sharing;
 
 use std::collections::VecDeque;
 
+use openuvr_sim::random::Random;
+
 use super::air::AirState;
 use super::rate::RateControl;
 use super::reorder::Reorder;
 use super::setup::{Access, Category, Direction, Setup};
 use super::{Impossible, Nanos, Timing};
-use crate::random::Random;
 
 /// A running network.
 #[derive(Debug, Clone)]

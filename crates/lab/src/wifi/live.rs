@@ -2,12 +2,15 @@
 //! simulated delivery.
 //!
 //! It is the same model as in [`scenario`](super::scenario), driven by a clock: the same packets at
-//! the same times have the same fates. It opens no socket (that is [`hop`](crate::hop)).
+//! the same times have the same fates. It opens no socket: a relay or a bridge of the testbed does.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::lateness::Lateness;
+use openuvr_sim::link::{Counters, MAX_IN_FLIGHT};
+use openuvr_sim::medium::{Arrival, Medium};
 
 use super::bss::Event;
 use super::network::{Network, Offer, Outcome};
@@ -15,8 +18,6 @@ use super::scenario::Scenario;
 use super::setup::{Category, Direction};
 use super::traffic::Streams;
 use super::{Impossible, MILLISECOND, Nanos};
-use crate::lateness::Lateness;
-use crate::link::{Counters, MAX_IN_FLIGHT};
 
 /// A network that carries datagrams.
 #[derive(Debug)]
@@ -43,17 +44,18 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// A delivered datagram.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrival {
-    /// Delivery time.
-    pub due: Instant,
-    /// Its direction.
-    pub direction: Direction,
-    /// Its station.
-    pub station: usize,
-    /// Its payload.
-    pub bytes: Vec<u8>,
+/// The network of a scenario as the medium of a relay or bridge, whose clock starts at 0.
+///
+/// # Errors
+/// The scenario is impossible; the message says so.
+pub fn medium(scenario: &Scenario, seed: u64) -> Result<Box<dyn Medium>, Impossible> {
+    match Live::new(scenario, Instant(0), seed) {
+        Ok(live) => Ok(Box::new(live)),
+        Err(Impossible(why)) => {
+            let message = format!("no such Wi-Fi network is possible: {why}");
+            Err(Impossible(message))
+        }
+    }
 }
 
 /// First identifier of background packets.
@@ -89,16 +91,14 @@ impl Live {
             crossing: Lateness::default(),
         })
     }
+}
 
-    /// Number of stations for clients; their indices are below it.
-    #[must_use]
-    pub fn stations(&self) -> usize {
+impl Medium for Live {
+    fn stations(&self) -> usize {
         self.viewers
     }
 
-    /// Sends a datagram at `now`, which must not decrease between calls. On the air it is a packet
-    /// of `on_air` bytes from its IP header on.
-    pub fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
+    fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
         self.carry_background(at.saturating_sub(1));
         let (direction, station) = to;
@@ -129,8 +129,7 @@ impl Live {
         self.network.send(at, offer);
     }
 
-    /// The next datagram delivered by `now`.
-    pub fn poll(&mut self, now: Instant) -> Option<Arrival> {
+    fn poll(&mut self, now: Instant) -> Option<Arrival> {
         let until = self.since_begin(now);
         self.carry_background(until);
         while let Some(outcome) = self.network.poll(until) {
@@ -167,8 +166,7 @@ impl Live {
         None
     }
 
-    /// When to call [`Live::poll`] next; `None` without traffic.
-    pub fn next_timeout(&mut self) -> Option<Instant> {
+    fn next_timeout(&mut self) -> Option<Instant> {
         let background = self.background.next_at();
         let next = if self.in_flight.is_empty() {
             // Periodically, so that the background traffic does not have to catch up all at once.
@@ -181,18 +179,16 @@ impl Live {
         Some(self.begin + Duration::from_nanos(next))
     }
 
-    /// Counters of datagrams from stations, and to stations.
-    #[must_use]
-    pub fn counters(&self) -> (Counters, Counters) {
+    fn counters(&self) -> (Counters, Counters) {
         (self.up, self.down)
     }
 
-    /// Delays of datagrams to the stations.
-    #[must_use]
-    pub fn crossing(&self) -> &Lateness {
+    fn crossing(&self) -> &Lateness {
         &self.crossing
     }
+}
 
+impl Live {
     fn counters_of(&mut self, direction: Direction) -> &mut Counters {
         match direction {
             Direction::Up => &mut self.up,

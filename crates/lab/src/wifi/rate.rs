@@ -1,8 +1,9 @@
 //! Rate control of a station.
 
+use openuvr_sim::random::Random;
+
 use super::air::lost_at;
 use super::{MILLISECOND, Nanos, Timing};
-use crate::random::Random;
 
 /// Algorithm of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

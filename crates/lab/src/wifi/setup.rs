@@ -5,14 +5,7 @@ use super::rate::RateRule;
 use super::timing::{Radio, Timing};
 use super::{Impossible, MICROSECOND, Nanos};
 
-/// Direction of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// From the access point.
-    Down,
-    /// To the access point.
-    Up,
-}
+pub use openuvr_sim::medium::Direction;
 
 /// The access categories of EDCA, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use openuvr_sim::random::Random;
+
 use super::network::Offer;
 use super::setup::{Category, Direction};
 use super::{Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
-use crate::random::Random;
 
 /// A video stream, as the study of Unity Render Streaming describes it (section 8.2).
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
+use openuvr_sim::script;
+
 use super::air::{Air, Bursts, Signal};
 use super::rate::RateRule;
 use super::scenario::Scenario;
@@ -12,7 +14,6 @@ use super::setup::{Category, Delivery, DeliveryTime, Direction, Edca, Setup, Sta
 use super::timing::Profile;
 use super::traffic::{Background, Batches, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
-use crate::script;
 
 /// A scenario during parsing: stations are added at the end.
 struct Draft {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
 
 /// The varied quantity, on a figure's x axis.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

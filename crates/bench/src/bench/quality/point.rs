@@ -13,12 +13,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::capture::clip::{Clip, picture_index};
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_sim::schedule::ImpairmentSchedule;
 
 use super::super::emulated::Emulated;
 use super::super::journey::{self, Row};
@@ -29,7 +30,6 @@ use super::similarity::Luma;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::{Area, Screen};
-use openuvr_runtime::clock;
 
 /// Parameters of a measurement.
 pub(super) struct Setup<'a> {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use openuvr_lab::impairment::Impairment;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::capture::pool::Pool;
 use openuvr_proto::control::pairing::Pin;
@@ -21,6 +20,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::lock::lock;
+use openuvr_sim::impairment::Impairment;
 
 use super::super::emulated::Emulated;
 use super::around;

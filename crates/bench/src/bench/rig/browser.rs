@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
+use openuvr_sim::link::Impairment;
 
 use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::emulated::Emulated;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use openuvr_lab::hop::Meter;
+use openuvr_testbed::hop::Meter;
 
 use super::fidelity::Pictures;
 use super::{Case, Rig, Stream, StreamSetup};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::medium::{Arrival, Medium as _};
 
 use crate::wifi::bss::Event;
-use crate::wifi::live::{Arrival, Live};
+use crate::wifi::live::Live;
 use crate::wifi::network::{Network, Outcome};
 use crate::wifi::scenario::Scenario;
 use crate::wifi::setup::Direction;

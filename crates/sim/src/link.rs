@@ -6,7 +6,7 @@
 //! random sequence with the same number of draws per datagram, so that enabling one does not affect
 //! another: with one seed, 1 % loss drops the same datagrams with and without jitter.
 //!
-//! It opens no socket (that is [`hop`](crate::hop)), and counts the bytes passed to it, without
+//! It opens no socket, and counts the bytes passed to it, without
 //! lower headers.
 
 use std::collections::BTreeMap;

@@ -4,9 +4,10 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use openuvr_sim::link::{Impairment, LinkModel};
+use openuvr_sim::schedule::ImpairmentSchedule;
+
 use super::{Config, Hop, MAX_FLOWS, Report, seeds};
-use crate::link::{Impairment, LinkModel};
-use crate::schedule::ImpairmentSchedule;
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -22,14 +23,16 @@ fn relay(
     (up, down): (Impairment, Impairment),
     test: impl FnOnce(SocketAddr),
 ) -> Report {
-    run_relay(config(target, up, down), test)
-}
-
-/// The same over a Wi-Fi network.
-fn relay_over(words: &str, target: SocketAddr, test: impl FnOnce(SocketAddr)) -> Report {
-    let perfect = config(target, Impairment::default(), Impairment::default());
-    let wifi = Some(crate::wifi::words::parse(words).unwrap());
-    run_relay(Config { wifi, ..perfect }, test)
+    let hop = Hop::open(config(target, up, down)).unwrap();
+    let (address, stopper) = (hop.local_addr().unwrap(), hop.stopper());
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| hop.run().unwrap());
+        {
+            let _stop = stopper.stop_at_end();
+            test(address);
+        }
+        running.join().unwrap()
+    })
 }
 
 fn config(target: SocketAddr, up: Impairment, down: Impairment) -> Config {
@@ -38,29 +41,8 @@ fn config(target: SocketAddr, up: Impairment, down: Impairment) -> Config {
         to: target,
         up: up.into(),
         down: down.into(),
-        wifi: None,
         seed: 42,
     }
-}
-
-fn run_relay(config: Config, test: impl FnOnce(SocketAddr)) -> Report {
-    let hop = Hop::open(config).unwrap();
-    let (address, stopper) = (hop.local_addr().unwrap(), hop.stopper());
-    std::thread::scope(|scope| {
-        let running = scope.spawn(|| hop.run().unwrap());
-        // Stops the relay even if the test panics: the scope waits for it.
-        struct StopAtEnd(super::Stopper);
-        impl Drop for StopAtEnd {
-            fn drop(&mut self) {
-                self.0.stop();
-            }
-        }
-        {
-            let _stop = StopAtEnd(stopper);
-            test(address);
-        }
-        running.join().unwrap()
-    })
 }
 
 fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
@@ -210,75 +192,8 @@ fn a_taken_port_is_named() {
         to: address,
         up: ImpairmentSchedule::default(),
         down: ImpairmentSchedule::default(),
-        wifi: None,
         seed: 0,
     })
     .unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
-}
-
-#[test]
-fn over_wifi_nothing_is_early_or_out_of_order() {
-    let (client, target) = (socket(), socket());
-    let begin = Instant::now();
-    let words = "profile=he-su per=10%";
-    let report = relay_over(words, target.local_addr().unwrap(), |hop| {
-        for i in 0..100u32 {
-            client.send_to(&i.to_le_bytes(), hop).unwrap();
-        }
-        for i in 0..100u32 {
-            let (bytes, from) = receive(&target);
-            assert_eq!(bytes, i.to_le_bytes());
-            target.send_to(&bytes, from).unwrap();
-        }
-        for i in 0..100u32 {
-            let (bytes, from) = receive(&client);
-            assert_eq!((bytes, from), (i.to_le_bytes().to_vec(), hop));
-        }
-    });
-    // There is at least one frame exchange in each direction.
-    assert!(begin.elapsed() >= Duration::from_micros(200));
-    assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
-    assert_eq!((report.up.lost, report.down.overflowed), (0, 0));
-    assert_eq!(report.lateness.count(), 200);
-    assert_eq!(report.crossing.unwrap().count(), 100);
-}
-
-#[test]
-fn a_wifi_network_has_room_for_its_stations() {
-    let target = socket();
-    let clients: Vec<_> = (0..3).map(|_| socket()).collect();
-    let words = "stations=2 per=0";
-    let report = relay_over(words, target.local_addr().unwrap(), |hop| {
-        for (i, client) in (0u8..).zip(&clients) {
-            client.send_to(&[i], hop).unwrap();
-        }
-        let mut seen = [receive(&target), receive(&target)];
-        seen.sort();
-        for (bytes, from) in seen {
-            target.send_to(&[bytes[0] + 100], from).unwrap();
-        }
-        for (i, client) in (100u8..102).zip(&clients) {
-            assert_eq!(receive(client).0, [i]);
-        }
-    });
-    assert_eq!((report.flows, report.refused), (2, 1));
-}
-
-#[test]
-fn an_impossible_network_is_named() {
-    let mut wifi = crate::wifi::words::parse("").unwrap();
-    wifi.setup.stations.clear();
-    let target = socket().local_addr().unwrap();
-    let perfect = config(target, Impairment::default(), Impairment::default());
-    let error = Hop::open(Config {
-        wifi: Some(wifi),
-        ..perfect
-    });
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("no such Wi-Fi network")
-    );
 }

@@ -10,16 +10,17 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::medium::Direction;
+use openuvr_testbed::hop::{End, Observer};
 
-use crate::capture::write::CaptureWriter;
-use crate::wifi::Direction;
+use super::write::CaptureWriter;
 
 /// The author in the captures' headers.
 const APPLICATION: &str = "openuvr lab hop --capture";
 
 /// Two captures in progress.
 #[derive(Debug)]
-pub(super) struct LinkCaptures {
+pub struct LinkCaptures {
     target: SocketAddr,
     /// Start of the hop's clock, in nanoseconds since 1970.
     origin: u64,
@@ -29,16 +30,13 @@ pub(super) struct LinkCaptures {
     unwritten: u64,
 }
 
-/// An end of the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Host,
-    Client,
-}
-
 impl LinkCaptures {
-    /// Starts host.pcapng and client.pcapng in a folder, which is created if it does not exist.
-    pub(super) fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
+    /// Starts host.pcapng and client.pcapng in a folder, which is created if it does not exist. `target` is the
+    /// relay's.
+    ///
+    /// # Errors
+    /// The files can't be created.
+    pub fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
         std::fs::create_dir_all(folder)?;
         let create = |name: &str| {
             let file = BufWriter::new(File::create(folder.join(name))?);
@@ -52,16 +50,16 @@ impl LinkCaptures {
             unwritten: 0,
         })
     }
+}
 
-    /// Marks the start of the hop's clock.
-    pub(super) fn start_clock(&mut self) {
+impl Observer for LinkCaptures {
+    fn start_clock(&mut self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = since.map_or(0, |since| since.as_nanos());
         self.origin = u64::try_from(nanos).unwrap_or(0);
     }
 
-    /// Records a client's datagram at one end.
-    pub(super) fn record(
+    fn record(
         &mut self,
         at: Instant,
         end: End,
@@ -82,8 +80,7 @@ impl LinkCaptures {
         self.unwritten += u64::from(writer.udp(at, ends, bytes).is_err());
     }
 
-    /// Finishes both; returns the number of missing datagrams.
-    pub(super) fn finish(self) -> io::Result<u64> {
+    fn finish(self: Box<Self>) -> io::Result<u64> {
         self.host.finish()?;
         self.client.finish()?;
         Ok(self.unwritten)

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::Impairment;
-use openuvr_lab::world::{Device, Stall, Wakeups, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control_event::{ControlEvent, RateChange};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::Impairment;
+use openuvr_sim::world::{Device, Stall, Wakeups, World};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

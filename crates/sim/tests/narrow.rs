@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{Impairment, Queue};
+use openuvr_sim::world::{Device, World};
 
 const SETTLED: u32 = 5;
 const SECONDS: u32 = 20;

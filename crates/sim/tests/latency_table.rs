@@ -1,20 +1,20 @@
 //! Ten seconds of video over each kind of link: a table that is compared with
 //! `snapshots/latency_table.txt`, so that a change of behaviour is a readable difference. Rewrite
-//! it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-lab --test latency_table`.
+//! it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-sim --test latency_table`.
 //!
 //! Latency is from capture to display of complete frames, on the world's clock.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use openuvr_lab::link::{BurstLoss, Impairment};
-use openuvr_lab::world::{Device, FRAME_INTERVAL, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::key_frame::hold_off;
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome};
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{BurstLoss, Impairment};
+use openuvr_sim::world::{Device, FRAME_INTERVAL, World};
 
 const FRAMES: u32 = 600;
 const SNAPSHOT: &str = concat!(
@@ -145,7 +145,7 @@ fn row(name: &str, link: &Impairment) -> String {
         broken = !whole;
     }
 
-    let delay = |s: &openuvr_lab::world::DisplayedFrame| s.at.since(s.captured);
+    let delay = |s: &openuvr_sim::world::DisplayedFrame| s.at.since(s.captured);
     let whole_shown = new.filter(|s| s.fidelity == Fidelity::Complete);
     let mut delays: Vec<_> = whole_shown.map(delay).collect();
     delays.sort();

@@ -2,35 +2,28 @@
 //! privileges and no kernel module.
 //!
 //! Each client has its own link: two [`LinkModel`]s with seeds derived from its order of arrival;
-//! or each is a station of one Wi-Fi network ([`Live`]). One thread carries all of them and records
+//! or each is a station of one shared [`Medium`], such as a Wi-Fi network. One thread carries all of them and records
 //! its own lateness, since a late relay measures itself, and such a run must be discarded. On a
 //! busy machine give that thread real-time scheduling.
 //!
-//! It is neither a shared medium (without Wi-Fi) nor a router; and it relays datagrams, not
+//! It is no router, and has no shared medium of its own; and it relays datagrams, not
 //! Ethernet frames (that is [`bridge`](crate::bridge)).
-
-mod captures;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::lateness::Lateness;
+use openuvr_sim::link::{Counters, LinkModel};
+use openuvr_sim::medium::{Direction, Medium};
+use openuvr_sim::schedule::ImpairmentSchedule;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
-
-use self::captures::{End, LinkCaptures};
-use crate::lateness::Lateness;
-use crate::link::{Counters, LinkModel};
-use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Direction;
-use crate::wifi::live::Live;
-use crate::wifi::scenario::Scenario;
 
 /// Configuration of a relay.
 #[derive(Debug, Clone)]
@@ -43,8 +36,6 @@ pub struct Config {
     pub up: ImpairmentSchedule,
     /// From the target to clients.
     pub down: ImpairmentSchedule,
-    /// Replaces both: clients are the stations of this network that receive video.
-    pub wifi: Option<Scenario>,
     /// Seed of all random decisions, see [`seeds`].
     pub seed: u64,
 }
@@ -57,9 +48,9 @@ pub struct Hop {
     stop: Stopper,
     origin: std::time::Instant,
     flows: Vec<Flow>,
-    air: Option<Live>,
+    medium: Option<Box<dyn Medium>>,
     meter: Meter,
-    captures: Option<LinkCaptures>,
+    observer: Option<Box<dyn Observer>>,
     report: Report,
     buffer: Vec<u8>,
 }
@@ -97,7 +88,17 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
-/// Report of a run. Its `Display` has three lines, and a fourth with Wi-Fi.
+/// Ends a run when dropped.
+#[derive(Debug)]
+pub struct StopAtEnd(Stopper);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Report of a run. Its `Display` has three lines, and a fourth with a shared medium.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// From clients to the target, all clients together.
@@ -112,10 +113,41 @@ pub struct Report {
     pub unsent: u64,
     /// Lateness of the datagrams' release.
     pub lateness: Lateness,
-    /// Datagrams missing in the requested capture.
+    /// Datagrams missing in the observer's record.
     pub uncaptured: u64,
-    /// With Wi-Fi: delays of datagrams to clients in the model.
+    /// With a shared medium: delays of datagrams to clients in the model.
     pub crossing: Option<Lateness>,
+}
+
+/// Sees all datagrams of a relay at both ends of its link, for example to capture them. The relay's thread calls it.
+pub trait Observer: fmt::Debug + Send {
+    /// The relay's clock starts now.
+    fn start_clock(&mut self);
+
+    /// A client's datagram enters or leaves the link at `end`, at this time of the relay's clock.
+    fn record(
+        &mut self,
+        at: Instant,
+        end: End,
+        direction: Direction,
+        client: SocketAddr,
+        bytes: &[u8],
+    );
+
+    /// Finishes the record; returns the number of datagrams that are missing in it.
+    ///
+    /// # Errors
+    /// The record is incomplete.
+    fn finish(self: Box<Self>) -> io::Result<u64>;
+}
+
+/// An end of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The target's.
+    Host,
+    /// The client's.
+    Client,
 }
 
 /// Why a relay or a bridge failed.
@@ -178,16 +210,15 @@ impl Hop {
             what: what(),
             source,
         })?;
-        let air = open_air(config.wifi.as_ref(), config.seed)?;
         Ok(Hop {
             config,
             socket,
             stop: Stopper::new()?,
             origin: std::time::Instant::now(),
             flows: Vec::new(),
-            air,
+            medium: None,
             meter: Meter::default(),
-            captures: None,
+            observer: None,
             report: Report::default(),
             buffer: vec![0; 1 << 16],
         })
@@ -213,17 +244,14 @@ impl Hop {
         self.meter.clone()
     }
 
-    /// Captures the relayed traffic as host.pcapng and client.pcapng in a folder.
-    ///
-    /// # Errors
-    /// The files can't be created.
-    pub fn capture(&mut self, folder: &Path) -> Result<(), HopError> {
-        let captures = LinkCaptures::create(folder, self.config.to).map_err(|source| {
-            let what = format!("cannot capture into the folder {}", folder.display());
-            HopError { what, source }
-        })?;
-        self.captures = Some(captures);
-        Ok(())
+    /// Replaces the clients' links: clients become the stations of this medium. Call it before [`Hop::run`].
+    pub fn share(&mut self, medium: Box<dyn Medium>) {
+        self.medium = Some(medium);
+    }
+
+    /// Shows the relayed datagrams to this observer. Call it before [`Hop::run`].
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
     }
 
     /// Relays until it is stopped; datagrams in flight are then discarded. The schedules start now,
@@ -240,8 +268,8 @@ impl Hop {
         };
         let listen = self.config.listen;
         self.origin = std::time::Instant::now();
-        if let Some(captures) = &mut self.captures {
-            captures.start_clock();
+        if let Some(observer) = &mut self.observer {
+            observer.start_clock();
         }
         loop {
             self.release_due();
@@ -275,8 +303,8 @@ impl Hop {
                 && let Some(bytes) = up.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(captures) = &mut self.captures {
-                    captures.record(now(), End::Host, Direction::Up, flow.client, &bytes);
+                if let Some(observer) = &mut self.observer {
+                    observer.record(now(), End::Host, Direction::Up, flow.client, &bytes);
                 }
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
@@ -285,25 +313,25 @@ impl Hop {
                 && let Some(bytes) = down.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(captures) = &mut self.captures {
-                    captures.record(now(), End::Client, Direction::Down, flow.client, &bytes);
+                if let Some(observer) = &mut self.observer {
+                    observer.record(now(), End::Client, Direction::Down, flow.client, &bytes);
                 }
                 let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
                 self.report.unsent += u64::from(!sent);
             }
         }
-        while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
+        while let Some(arrival) = self.medium.as_mut().and_then(|medium| medium.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
             // Discard datagrams of a replaced client.
             let mut flows = self.flows.iter();
             let sent = flows.find(|flow| flow.station() == Some(arrival.station));
             let sent = sent.is_some_and(|flow| {
-                if let Some(captures) = &mut self.captures {
+                if let Some(observer) = &mut self.observer {
                     let end = match arrival.direction {
                         Direction::Up => End::Host,
                         Direction::Down => End::Client,
                     };
-                    captures.record(now(), end, arrival.direction, flow.client, &arrival.bytes);
+                    observer.record(now(), end, arrival.direction, flow.client, &arrival.bytes);
                 }
                 has_left(|| match arrival.direction {
                     Direction::Up => flow.socket.send(&arrival.bytes),
@@ -316,7 +344,8 @@ impl Hop {
 
     /// Waits for the next release, a datagram or the end.
     fn wait(&mut self) -> io::Result<Ready> {
-        let air = self.air.as_mut().and_then(Live::next_timeout);
+        let medium = self.medium.as_mut();
+        let shared = medium.and_then(|medium| medium.next_timeout());
         let mut fds = vec![
             PollFd::new(self.stop.fd(), PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
@@ -326,7 +355,12 @@ impl Hop {
                 .iter()
                 .map(|flow| PollFd::new(&flow.socket, PollFlags::IN)),
         );
-        let due = self.flows.iter().flat_map(Flow::timeouts).chain(air).min();
+        let due = self
+            .flows
+            .iter()
+            .flat_map(Flow::timeouts)
+            .chain(shared)
+            .min();
         let timeout = due.map(|due| {
             let left = due.since(self.now());
             Timespec {
@@ -366,11 +400,11 @@ impl Hop {
             let flow = &mut self.flows[index];
             flow.last_activity = now;
             self.meter.0[0].add(len);
-            if let Some(captures) = &mut self.captures {
-                captures.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
+            if let Some(observer) = &mut self.observer {
+                observer.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
             }
             let bytes = self.buffer[..len].to_vec();
-            flow.carry(now, Direction::Up, bytes, self.air.as_mut());
+            flow.carry(now, Direction::Up, bytes, self.medium.as_mut());
         }
         Ok(())
     }
@@ -382,8 +416,8 @@ impl Hop {
             match flow.socket.recv(&mut self.buffer) {
                 Ok(len) => {
                     self.meter.0[1].add(len);
-                    if let Some(captures) = &mut self.captures {
-                        captures.record(
+                    if let Some(observer) = &mut self.observer {
+                        observer.record(
                             now,
                             End::Host,
                             Direction::Down,
@@ -392,7 +426,7 @@ impl Hop {
                         );
                     }
                     let bytes = self.buffer[..len].to_vec();
-                    flow.carry(now, Direction::Down, bytes, self.air.as_mut());
+                    flow.carry(now, Direction::Down, bytes, self.medium.as_mut());
                 }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
@@ -405,7 +439,8 @@ impl Hop {
         if let Some(index) = self.flows.iter().position(|flow| flow.client == client) {
             return Some(index);
         }
-        let room = self.air.as_ref().map_or(MAX_FLOWS, Live::stations);
+        let medium = self.medium.as_ref();
+        let room = medium.map_or(MAX_FLOWS, |medium| medium.stations());
         if self.flows.len() >= room {
             let (index, silent) = self
                 .flows
@@ -424,7 +459,7 @@ impl Hop {
         };
         let socket = open_socket(any).ok()?;
         socket.connect(self.config.to).ok()?;
-        let carrier = match self.air {
+        let carrier = match self.medium {
             Some(_) => {
                 let is_taken = |number: &usize| {
                     let mut flows = self.flows.iter();
@@ -451,8 +486,8 @@ impl Hop {
     }
 
     fn into_report(mut self) -> Result<Report, HopError> {
-        if let Some(captures) = self.captures.take() {
-            self.report.uncaptured = captures.finish().map_err(|source| HopError {
+        if let Some(observer) = self.observer.take() {
+            self.report.uncaptured = observer.finish().map_err(|source| HopError {
                 what: "the captures were not written completely".to_owned(),
                 source,
             })?;
@@ -460,11 +495,11 @@ impl Hop {
         for flow in &self.flows {
             self.report.count(flow);
         }
-        if let Some(air) = &self.air {
-            let (up, down) = air.counters();
+        if let Some(medium) = &self.medium {
+            let (up, down) = medium.counters();
             self.report.up += up;
             self.report.down += down;
-            self.report.crossing = Some(air.crossing().clone());
+            self.report.crossing = Some(medium.crossing().clone());
         }
         Ok(self.report)
     }
@@ -492,12 +527,12 @@ impl Flow {
         now: Instant,
         direction: Direction,
         bytes: Vec<u8>,
-        air: Option<&mut Live>,
+        medium: Option<&mut Box<dyn Medium>>,
     ) {
-        match (&mut self.carrier, air) {
-            (Carrier::Station(number), Some(air)) => {
+        match (&mut self.carrier, medium) {
+            (Carrier::Station(number), Some(medium)) => {
                 let on_air = bytes.len() + HEADERS;
-                air.send(now, (direction, *number), bytes, on_air);
+                medium.send(now, (direction, *number), bytes, on_air);
             }
             (Carrier::Links(links), _) => {
                 let [up, down] = &mut **links;
@@ -509,15 +544,6 @@ impl Flow {
             (Carrier::Station(_), None) => {}
         }
     }
-}
-
-/// Opens the clients' shared network, if configured.
-pub(crate) fn open_air(wifi: Option<&Scenario>, seed: u64) -> Result<Option<Live>, HopError> {
-    let live = wifi.map(|scenario| Live::new(scenario, Instant(0), seed));
-    live.transpose().map_err(|error| {
-        let what = "no such Wi-Fi network is possible".to_owned();
-        HopError::new(what, io::Error::other(error))
-    })
 }
 
 struct Ready {
@@ -541,6 +567,12 @@ impl Stopper {
 
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.0
+    }
+
+    /// Ends the run when the result is dropped, even by a panic.
+    #[must_use]
+    pub fn stop_at_end(self) -> StopAtEnd {
+        StopAtEnd(self)
     }
 
     /// Ends the run, now or as soon as it starts.

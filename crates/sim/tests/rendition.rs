@@ -4,9 +4,6 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::schedule::ImpairmentSchedule;
-use openuvr_lab::world::{Device, FRAME_INTERVAL, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::id::FrameId;
@@ -14,6 +11,9 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::{DropCause, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::world::{Device, FRAME_INTERVAL, World};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

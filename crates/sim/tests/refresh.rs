@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::Impairment;
-use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::trace::Fidelity;
+use openuvr_sim::link::Impairment;
+use openuvr_sim::world::{Device, World};
 
 /// A refresh crosses the picture in one frame more.
 const CLEAN_AFTER: u16 = 29;

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use openuvr_sim::link::Impairment;
+
 use super::*;
-use crate::link::Impairment;
 
 /// OpenUVR's own EtherType, one of those for experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -45,22 +46,14 @@ fn bridged(up: Impairment, down: Impairment, test: impl FnOnce()) -> Report {
         host_side: "b".into(),
         up: up.into(),
         down: down.into(),
-        wifi: None,
         seed: 42,
     })
     .expect("the bridge");
-    /// Stops the bridge even if the test panics: the scope waits for it.
-    struct StopAtEnd(Stopper);
-    impl Drop for StopAtEnd {
-        fn drop(&mut self) {
-            self.0.stop();
-        }
-    }
     let stopper = bridge.stopper();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| bridge.run().expect("a run"));
         {
-            let _stop = StopAtEnd(stopper);
+            let _stop = stopper.stop_at_end();
             test();
         }
         running.join().expect("the bridge")
@@ -135,7 +128,7 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
     with_cables(|| {
         let narrow = Impairment {
             rate: Some(openuvr_proto::units::Bitrate::from_mbps(8)),
-            queue: crate::link::Queue::Bytes(10_000),
+            queue: openuvr_sim::link::Queue::Bytes(10_000),
             ..Impairment::default()
         };
         let (client, host) = (Port::open("client").unwrap(), Port::open("host").unwrap());
@@ -212,65 +205,5 @@ fn unusable_interfaces_are_named() {
                 .success()
         );
         assert!(open("a").contains("ip link set dev a up"), "{}", open("a"));
-    });
-}
-
-#[test]
-fn datagrams_merged_by_the_kernel_are_split() {
-    use crate::traffic::{Window, analyse};
-    use pcap_file::DataLink;
-    use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-
-    with_cables(|| {
-        let setup = "ip addr add 10.9.0.1/24 dev client
-            ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client";
-        let status = std::process::Command::new("sh")
-            .args(["-ec", setup])
-            .status();
-        assert!(status.unwrap().success());
-        let port = Port::open("a").unwrap();
-        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
-        // RTP packets of one frame, and the remainder.
-        let mut payload = Vec::new();
-        for number in 0..8u16 {
-            payload.extend([0x80, 96]);
-            payload.extend(number.to_be_bytes());
-            payload.extend([0, 0, 0, 5, 0, 0, 0, 7]);
-            payload.resize(
-                usize::from(number + 1) * 1200 - usize::from(number / 7) * 500,
-                0xee,
-            );
-        }
-        sys::send_segmented(&socket, "10.9.0.2:4000", &payload, 1200).unwrap();
-        let header = PcapHeader {
-            datalink: DataLink::ETHERNET,
-            ..PcapHeader::default()
-        };
-        let mut writer = PcapWriter::with_header(Vec::new(), header).unwrap();
-        let (mut buffer, mut got) = (vec![0; LARGEST], 0);
-        while got < payload.len() {
-            let mut fds = [PollFd::new(&port.socket, PollFlags::IN)];
-            let wait = Timespec::try_from(Duration::from_secs(10)).unwrap();
-            rustix::event::poll(&mut fds, Some(&wait)).unwrap();
-            let (_, len) = rustix::net::recv(&port.socket, &mut *buffer, RecvFlags::TRUNC).unwrap();
-            let frame = &buffer[HEADER_LEN..len];
-            let length = u32::try_from(frame.len()).unwrap();
-            let packet = PcapPacket::new(Duration::from_secs(9), length, frame);
-            writer.write_packet(&packet).unwrap();
-            if frame[12..14] == [0x08, 0x00] && frame[23] == 17 {
-                got += frame.len() - 42;
-            }
-        }
-        let file = writer.into_writer();
-        let mut open = || Ok(Box::new(std::io::Cursor::new(file.clone())) as Box<dyn io::Read>);
-        let found = analyse(&mut open, Window::default()).unwrap();
-        assert_eq!(
-            (found.account.joined, found.account.joined_datagrams),
-            (1, 8)
-        );
-        let rtp = &found.streams[0];
-        assert_eq!((rtp.key.id, rtp.stream.sizes.count()), (7, 8));
-        assert_eq!(rtp.stream.sizes.quantile(0.0), Some(42 + 700));
-        assert_eq!(rtp.stream.account(rtp.key.kind).unwrap().due, 8);
     });
 }

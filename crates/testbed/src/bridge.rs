@@ -17,16 +17,14 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::lateness::Lateness;
+use openuvr_sim::link::{Counters, LinkModel};
+use openuvr_sim::medium::{Direction, Medium};
+use openuvr_sim::schedule::ImpairmentSchedule;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-use crate::hop::{HopError, Stopper, open_air, seeds};
-use crate::lateness::Lateness;
-use crate::link::{Counters, LinkModel};
-use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Direction;
-use crate::wifi::live::Live;
-use crate::wifi::scenario::Scenario;
+use crate::hop::{HopError, Stopper, seeds};
 use offload::{HEADER_LEN, NOTHING_TO_DO};
 
 /// Configuration of a bridge.
@@ -40,8 +38,6 @@ pub struct Config {
     pub up: ImpairmentSchedule,
     /// From the host to the client.
     pub down: ImpairmentSchedule,
-    /// Replaces both: the client is the first station of this network.
-    pub wifi: Option<Scenario>,
     /// Seed of all random decisions: the models use [`seeds`] for flow 0.
     pub seed: u64,
 }
@@ -53,7 +49,7 @@ pub struct Bridge {
     origin: std::time::Instant,
     up: BridgePath,
     down: BridgePath,
-    air: Option<Live>,
+    medium: Option<Box<dyn Medium>>,
     report: Report,
     buffer: Vec<u8>,
 }
@@ -97,7 +93,7 @@ const READS_PER_TURN: usize = 64;
 /// Requested receive buffer in bytes: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The header of an Ethernet frame, which is not sent over Wi-Fi.
+/// The header of an Ethernet frame, which is not sent over a shared medium.
 const ETHERNET: usize = 14;
 
 /// Size of one read: the largest frame of segmentation offload with its headers.
@@ -116,7 +112,6 @@ impl Bridge {
             copy.map_err(|error| HopError::new(format!("cannot send to {}", port.name), error))
         };
         let (to_client, to_host) = (to(&client)?, to(&host)?);
-        let air = open_air(config.wifi.as_ref(), config.seed)?;
         let (up, down) = seeds(config.seed, 0);
         let begin = Instant(0);
         Ok(Bridge {
@@ -134,10 +129,15 @@ impl Bridge {
                 link: LinkModel::on_course(config.down, begin, down),
                 to: to_client,
             },
-            air,
+            medium: None,
             report: Report::default(),
             buffer: vec![0; LARGEST],
         })
+    }
+
+    /// Replaces the link: the client becomes the first station of this medium. Call it before [`Bridge::run`].
+    pub fn share(&mut self, medium: Box<dyn Medium>) {
+        self.medium = Some(medium);
     }
 
     /// A handle to stop [`Bridge::run`].
@@ -158,22 +158,28 @@ impl Bridge {
             for direction in [&mut self.up, &mut self.down] {
                 direction.release(&now, &mut self.report);
             }
-            self.release_from_air(&now);
+            self.release_from_medium(&now);
             if self.wait(now())? {
                 let links = (self.up.link.counters(), self.down.link.counters());
-                let counters = self.air.as_ref().map_or(links, Live::counters);
+                let medium = self.medium.as_ref();
+                let counters = medium.map_or(links, |medium| medium.counters());
                 (self.report.up, self.report.down) = counters;
                 return Ok(self.report);
             }
             for direction in [&mut self.up, &mut self.down] {
-                direction.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
+                direction.read(
+                    &now,
+                    &mut self.buffer,
+                    self.medium.as_mut(),
+                    &mut self.report,
+                )?;
             }
         }
     }
 
-    fn release_from_air(&mut self, now: &impl Fn() -> Instant) {
+    fn release_from_medium(&mut self, now: &impl Fn() -> Instant) {
         let started = now();
-        while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
+        while let Some(arrival) = self.medium.as_mut().and_then(|medium| medium.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
             let direction = match arrival.direction {
                 Direction::Up => &self.up,
@@ -185,7 +191,8 @@ impl Bridge {
 
     /// Waits for the next release, a frame or the end; returns whether it is the end.
     fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
-        let air = self.air.as_mut().and_then(Live::next_timeout);
+        let medium = self.medium.as_mut();
+        let shared = medium.and_then(|medium| medium.next_timeout());
         let mut fds = [
             PollFd::new(self.stop.fd(), PollFlags::IN),
             PollFd::new(&self.up.from.socket, PollFlags::IN),
@@ -195,7 +202,7 @@ impl Bridge {
         let due = ways
             .iter()
             .filter_map(|direction| direction.link.next_timeout());
-        let due = due.chain(air).min();
+        let due = due.chain(shared).min();
         let timeout = due.map(|due| {
             let left = due.since(now);
             Timespec {
@@ -235,7 +242,7 @@ impl BridgePath {
         &mut self,
         now: &impl Fn() -> Instant,
         buffer: &mut [u8],
-        mut air: Option<&mut Live>,
+        mut medium: Option<&mut Box<dyn Medium>>,
         report: &mut Report,
     ) -> Result<(), HopError> {
         for _ in 0..READS_PER_TURN {
@@ -256,11 +263,11 @@ impl BridgePath {
                 }
             };
             let (link, direction) = (&mut self.link, self.on_air);
-            let mut carry = |frame: Vec<u8>| match &mut air {
+            let mut carry = |frame: Vec<u8>| match &mut medium {
                 None => link.send(now(), frame),
-                Some(air) => {
+                Some(medium) => {
                     let packet = frame.len().saturating_sub(ETHERNET);
-                    air.send(now(), (direction, 0), frame, packet);
+                    medium.send(now(), (direction, 0), frame, packet);
                 }
             };
             let frames = buffer.get(..len);

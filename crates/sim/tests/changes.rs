@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::schedule::ImpairmentSchedule;
-use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::world::{Device, World};
 
 /// Results of a run, from three seconds after the change on.
 #[derive(Debug)]

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::world::{Device, DisplayedFrame, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::AudioFormat;
@@ -17,6 +15,8 @@ use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::media::StreamKind;
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
+use openuvr_sim::link::{Impairment, Queue};
+use openuvr_sim::world::{Device, DisplayedFrame, Machine, World};
 
 const RIGHT: ViewId = ViewId { stream: 0, view: 1 };
 const SAMPLES: u64 = 120;

@@ -10,14 +10,14 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::{BurstLoss, Impairment};
-use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::{BurstLoss, Impairment};
+use openuvr_sim::world::{Device, World};
 
 const SECONDS: u32 = 20;
 const FRAMES: u32 = 60 * SECONDS;

@@ -4,9 +4,6 @@
 
 use std::time::Duration;
 
-use openuvr_lab::link::Impairment;
-use openuvr_lab::schedule::ImpairmentSchedule;
-use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::host::{Ending, SecondPlayer};
@@ -17,6 +14,9 @@ use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_sim::link::Impairment;
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::world::{Device, Machine, World};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -96,7 +96,7 @@ fn an_outage_of_half_a_second_is_repaired() {
         0,
         "nothing crosses a dead link"
     );
-    let whole = |s: &&openuvr_lab::world::DisplayedFrame| s.fidelity == Fidelity::Complete;
+    let whole = |s: &&openuvr_sim::world::DisplayedFrame| s.fidelity == Fidelity::Complete;
     // 60 per second; the picture is clean again within 200 ms.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
@@ -176,7 +176,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
         (1260..=1260 + key_frames.len()).contains(&captured),
         "{captured}"
     );
-    let late = |s: &&openuvr_lab::world::DisplayedFrame| s.at.since(s.captured) > ms(3);
+    let late = |s: &&openuvr_sim::world::DisplayedFrame| s.at.since(s.captured) > ms(3);
     assert_eq!(world.machine(player).shown.iter().filter(late).count(), 0);
     assert_eq!(world.ended.len(), 1);
     assert_eq!(world.ended[0].0, world.session(first));
