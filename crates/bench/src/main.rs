@@ -1,10 +1,9 @@
-//! The program `openuvr-bench`: benchmarks, studies and demo of OpenUVR, with their instruments.
+//! The program `openuvr-bench`: benchmarks and studies of OpenUVR.
 //!
-//! `openuvr bench`, `openuvr lab` and `openuvr demo` execute this program, with the same arguments.
-//! It observes OpenUVR from outside: hosts, clients and the scene are processes of `openuvr`
-//! (`pair`), and their pictures are read from displays (`screen`). A stream needs nothing from this
-//! crate; it contains a host with inferior parts for comparison (`baseline`), and an OpenXR
-//! application to measure (`room`).
+//! `openuvr bench` and `openuvr lab` execute this program, with the same arguments. It observes
+//! OpenUVR from outside, with the testbed's instruments: hosts, clients and the scene are processes
+//! of `openuvr`, and their pictures are read from displays. A stream needs nothing from this crate;
+//! it contains a host with inferior parts for comparison (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -17,23 +16,11 @@
 extern crate openuvr_terminal;
 
 mod attack;
-mod background;
 mod baseline;
 mod bench;
-mod cable;
-mod child;
-mod chromium;
-mod demo;
-mod display;
 mod durations;
 mod lab;
-mod pair;
-mod picture_match;
-mod programs;
-mod room;
-mod screen;
 mod soak;
-mod sound;
 
 use std::process::ExitCode;
 
@@ -64,8 +51,6 @@ fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
         attack::intruder::NAME => {
             attack::intruder::run(&attack::intruder::Args::from_arg_matches(words)?)
         }
-        "room" => room::run(&room::Args::from_arg_matches(words)?),
-        "demo" => demo::run(&demo::Args::from_arg_matches(words)?),
         "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
         "lab" => lab::run(&lab::LabArgs::from_arg_matches(words)?),
         _ => unreachable!("clap knows no other subcommand"),
@@ -77,15 +62,13 @@ fn command() -> Command {
         // As typed by users: `openuvr` executes this program.
         .bin_name("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Measures OpenUVR on this machine; started by openuvr demo, bench and lab")
+        .about("Measures OpenUVR on this machine; started by openuvr bench and lab")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(baseline::commands())
         .subcommand(attack::intruder::Args::augment_args(Command::new(
             attack::intruder::NAME,
         )))
-        .subcommand(room::Args::augment_args(Command::new("room")))
-        .subcommand(demo::Args::augment_args(Command::new("demo")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(lab::LabArgs::augment_args(Command::new("lab")))
 }

@@ -18,9 +18,9 @@ use openuvr_runtime::clock;
 use openuvr_sim::script;
 use openuvr_terminal::usage::UsageError;
 
-use crate::child::Child;
-use crate::display::VirtualDisplay;
-use crate::pair::{self, Options, Pair, TemporaryDir};
+use openuvr_testbed::child::Child;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 
 /// Soak test: stream for long, and check that memory stays flat and every frame has one outcome.
 ///
@@ -223,7 +223,7 @@ impl Stage {
             }
         }
         Pair::start(&Options {
-            serve: crate::pair::Serve::Host,
+            serve: openuvr_testbed::pair::Serve::Host,
             host_display: here,
             client_display: there,
             fps: args.fps,

@@ -13,8 +13,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
@@ -46,6 +46,7 @@ pub struct Hop {
     config: Config,
     socket: UdpSocket,
     stop: Stopper,
+    gate: Gate,
     origin: std::time::Instant,
     flows: Vec<Flow>,
     medium: Option<Box<dyn Medium>>,
@@ -87,6 +88,19 @@ impl Tally {
 /// Ends [`Hop::run`] or [`Bridge::run`](crate::bridge::Bridge::run) from another thread.
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
+
+/// Stalls a relay: while the result of [`Gate::hold`] lives, no datagram passes, and those sent meanwhile wait in the
+/// system's buffers.
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<Mutex<()>>);
+
+impl Gate {
+    /// Closes the gate until the result is dropped.
+    #[must_use]
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Ends a run when dropped.
 #[derive(Debug)]
@@ -214,6 +228,7 @@ impl Hop {
             config,
             socket,
             stop: Stopper::new()?,
+            gate: Gate::default(),
             origin: std::time::Instant::now(),
             flows: Vec::new(),
             medium: None,
@@ -236,6 +251,12 @@ impl Hop {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
+    }
+
+    /// A handle to stall [`Hop::run`].
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
     }
 
     /// Traffic counters, readable while it runs.
@@ -271,12 +292,17 @@ impl Hop {
         if let Some(observer) = &mut self.observer {
             observer.start_clock();
         }
+        let gate = self.gate.clone();
         loop {
-            self.release_due();
+            {
+                let _open = gate.hold();
+                self.release_due();
+            }
             let ready = self.wait().map_err(failed(listen))?;
             if ready.stop {
                 return self.into_report();
             }
+            let _open = gate.hold();
             for index in ready.flows {
                 self.read_target(index);
             }

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
+use openuvr_testbed::child::Child;
+use openuvr_testbed::pair::{TemporaryDir, wait_for};
+use openuvr_testbed::programs::{openuvr, own, program};
 use serde_json::Value;
 
 use super::intruder::{
     self, Attempt, AttemptResult, Cookie, REPORT, SOCKET_KINDS, number_of, reach,
 };
 use super::table::{Figures, Judged, Row};
-use crate::child::Child;
-use crate::pair::{TemporaryDir, wait_for};
-use crate::programs::{openuvr, own, program};
 
 /// Why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";

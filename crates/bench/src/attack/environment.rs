@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::control::ticket::SessionUuid;
 use openuvr_runtime::clock;
+use openuvr_testbed::programs::program;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::displays::{NO_XVFB, has_xvfb};
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{PortalFolder, Victim};
-use crate::programs::program;
 
 /// The portal's variable with a secret: one that operators set where a portal uses remote storage.
 const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";

@@ -12,13 +12,13 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, Identity};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::DeviceStore;
 
+use openuvr_runtime::clock;
+use openuvr_testbed::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::core_use::threads_use;
 use super::servers::{Servers, TOKEN};
 use super::table::use_of;
-use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
-use openuvr_runtime::clock;
 
 /// The host's frame rate.
 const FPS: f64 = 60.0;

@@ -195,9 +195,9 @@ mod tests {
 
     use openuvr_proto::units::Size;
     use openuvr_runtime::launch::{Authority, xvfb};
+    use openuvr_testbed::child::Child;
 
     use super::*;
-    use crate::child::Child;
 
     #[test]
     fn a_cookie_is_found_in_an_authority_file() {

@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_lab::attack::portal::{log_in, request};
 use serde_json::Value;
 
-use crate::child::Child;
-use crate::pair::TemporaryDir;
-use crate::programs::openuvr;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::programs::openuvr;
 
 /// The account and its password.
 pub(super) const NAME: &str = "ada";

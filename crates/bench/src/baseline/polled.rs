@@ -133,12 +133,12 @@ impl Capture for Polled {
 #[cfg(test)]
 mod tests {
     use openuvr_media::capture::x11::{self, CaptureArea, Target};
+    use openuvr_testbed::display::VirtualDisplay;
     use x11rb::connection::Connection as _;
     use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
     use x11rb::wrapper::ConnectionExt as _;
 
     use super::*;
-    use crate::display::VirtualDisplay;
 
     const SIDE: u16 = 64;
     const RED: u32 = 0xff_0000;

@@ -18,12 +18,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_testbed::cable::Cable;
+use openuvr_testbed::pair::TemporaryDir;
 
 use super::machine::Machine;
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
-use crate::cable::Cable;
-use crate::pair::TemporaryDir;
 use busy::Busy;
 use configuration::{Configuration, configurations};
 use rows::{Ablation, Measured, Run};

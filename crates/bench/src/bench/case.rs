@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use openuvr_proto::time::Instant;
+use openuvr_testbed::journey::Step;
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::{Frames, Summary, share};
 use serde::Serialize;
 
-use super::journey::Step;
 use super::machine::Thread;
-use super::reader::Sighting;
-use super::stats::{Frames, Summary, share};
 
 /// A measurement of the floor or of the stream.
 #[derive(Debug, Serialize)]

@@ -28,10 +28,10 @@ use openuvr_runtime::host::SUBPEL_PIXELS;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use serde::Serialize;
 
-use super::sched::Sched;
-use super::stats::Summary;
-use crate::picture_match::Shot;
 use openuvr_runtime::clock;
+use openuvr_testbed::picture_match::Shot;
+use openuvr_testbed::sched::Sched;
+use openuvr_testbed::stats::Summary;
 
 /// Frames until caches and rate control settle.
 const WARM_UP: u32 = 30;

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Setup, Source, StreamSetup};
-use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
-use crate::pair::TemporaryDir;
 
 /// Measure the cost of each capture method: screen capture, hook, C API.
 ///

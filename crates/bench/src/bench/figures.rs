@@ -7,12 +7,12 @@
 //! [`wifi`]), and the SEARIS slides on latency jitter (in [`jitter`]). A figure without data is "not
 //! measured", never a guess.
 
+use openuvr_testbed::stats::Range;
 use serde_json::Value;
 
 use super::data::{Data, list, named, number, words};
 use super::machine::QUIET;
 use super::mark::{Claim, Mark, holds, holds_of};
-use super::stats::Range;
 use super::{jitter, peers, traffic, wifi};
 
 /// A figure of a paper.

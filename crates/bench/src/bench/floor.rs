@@ -17,8 +17,8 @@ use x11rb::protocol::xproto::{
     ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, Window, WindowClass,
 };
 
-use super::sched::{Participant, Sched};
-use crate::screen::{Screen, side};
+use openuvr_testbed::sched::{Participant, Sched};
+use openuvr_testbed::screen::{Screen, side};
 
 /// A running copier.
 pub(crate) struct Copier {
@@ -130,10 +130,10 @@ mod tests {
     use x11rb::protocol::xproto::ImageFormat;
 
     use openuvr_runtime::clock;
+    use openuvr_testbed::display::for_test as display;
+    use openuvr_testbed::reader::Reader;
 
-    use super::super::reader::Reader;
     use super::*;
-    use crate::display::tests::display;
 
     /// Draws bar codes with plain X requests, each after the reader has confirmed the previous one,
     /// and expects each on the second display.

@@ -19,16 +19,16 @@ use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
+use openuvr_runtime::clock;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::stats::percentile;
 use serde::Serialize;
 
 use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
 use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
-use super::stats::percentile;
 use crate::durations;
-use openuvr_runtime::clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
 ///

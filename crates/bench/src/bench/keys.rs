@@ -14,8 +14,8 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask};
 use x11rb::rust_connection::RustConnection;
 
-use super::sched::{Participant, Sched};
-use crate::background::Background;
+use openuvr_testbed::background::Background;
+use openuvr_testbed::sched::{Participant, Sched};
 
 /// Interval of checking for the stop request.
 const IDLE: Duration = Duration::from_millis(50);
@@ -79,10 +79,10 @@ fn listen(conn: &RustConnection, there: &Mutex<Vec<Instant>>, stop: &AtomicBool)
 #[cfg(test)]
 mod tests {
     use openuvr_proto::units::Size;
+    use openuvr_testbed::display::for_test as display;
+    use openuvr_testbed::screen::Screen;
 
     use super::*;
-    use crate::display::tests::display;
-    use crate::screen::Screen;
 
     #[test]
     fn each_press_is_received_once_and_releases_are_ignored() {

@@ -14,16 +14,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::sched::Sched;
 
 use super::codec::{self, CodecSetup};
 use super::machine::Machine;
 use super::report::{Report, Setting, Target, Targets};
 use super::report_text;
 use super::rig::{Rig, Setup, Source, StreamSetup};
-use super::sched::Sched;
 use super::verdict::LEAST_WHOLE;
 use crate::durations;
-use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
 use openuvr_lab::wifi::scenario::Scenario;
-use openuvr_lab::wifi::words;
+use openuvr_lab::wifi::{live, words};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::clock;
@@ -20,17 +20,17 @@ use openuvr_sim::link::{BurstLoss, Impairment, Queue};
 use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_terminal::usage::UsageError;
 use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::emulated::Emulated;
 use openuvr_testbed::hop::Report;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Pair, TemporaryDir};
+use openuvr_testbed::sched::{Participant, Sched};
+use openuvr_testbed::screen::Screen;
 
-use super::emulated::Emulated;
-use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
-use super::sched::{Participant, Sched};
-use crate::display::VirtualDisplay;
 use crate::durations;
-use crate::pair::{self, Pair, TemporaryDir};
-use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
 
 /// Measure a stream under loss and under a drop of the link's rate.
@@ -273,8 +273,12 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     let mut pair = Pair::start_over(&options, |host| {
         begin = clock::now();
         let courses = [case.schedule(part), case.schedule(part)];
-        let (wifi, real_time) = (case.wifi()?, args.sched == Sched::Auto);
-        let started = Emulated::start(courses, wifi, host, args.seed, real_time)?;
+        let real_time = args.sched == Sched::Auto;
+        let network = case.wifi()?;
+        let medium = network
+            .map(|network| live::medium(&network, args.seed))
+            .transpose()?;
+        let started = Emulated::start(courses, medium, host, args.seed, real_time)?;
         let listens = started.listens;
         link = Some(started);
         Ok(listens)

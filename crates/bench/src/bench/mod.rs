@@ -1,13 +1,10 @@
 //! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
 
 mod ablation;
-mod audio_reports;
 mod case;
-pub(crate) mod clicks;
 mod codec;
 mod data;
 mod doors;
-mod emulated;
 mod figures;
 mod floor;
 mod foveation;
@@ -15,7 +12,6 @@ mod handoff;
 mod heading;
 pub(crate) mod html;
 mod jitter;
-mod journey;
 mod keys;
 mod latency;
 mod link;
@@ -27,18 +23,14 @@ mod peers;
 pub(crate) mod plot;
 mod prediction;
 mod quality;
-mod reader;
 mod report;
 mod report_text;
 mod reprojection;
 mod rig;
-mod sched;
 mod sections;
 mod sessions;
 mod sound;
-pub(crate) mod stats;
 mod sync;
-mod sys;
 mod traffic;
 mod turns;
 mod verdict;
@@ -46,11 +38,6 @@ mod web;
 mod wifi;
 
 use anyhow::Result;
-
-pub(crate) use audio_reports::SoundFigures;
-pub(crate) use journey::{captured_to_submitted, eyes_steps};
-pub(crate) use reader::{Reader, Sighting};
-pub(crate) use stats::{Frames, Summary};
 
 /// Benchmarks of this program on this machine, mostly measured from pixels.
 #[derive(clap::Args, Clone, Debug)]

@@ -17,15 +17,15 @@ use openuvr_media::pad::codes::*;
 use openuvr_media::pad::description::{Axis, Description};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, write_json};
 use super::machine::QUIET;
 use super::rig::{Rig, Source, StreamSetup};
-use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
-use crate::pair::TemporaryDir;
 pub(super) use page::show;
 
 /// Measure the latency from a game pad to a game.

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_runtime::clock;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::programs;
 
 use super::data::{Data, is_whole_run, number, words};
 use super::html::{HEAD, escaped};
 use super::machine::QUIET;
 use super::sections;
-use crate::child::Child;
-use crate::programs;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
@@ -183,10 +183,10 @@ fn page(data: &Data) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_testbed::pair::TemporaryDir;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::pair::TemporaryDir;
 
     #[test]
     fn a_quick_run_is_told_and_measured_anew() {

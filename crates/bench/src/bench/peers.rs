@@ -20,6 +20,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::link::Impairment;
+use openuvr_testbed::chromium::{self, Slices};
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::pair::{self, TemporaryDir};
 use serde::Serialize;
 
 use self::figures::Figures;
@@ -27,14 +30,11 @@ pub(super) use self::page::{CLAIMS, show};
 use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
-use super::emulated::Emulated;
 use super::heading::{Heading, Report, write_json};
 use super::machine::QUIET;
 use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
-use crate::chromium::{self, Slices};
-use crate::pair::{self, TemporaryDir};
 
 /// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///

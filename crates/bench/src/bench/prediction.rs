@@ -12,11 +12,11 @@ use openuvr_proto::motion::{PoseTrack, Velocity, extrapolated};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::stats::percentile;
 use serde::Serialize;
 
 use self::motion::{EulerPose, Motion};
 use super::heading::write_json;
-use super::stats::percentile;
 use crate::durations;
 
 /// Measure the error of head pose prediction against the horizon.

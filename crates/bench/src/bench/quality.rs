@@ -17,9 +17,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::display::VirtualDisplay;
 
 use super::machine::Machine;
-use crate::display::VirtualDisplay;
 use crate::durations;
 use clips::{Content, Format, StoredClip};
 use condition::{AxisValue, Condition, Vary, point_of};
@@ -89,7 +89,7 @@ pub(crate) struct Args {
     seed: u64,
     /// Real-time scheduling of the link, host and client
     #[arg(long, value_enum, default_value = "auto")]
-    sched: super::sched::Sched,
+    sched: openuvr_testbed::sched::Sched,
     /// Write a CSV with a row per point
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -235,7 +235,7 @@ impl Args {
             round_trip: Duration::from_millis(condition.delay_ms.into()),
             seed: self.seed,
             seconds: if self.quick { 2.0 } else { self.seconds },
-            real_time: self.sched == super::sched::Sched::Auto,
+            real_time: self.sched == openuvr_testbed::sched::Sched::Auto,
             more_host,
         })
     }

@@ -1,12 +1,12 @@
 //! What `openuvr bench latency` has found in one case, and what was asked for.
 
 use openuvr_proto::units::Size;
+use openuvr_testbed::stats::share;
 use serde::Serialize;
 
 use super::case::{Case, Stream, ratio};
 use super::codec::Cost;
 use super::machine::{Machine, QUIET};
-use super::stats::share;
 
 /// How far above its frames per second the host goes (`--fps`): a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;

@@ -1,11 +1,12 @@
 //! What `openuvr bench latency` has found, for people.
 
+use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::stats::{Frames, Summary};
+
 use super::heading::print_links;
 use super::machine::QUIET;
 use super::report::Report;
-use super::stats::{Frames, Summary};
 use super::verdict::verdicts;
-use openuvr_terminal::wrap::wrapped;
 
 /// Columns of a terminal that text may take.
 const WIDTH: usize = 96;

@@ -15,15 +15,15 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::percentile;
 use serde::Serialize;
 
 use self::run::RunSetup;
 use super::heading::write_json;
 use super::machine::{Load, Machine};
-use super::stats::percentile;
-use crate::display::VirtualDisplay;
 use crate::durations;
-use crate::pair::TemporaryDir;
 
 /// Measure the angular error of pictures while the head turns.
 ///

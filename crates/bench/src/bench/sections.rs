@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use openuvr_testbed::stats::Summary;
 use serde_json::Value;
 
 use super::case::ratio;
@@ -11,7 +12,6 @@ use super::figures;
 use super::html::{escaped, figure, section, table};
 use super::mark::Mark;
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
-use super::stats::Summary;
 
 pub(super) fn papers(data: &Data) -> String {
     let rows = figures::all(data).into_iter().map(|figure| {

@@ -19,17 +19,17 @@ use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::{PortalLink, key_of};
 use openuvr_runtime::clock;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{TemporaryDir, wait_for};
+use openuvr_testbed::programs::{openuvr, program};
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::heading::write_json;
-use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
-use super::stats::{Range, Summary};
-use crate::child::Child;
 use crate::durations;
-use crate::pair::{TemporaryDir, wait_for};
-use crate::programs::{openuvr, program};
 
 /// Measure how many portal sessions this machine can run.
 ///

@@ -16,15 +16,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use openuvr_sim::link::{BurstLoss, Impairment};
+use openuvr_testbed::audio_reports::SoundFigures;
+use openuvr_testbed::clicks::{ClickRecorder, Lateness};
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
 
-use super::audio_reports::SoundFigures;
 use super::case::Stream;
-use super::clicks::{ClickRecorder, Lateness};
 use super::heading::{Heading, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
-use crate::pair::TemporaryDir;
-use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
 pub(super) use page::show;
 use rows::{LinkRow, Report, Row, Targets};
 

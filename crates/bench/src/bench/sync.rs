@@ -10,14 +10,14 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Source, StreamSetup};
-use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
-use crate::pair::TemporaryDir;
 
 /// Measure an application that waits for the host against one that does not.
 ///

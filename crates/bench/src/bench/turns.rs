@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::sched::Sched;
 use serde::Serialize;
 
 use super::rig::Setup;
-use super::sched::Sched;
 use crate::durations;
 
 /// Their common options; a bench documents its own defaults.

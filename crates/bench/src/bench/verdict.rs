@@ -1,10 +1,10 @@
 //! Whether a case reaches its targets, and by how much; or why that can't be said.
 
+use openuvr_testbed::stats::Summary;
 use serde::Serialize;
 
 use super::case::Stream;
 use super::report::{Report, Target};
-use super::stats::Summary;
 
 /// A target and what was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -220,11 +220,11 @@ mod tests {
 
     use openuvr_proto::time::Instant;
     use openuvr_proto::units::Size;
+    use openuvr_testbed::stats::Frames;
 
     use super::super::case::Case;
     use super::super::machine::Machine;
     use super::super::report::{Setting, Targets};
-    use super::super::stats::Frames;
     use super::*;
 
     fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {

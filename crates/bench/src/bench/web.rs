@@ -22,6 +22,11 @@ use anyhow::{Result, ensure};
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::link::Impairment;
 use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::chromium;
+use openuvr_testbed::clicks::{ClickRecorder, Lateness};
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 use serde::Serialize;
 
 use self::figures::{Browser, Run};
@@ -29,15 +34,10 @@ use self::goals::Goals;
 use self::observers::Beside;
 pub(super) use self::page::show;
 use self::players::Player;
-use super::clicks::{ClickRecorder, Lateness};
 use super::heading::{Heading, write_json};
-use super::reader::Sighting;
 use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
-use crate::chromium;
-use crate::pair::TemporaryDir;
-use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 
 /// Measure a browser and video players on our encode, and the observer overhead.
 ///

@@ -6,13 +6,17 @@
     reason = "the harness keeps it"
 )]
 
+mod attack;
 mod baseline;
 mod handoffs;
+mod hop;
 mod peers;
+mod portal_attacks;
 mod program;
 mod quality;
 mod reprojection;
 mod soak;
+mod starvation;
 mod traffic;
 mod web;
 

@@ -1,10 +1,9 @@
 //! `openuvr bench` as typed by users: the program `openuvr` executes `openuvr-bench`, if installed.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{Folder, openuvr_bench};
+use super::openuvr_bench;
 
 /// Both programs, as they were built.
 fn built() -> [PathBuf; 2] {
@@ -49,12 +48,7 @@ fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
     for (words, message) in [
         (
-            &["demo", "--for", "-5s"][..],
-            "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
-             unit: 5ms, 8M, 1%; `openuvr demo --help` lists all\n",
-        ),
-        (
-            &["bench", "handoff", "--for", "0s"],
+            &["bench", "handoff", "--for", "0s"][..],
             "openuvr: --rate is 1 to 10000, --for 0.1s to 1h\n",
         ),
         (
@@ -70,43 +64,9 @@ fn errors_and_exit_codes_pass_through() {
 }
 
 #[test]
-fn a_missing_program_is_one_line_with_a_remedy() {
-    let folder = Folder::new("alone");
-    let [built, bench] = built();
-    let alone = folder.0.join("openuvr");
-    // A symbolic link would still be next to the other program: /proc/self/exe resolves it.
-    std::fs::copy(built, &alone).expect("room");
-    for name in ["demo", "bench", "lab"] {
-        let out = openuvr(&alone, Path::new("/nonexistent"), &[name, "--help"]);
-        assert_eq!(
-            text(&out.stderr),
-            format!(
-                "openuvr: `openuvr {name}` requires the program openuvr-bench, which is neither beside \
-                 this one nor on $PATH; install it with `./dev install --bench`\n"
-            )
-        );
-        assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
-    }
-    // It is also found on `$PATH`.
-    let elsewhere = folder.0.join("elsewhere");
-    std::fs::create_dir(&elsewhere).expect("room");
-    symlink(bench, elsewhere.join("openuvr-bench")).expect("room");
-    let out = openuvr(&alone, &elsewhere, &["bench", "--help"]);
-    assert!(text(&out.stdout).contains("handoff"), "{out:?}");
-}
-
-#[test]
-fn a_program_that_cannot_be_started_is_named() {
-    let folder = Folder::new("broken");
-    let [built, _] = built();
-    let program = folder.0.join("openuvr");
-    std::fs::copy(built, &program).expect("room");
-    let broken = folder.0.join("openuvr-bench");
-    std::fs::write(&broken, "").expect("room");
-    std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o600)).expect("it is ours");
-    let out = openuvr(&program, Path::new("/nonexistent"), &["lab"]);
-    let message = text(&out.stderr);
-    assert!(message.starts_with("openuvr: can't start "), "{message}");
-    assert!(message.contains("Permission denied"), "{message}");
-    assert_eq!(out.status.code(), Some(1));
+fn a_link_needs_an_address() {
+    let words = ["lab", "hop", "--listen", "nowhere", "--to", "127.0.0.1:1"];
+    let out = openuvr(&built()[0], Path::new("/nonexistent"), &words);
+    assert!(text(&out.stderr).contains("'nowhere'"), "{out:?}");
+    assert_eq!(out.status.code(), Some(2));
 }

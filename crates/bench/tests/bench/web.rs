@@ -1,4 +1,4 @@
-//! `openuvr bench web` and `openuvr demo --web` with a browser, if installed, and without.
+//! `openuvr bench web` with a browser, if installed, and without.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -193,62 +193,4 @@ fn without_a_browser_the_bench_names_its_package() {
     );
     let left = folder.json("web.json");
     assert_eq!(left["skipped"], "install chromium ffmpeg");
-}
-
-/// Runs a demo for this time; returns both outputs. `path`: only the programs in it are installed.
-fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
-    let mut command = openuvr_bench();
-    command.args(["demo", "--web", "--size", "640x360", "--for", seconds]);
-    command.arg("--out").arg(&folder.0);
-    if let Some(path) = path {
-        command.env("PATH", path);
-    }
-    let out = command.output().expect("it starts");
-    let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (text, errors) = (message(&out.stdout), message(&out.stderr));
-    assert!(out.status.success(), "{text}\n{errors}");
-    (text, errors)
-}
-
-#[test]
-fn a_demo_without_a_browser_prints_the_pages_address() {
-    if !has_displays() {
-        return;
-    }
-    let folder = Folder::new("demo-none");
-    let (text, errors) = demo(&folder, "1s", Some(little(&folder)));
-    assert!(text.contains("Chromium is not installed"), "{text}");
-    let page = text
-        .split("open https://127.0.0.1:")
-        .nth(1)
-        .expect("the page's address");
-    let words: Vec<&str> = page.split_whitespace().collect();
-    let pin = words
-        .iter()
-        .position(|word| *word == "PIN")
-        .map(|at| words[at + 1]);
-    assert!(pin.is_some_and(|pin| pin.len() == 6), "{text}");
-    assert!(errors.contains("browsers: https://127.0.0.1:"), "{errors}");
-}
-
-#[test]
-#[ignore = "plays in a browser for a minute: ./dev test-web"]
-fn a_demo_shows_the_page_in_a_browser() {
-    if !has_displays() || !has("chromium") {
-        return;
-    }
-    let folder = Folder::new("demo-web");
-    let (text, _) = demo(&folder, "5s", None);
-    assert!(
-        text.contains("the page's picture matches the host's"),
-        "{text}"
-    );
-    assert!(
-        text.contains("frames were handed to the compositor"),
-        "{text}"
-    );
-    for name in ["openuvr-demo-page.png", "openuvr-demo-host.png"] {
-        let bytes = std::fs::read(folder.0.join(name)).expect("a picture");
-        assert!(bytes.starts_with(b"\x89PNG"), "{name}");
-    }
 }

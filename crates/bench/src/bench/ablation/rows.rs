@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use openuvr_testbed::journey::Step;
+use openuvr_testbed::stats::{Range, Summary, share};
 use serde::Serialize;
 
 use super::configuration::{
     ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
 };
-use crate::bench::journey::Step;
 use crate::bench::machine::{Machine, QUIET};
-use crate::bench::stats::{Range, Summary, share};
 use crate::bench::turns::Turns;
 
 /// One measurement of one configuration.

@@ -1,8 +1,9 @@
+use openuvr_testbed::stats::Summary;
+
 use super::configuration::{FACTORS, configurations, cumulative_step, without_factor};
 use super::rows::{Measured, Run};
 use super::*;
 use crate::baseline::OPTION;
-use crate::bench::stats::Summary;
 
 fn run(configuration: &str, repetition: u32, p50: f64) -> Run {
     Run {

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::stats::Range;
 
 use super::rows::{Ablation, Row};
 use crate::bench::plot::{self, Step, Waterfall};
-use crate::bench::stats::Range;
-use openuvr_terminal::wrap::wrapped;
 
 /// For people, at most 100 columns.
 pub(super) fn text(all: &Ablation) -> String {

@@ -9,7 +9,7 @@ use openuvr_runtime::recording::Recording;
 use openuvr_runtime::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use serde::Serialize;
 
-use crate::pair::TemporaryDir;
+use openuvr_testbed::pair::TemporaryDir;
 
 /// Samples in a row. All batches together fit into a ring, so that no sample is lost, which would
 /// be cheaper.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use openuvr_testbed::journey::Row;
+use openuvr_testbed::stats::{Summary, percentile};
 use serde::Serialize;
 
-use super::super::journey::Row;
 use super::super::machine::QUIET;
-use super::super::stats::{Summary, percentile};
 
 /// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
 /// Beyond it the run measures the emulator.
@@ -201,7 +201,8 @@ fn narrow(
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::journey;
+    use openuvr_testbed::journey;
+
     use super::*;
 
     /// A record of the complete frames `from..to` at 60 per second, of `bytes` bytes each, with a

@@ -1,11 +1,11 @@
 //! Figures of the runs of one program over one link. A value: no clock, no process.
 
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::{Range, Summary, share};
 use serde::Serialize;
 
 use super::Run;
 use crate::bench::case::{Compared, Stream};
-use crate::bench::reader::Sighting;
-use crate::bench::stats::{Range, Summary, share};
 
 /// Minimum luma PSNR of an intact picture, dB: streams of these bitrates stay well above it without
 /// loss, and visible damage stays below.

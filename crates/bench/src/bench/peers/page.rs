@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
+use openuvr_testbed::stats::Range;
 use serde_json::Value;
 
 use crate::bench::data::{Data, list, named, number, range, words};
 use crate::bench::html::{escaped, section, table};
 use crate::bench::mark::{Claim, Mark, holds, holds_of};
-use crate::bench::stats::Range;
 
 const BENCH: &str = "peers";
 const OURS: &str = "openuvr";

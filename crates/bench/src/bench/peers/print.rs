@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::stats::{Range, Summary};
+
 use super::figures::{Figures, INTACT_DB};
 use super::{Output, Row};
 use crate::bench::case::Compared;
-use crate::bench::stats::{Range, Summary};
-use openuvr_terminal::wrap::wrapped;
 
 pub(super) fn print(found: &Output) {
     let rows = &found.report.ways;

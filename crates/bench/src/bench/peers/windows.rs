@@ -1,9 +1,10 @@
 //! Windows of a browser: our host's page by each of its rendering paths, and a page that only
 //! copies pictures, as the lower bound of such a window.
 
+use openuvr_testbed::stats::Range;
+
 use super::Row;
 use crate::bench::rig::WindowContent;
-use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
 
 /// A measured window.

@@ -16,12 +16,12 @@ use aws_lc_rs::digest::{Context as Digest, SHA256};
 use openuvr_media::capture::clip::{Clip, ClipWriter};
 use openuvr_proto::units::Size;
 
-use crate::child::Child;
-use crate::display::VirtualDisplay;
-use crate::pair::{self, TemporaryDir};
-use crate::picture_match::Shot;
-use crate::screen::Screen;
 use openuvr_runtime::clock;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::pair::{self, TemporaryDir};
+use openuvr_testbed::picture_match::Shot;
+use openuvr_testbed::screen::Screen;
 
 /// The contents of a clip.
 #[derive(Clone, PartialEq, Eq, Debug)]

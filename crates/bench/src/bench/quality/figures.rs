@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use openuvr_testbed::stats::percentile;
 use serde::Serialize;
 
 use super::super::machine::{Machine, QUIET};
-use super::super::stats::percentile;
 use super::clips::StoredClip;
 use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};

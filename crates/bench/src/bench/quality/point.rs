@@ -20,16 +20,16 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Pair, TemporaryDir};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::screen::{Area, Screen};
 
-use super::super::emulated::Emulated;
-use super::super::journey::{self, Row};
 use super::super::machine::Load;
-use super::super::reader::Sighting;
 use super::super::rig::pass;
 use super::similarity::Luma;
-use crate::display::VirtualDisplay;
-use crate::pair::{self, Pair, TemporaryDir};
-use crate::screen::{Area, Screen};
 
 /// Parameters of a measurement.
 pub(super) struct Setup<'a> {

@@ -21,14 +21,14 @@ use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::lock::lock;
 use openuvr_sim::impairment::Impairment;
+use openuvr_testbed::background::Background;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::programs::openuvr;
+use openuvr_testbed::screen::{Area, Screen};
 
-use super::super::emulated::Emulated;
 use super::around;
-use crate::background::Background;
-use crate::child::Child;
-use crate::display::VirtualDisplay;
-use crate::programs::openuvr;
-use crate::screen::{Area, Screen};
 
 /// Half of the interpupillary distance, in metres.
 const HALF_APART: f32 = 0.0315;

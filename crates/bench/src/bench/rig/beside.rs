@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_proto::id::SubscriberId;
 use openuvr_runtime::clock;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::chromium::{Browser, Page};
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Pair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use super::{Rig, Stream, StreamSetup};
-use crate::bench::journey::{self, Row};
-use crate::child::Child;
-use crate::chromium::{Browser, Page};
-use crate::pair::{self, Pair};
 
 /// The observers.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,16 +6,16 @@ use std::time::Duration;
 use anyhow::Result;
 use openuvr_proto::time::Instant;
 use openuvr_sim::link::Impairment;
+use openuvr_testbed::chromium::{Browser, Page, PageObservations};
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Host};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
 use super::{Drawn, GRACE_PERIOD, Rig, SEED};
-use crate::bench::emulated::Emulated;
-use crate::bench::journey::{self, Row};
 use crate::bench::keys::Keys;
 use crate::bench::machine::Load;
-use crate::bench::reader::Sighting;
-use crate::chromium::{Browser, Page, PageObservations};
-use crate::pair::{self, Host};
-use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
 /// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ impl Rig<'_> {
 }
 
 /// The hand-over to the compositor counts as visible.
-fn sighting(picture: &crate::chromium::ComposedPicture) -> Sighting {
+fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
     Sighting {
         frame: picture.frame,
         drawn_us: picture.drawn_us,

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 
-use crate::screen::{Area, Screen};
+use openuvr_testbed::screen::{Area, Screen};
 
 /// The scene's own display, and the area of the bar code.
 pub(super) struct Drawn {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use openuvr_media::barcode;
+use openuvr_runtime::clock;
+use openuvr_testbed::journey;
+use openuvr_testbed::picture_match::{History, Shot, psnr};
+use openuvr_testbed::reader::{Reader, Sighting};
+use openuvr_testbed::screen::Screen;
 
 use super::Rig;
 use crate::bench::case::Compared;
-use crate::bench::journey;
-use crate::bench::reader::{Reader, Sighting};
-use crate::picture_match::{History, Shot, psnr};
-use crate::screen::Screen;
-use openuvr_runtime::clock;
 
 /// Time from one picture to the next.
 const APART: Duration = Duration::from_millis(90);

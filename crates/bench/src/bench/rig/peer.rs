@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use openuvr_testbed::child::Child;
 use openuvr_testbed::hop::Meter;
+use openuvr_testbed::pair::{self, Pair, Tables};
+use openuvr_testbed::reader::{Reader, Sighting};
 
 use super::fidelity::Pictures;
 use super::{Case, Rig, Stream, StreamSetup};
-use crate::bench::reader::{Reader, Sighting};
-use crate::child::Child;
-use crate::pair::{self, Pair, Tables};
 
 /// The sender and receiver to measure.
 #[derive(Debug)]

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use openuvr_media::barcode;
+use openuvr_testbed::chromium::{Browser, Page, Slices};
+use openuvr_testbed::journey;
+use openuvr_testbed::pair;
+use openuvr_testbed::reader::{Reader, Sighting};
 
 use super::fidelity::Pictures;
 use super::peer::without_record;
 use super::{Rig, Stream};
-use crate::bench::journey;
-use crate::bench::reader::{Reader, Sighting};
-use crate::chromium::{Browser, Page, Slices};
-use crate::pair;
 
 /// The contents of a window.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! The rows and targets of `bench sound`, and their output.
 
+use openuvr_testbed::clicks::Lateness;
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::super::case::Stream;
-use super::super::clicks::Lateness;
 use super::super::heading::Heading;
 use super::super::machine::QUIET;
-use super::super::stats::{Range, Summary};
 use super::Measured;
 
 /// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
+use openuvr_testbed::chromium::Statistics;
+use openuvr_testbed::clicks::Lateness;
+use openuvr_testbed::journey::{self, Step};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
-use crate::bench::clicks::Lateness;
-use crate::bench::journey::{self, Step};
-use crate::bench::reader::Sighting;
 use crate::bench::rig::BrowserMeasurement;
-use crate::bench::stats::{Range, Summary};
-use crate::chromium::Statistics;
 
 /// A frame's steps to a browser, which does not report Decoded.
 const STEPS: [(&str, &str); 8] = [
@@ -200,8 +200,9 @@ fn presses(keys: &[[Instant; 2]], received: &[Instant]) -> Vec<Press> {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_testbed::chromium::{ComposedPicture, PageObservations};
+
     use super::*;
-    use crate::chromium::{ComposedPicture, PageObservations};
 
     fn at(ms: i64) -> Instant {
         Instant(ms * 1_000_000)

@@ -1,11 +1,11 @@
 //! Targets of browsers and observers, and the verdicts.
 
+use openuvr_testbed::stats::Range;
 use serde::Serialize;
 
 use super::Output;
 use super::observers::{Beside, MANY};
 use crate::bench::machine::QUIET;
-use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
 
 /// At 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.

@@ -1,13 +1,13 @@
 //! Our own client with observers of the same encode.
 
 use anyhow::Result;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::Range;
 use serde::Serialize;
 
 use super::Bench;
 use crate::bench::case::Stream;
 use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
-use crate::bench::stats::Range;
-use crate::pair::TemporaryDir;
 
 /// Maximum number of video players: a host's limit per address.
 pub(super) const MANY: usize = 4;

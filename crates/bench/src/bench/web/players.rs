@@ -1,16 +1,16 @@
 //! Video players that show our stream: drawn to visible, by the reader that all benches share.
 
 use anyhow::{Result, bail};
+use openuvr_testbed::pair::{self, Host, TemporaryDir};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::Summary;
 use serde::Serialize;
 
 use super::Bench;
 use crate::bench::case::Stream;
 use crate::bench::peers::presence;
 use crate::bench::peers::table::{Need, Peer, Proof, Transport, command, element, program};
-use crate::bench::reader::Sighting;
 use crate::bench::rig::{Listens, PeerSetup, Rig};
-use crate::bench::stats::Summary;
-use crate::pair::{self, Host, TemporaryDir};
 
 /// The token in the URL. It can be fixed, since the port is not reachable from outside.
 const TOKEN: &str = "bench-web-token";

@@ -1,8 +1,9 @@
 //! What `openuvr bench web` has found, for people.
 
+use openuvr_testbed::stats::{Range, Summary};
+
 use super::Output;
 use super::figures::Browser;
-use crate::bench::stats::{Range, Summary};
 
 pub(super) fn print(found: &Output) {
     found.head.print("web", "");

@@ -14,13 +14,13 @@ use openuvr_lab::jitter::analysis::{Analysis, analyse};
 use openuvr_lab::jitter::pauses;
 use openuvr_lab::jitter::samples::{Pattern, Samples};
 use openuvr_runtime::clock;
+use openuvr_testbed::child::Child;
 use serde::{Deserialize, Serialize};
 
 use super::cells::{Cell, Collector, Policy, Runtime};
 use super::conditions::Conditions;
 use super::sys::{self, Scheduling};
 use crate::bench::machine::{Load, policies};
-use crate::child::Child;
 
 /// The priority of FIFO and RR: in the middle, where sched(7) has room on both sides.
 const PRIORITY: u32 = 50;
