@@ -2,7 +2,8 @@
 
 import repository
 
-# The allowed dependencies of each crate of this workspace. A new crate requires a new line.
+# The allowed dependencies of each crate of both workspaces. A new crate requires a new line. The product does not
+# depend on the studies (lab, bench).
 ALLOWED = {
     "proto": set(),
     "net": {"proto"},
@@ -27,7 +28,7 @@ ALLOWED = {
     "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr", "demo"},
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
-    "bench": {"proto", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "vr"},
+    "bench": {"proto", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli"},
 }
 # Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {

@@ -141,7 +141,7 @@ impl RunningBridge {
     fn start(machine: &str, quality: Quality<'_>) -> RunningBridge {
         let namespace = File::open(format!("/run/netns/{machine}")).expect("its namespace");
         let [up, down] = quality.schedules();
-        let (ready, opened) = std::sync::mpsc::channel();
+        let (ready, opened) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::spawn(move || {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(namespace.as_fd(), network).expect("its network");

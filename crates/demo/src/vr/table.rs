@@ -1,4 +1,4 @@
-//! What was measured, as a table: how late pictures follow the head.
+//! The measured latency from the head to the pictures, as a table.
 
 use openuvr_proto::time::Instant;
 use openuvr_testbed::stats::{Frames, Summary};
@@ -7,20 +7,20 @@ use super::eyes::EyeSighting;
 use super::head::{HeadMotion, SimulatedHead};
 use super::player::DisplayedFrame;
 
-/// What is known of a picture that was seen.
+/// Latencies of a picture, ms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Late {
-    /// From where the head was as the picture shows it, to the picture; negative: the picture was ahead.
+    /// From the head at the picture's pose to the picture; negative: the picture was ahead.
     head: Option<f64>,
-    /// From the sampling of the pose that it was drawn with.
+    /// From the sampling of its pose.
     pose: Option<f64>,
-    /// From when the application was told that it would be seen.
+    /// From its predicted display time.
     predicted: f64,
-    /// Degrees between where the picture looks and where the head is when it is seen.
+    /// Degrees between the directions of the picture and of the head at its sighting.
     angle: f64,
 }
 
-/// What was handed to the display, and when the pose of it was sampled: looked up while it is remembered.
+/// A picture handed to the display, with the sampling time of its pose, which is looked up while it is remembered.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Handed {
     submitted: Instant,

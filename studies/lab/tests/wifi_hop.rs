@@ -1,4 +1,4 @@
-//! A relay whose clients are stations of a modelled Wi-Fi network: content, order and counts; of time only that no datagram
+//! A relay with clients that are stations of a modelled Wi-Fi network: content, order and counts; of time only that no datagram
 //! is early.
 
 use std::net::{SocketAddr, UdpSocket};
@@ -9,38 +9,38 @@ use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_testbed::hop::{Config, Hop, Report};
 
 fn socket() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let wait = Some(Duration::from_secs(10));
-    socket.set_read_timeout(wait).unwrap();
+    socket.set_read_timeout(wait).expect("a timeout");
     socket
 }
 
 /// Runs `test` with a relay to `target` over the network of these words, and returns the relay's report.
 fn relay_over(words: &str, target: SocketAddr, test: impl FnOnce(SocketAddr)) -> Report {
     let mut hop = Hop::open(Config {
-        listen: "127.0.0.1:0".parse().unwrap(),
+        listen: "127.0.0.1:0".parse().expect("an address"),
         to: target,
         up: ImpairmentSchedule::default(),
         down: ImpairmentSchedule::default(),
         seed: 42,
     })
-    .unwrap();
-    let network = words::parse(words).unwrap();
-    hop.share(live::medium(&network, 42).unwrap());
-    let (address, stopper) = (hop.local_addr().unwrap(), hop.stopper());
+    .expect("a relay");
+    let network = words::parse(words).expect("words");
+    hop.share(live::medium(&network, 42).expect("a network"));
+    let (address, stopper) = (hop.local_addr().expect("its address"), hop.stopper());
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| hop.run().unwrap());
+        let running = scope.spawn(|| hop.run().expect("a run"));
         {
             let _stop = stopper.stop_at_end();
             test(address);
         }
-        running.join().unwrap()
+        running.join().expect("its report")
     })
 }
 
 fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     let mut buffer = [0; 2048];
-    let (len, from) = socket.recv_from(&mut buffer).unwrap();
+    let (len, from) = socket.recv_from(&mut buffer).expect("a datagram");
     (buffer[..len].to_vec(), from)
 }
 

@@ -1,5 +1,5 @@
 //! Tests of the command, from its arguments to its folder. Probes are scripts that copy a prepared
-//! file, and one built from probes/cpp.
+//! file, and one built from studies/probes/cpp.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -258,7 +258,7 @@ fn a_slow_probe_is_stopped() {
 #[test]
 fn threads_of_a_real_probe_send_in_order() {
     let scratch = Scratch::new("real");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes/cpp/pthread.cpp");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/cpp/pthread.cpp");
     let program = scratch.0.join("probes/cpp-pthread");
     let words = [
         "-O2",

@@ -13,7 +13,7 @@ use super::study;
 
 /// Analyse sample files: percentiles from both reference times, outliers, and a page with plots.
 ///
-/// The file comes from a probe (see probes/README.md for its format). A truncated file is read up
+/// The file comes from a probe (see studies/probes/README.md for its format). A truncated file is read up
 /// to its end, and the exit code reports it.
 #[derive(clap::Args, Debug)]
 pub(super) struct AnalyseArgs {

@@ -1,6 +1,6 @@
 //! Latency jitter: latency of each message from one thread or actor to another.
 //!
-//! The probes (`probes/`) write sample files; this module reads ([`samples`]) and analyses them
+//! The probes (`studies/probes/`) write sample files; this module reads ([`samples`]) and analyses them
 //! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). [`slides`] has the
 //! figures of the reproduced study.
 //!

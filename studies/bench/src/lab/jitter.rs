@@ -1,7 +1,7 @@
 //! `openuvr lab jitter`: latency of a message from one thread or actor to another, and the causes
 //! of its outliers.
 //!
-//! The probes are programs of `probes/`; crate `lab` analyses their samples.
+//! The probes are programs of `studies/probes/`; crate `lab` analyses their samples.
 
 mod analyse;
 mod cells;

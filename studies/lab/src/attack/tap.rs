@@ -1,7 +1,7 @@
 //! An on-path attacker between an honest client and its host: a relay that records datagrams, and
 //! that can send datagrams to either end with the source address of the other.
 //!
-//! It is not a link emulator (that is [`hop`](crate::hop)).
+//! It is not a link emulator: that is the hop of the testbed.
 
 use std::collections::VecDeque;
 use std::io;

@@ -48,7 +48,7 @@ fn host(at: SocketAddr, folder: &Path, log: &Path) -> Child {
     host
 }
 
-/// Waits until a child's log has so many lines with these words.
+/// Waits until a child's log has this number of lines with these words.
 fn wait_for_lines(child: &mut Child, log: &Path, count: usize, words: &str) {
     pair::wait_for(child, &format!("print {words:?}"), |_| {
         let text = std::fs::read_to_string(log).unwrap_or_default();

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use openuvr_lab::jitter::samples::Pattern;
 use serde::{Deserialize, Serialize};
 
-/// Messaging runtimes; each is a program of `probes/`.
+/// Messaging runtimes; each is a program of `studies/probes/`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Runtime {

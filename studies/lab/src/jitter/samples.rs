@@ -1,4 +1,4 @@
-//! The sample file of a probe, and its reader. `probes/README.md` describes the format.
+//! The sample file of a probe, and its reader. `studies/probes/README.md` describes the format.
 //!
 //! A file is streamed: only a buffer and the header are in memory.
 
