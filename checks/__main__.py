@@ -21,7 +21,7 @@ CHECKS = [
     "licences",
     "named_paths",
     "stage_words",
-    "glossary",
+    "words",
     "page",
     "demo_options",
     "test_names",

@@ -15,7 +15,7 @@ PERSONS = (
 
 PHRASES = {
     "name the component, not a person": r"\b(whoever|whomever|whosoever|nobody|somebody|anybody|everybody)\b",
-    "a relative clause for a thing": "".join(rf"(?<!\b{p} )" for p in PERSONS) + r"\bwho(?:se|m)?\b",
+    "a relative clause for a thing": r"\b(?=whom?\b)" + "".join(rf"(?<!\b{p} )" for p in PERSONS) + r"whom?",
     "a noun, not a 'what' clause": r"\bwhat (is|was|are|were|has|have|had|goes|comes|came|did|does|can|cannot|may|must|will|would)\b",
     "say whose": r"\bof (ours|theirs|yours)\b",
     "a number or 'N'": r"\b(so many(-th)?|as many as|so much as)\b",
@@ -32,9 +32,12 @@ NAMES = {
     "a function name of the field": r"\bfn (tell|say|ask|hear|heard|heard_from|meet|meets|look_again|begin|told|said|asked|wish|wished|wishes)\b",
     "a name without a clause": r"\bfn \w*(?:^|_)(who|whoever|nobody|somebody|what_is|what_was|of_ours)(?:_|\b)\w*",
 }
+# Most lines have none: one search decides.
+ANY = re.compile("|".join([*PHRASES.values(), *NAMES.values()]), re.I)
 TEXT = (".rs", ".md", ".ts", ".py", ".html", ".css", ".toml", ".txt", ".sh", ".c", ".h", ".json", ".yaml")
 # Generated, quoted from others, or this list itself.
-EXEMPT = ("checks/words.py", "package-lock.json", "/dist/", "vectors/")
+# Old names that the program still refuses with a hint: usage.rs.
+EXEMPT = ("checks/words.py", "crates/terminal/src/usage.rs", "CHANGELOG.md", "package-lock.json", "/dist/", "vectors/")
 
 
 def check():
@@ -43,10 +46,15 @@ def check():
         if not (name.endswith(TEXT) or name in ("dev", ".ci/run", "fuzz/run")) or any(word in name for word in EXEMPT):
             continue
         for number, line in enumerate(repository.text(path).splitlines(), 1):
+            if not ANY.search(line):
+                continue
             for reason, pattern in PHRASES.items():
                 for hit in re.finditer(pattern, line, re.I):
                     yield f"{name}:{number}: '{hit[0].strip()}': {reason}"
             if name.endswith(".rs"):
                 for reason, pattern in NAMES.items():
                     for hit in re.finditer(pattern, line):
+                        # The verb of xrBeginSession and xrBeginFrame.
+                        if name.startswith("crates/xr/") and hit[0] == "fn begin":
+                            continue
                         yield f"{name}:{number}: '{hit[0].strip()}': {reason}"

@@ -74,7 +74,7 @@ int main(int argc, char **argv)
             break;
         }
     }
-    fprintf(stderr, "%llu of %llu frames were complete\n", (unsigned long long)seen.whole,
+    fprintf(stderr, "%llu of %llu frames were complete\n", (unsigned long long)seen.complete,
             (unsigned long long)seen.frames);
     openuvr_close_mud(&ouvr_ctx);
     return 0;

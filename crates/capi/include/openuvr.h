@@ -622,7 +622,7 @@ struct openuvr_statistics {
     // Frames that were captured for a player and have a known result.
     uint64_t captured;
     // Of these: displayed complete.
-    uint64_t whole;
+    uint64_t complete;
     // Displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
     // Not displayed.
@@ -653,7 +653,7 @@ struct openuvr_mud_statistics {
     // Frames with a known result.
     uint64_t frames;
     // Of these: displayed complete.
-    uint64_t whole;
+    uint64_t complete;
     // Displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
     // Not displayed.

@@ -61,7 +61,7 @@ pub struct openuvr_config {
     pub input: u32,
     /// 1: a separate encoder for each MUD, with rate control for its link; 0: all get the same frames, the
     /// default.
-    pub each_its_own: u32,
+    pub encoder_per_client: u32,
     /// The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     pub display: *const c_char,
     /// Passed to the callbacks.
@@ -111,7 +111,7 @@ impl Default for openuvr_config {
             slices: 8,
             encoder_threads: 0,
             input: OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION as u32,
-            each_its_own: 0,
+            encoder_per_client: 0,
             display: std::ptr::null(),
             user: std::ptr::null_mut(),
             log: None,

@@ -184,11 +184,11 @@ impl Kind for Host {
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
-            pair_for: config.pair_seconds,
+            pairing_timeout: config.pair_seconds,
             second_player: second_player(config.second_player)?.to_owned(),
             max_observers: narrow("max_observers", config.max_observers)?,
             encoders: vec![word.encoder.to_owned()],
-            each_its_own: config.each_its_own != 0,
+            encoder_per_client: config.encoder_per_client != 0,
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
                 0 => None,
@@ -261,7 +261,7 @@ impl Kind for Host {
             if let Some(pin) = guest.pin().filter(|_| config.pin.is_none()) {
                 launcher.send(&Line::Invitation {
                     pin: pin.to_string(),
-                    seconds: config.pair_for,
+                    seconds: config.pairing_timeout,
                 });
             }
         }
@@ -271,7 +271,7 @@ impl Kind for Host {
             &format!("MUDs reach this host by {}", guest.endpoint()),
         );
         if let Some(pin) = guest.pin() {
-            let seconds = config.pair_for;
+            let seconds = config.pairing_timeout;
             log.write(
                 info,
                 &format!("a new device may pair within {seconds} s with the PIN {pin}"),

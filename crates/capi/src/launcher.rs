@@ -39,7 +39,7 @@ pub(crate) fn connect(config: &mut Config) -> Outcome<Option<Launcher>> {
         config_dir: host.config_dir,
         pin: host.pin,
         pair: host.pair,
-        pair_for: host.pair_for,
+        pairing_timeout: host.pairing_timeout,
         ticket_key: host.ticket_key,
         ticket_session: host.ticket_session,
         second_player: host.second_player,

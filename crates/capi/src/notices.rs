@@ -175,7 +175,7 @@ fn update(
         ClientNotice::Report(report) => {
             statistics.frames += 1;
             match report.outcome {
-                Fate::Displayed(Fidelity::Complete) => statistics.whole += 1,
+                Fate::Displayed(Fidelity::Complete) => statistics.complete += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
                 // A MUD displays its frames.

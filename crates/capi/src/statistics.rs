@@ -23,7 +23,7 @@ pub struct openuvr_statistics {
     /// Frames that were captured for a player and have a known result.
     pub captured: u64,
     /// Of these: displayed complete.
-    pub whole: u64,
+    pub complete: u64,
     /// Displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
     /// Not displayed.
@@ -62,7 +62,7 @@ impl From<&Statistics> for openuvr_statistics {
             observers: count(told.clients.len() - players),
             unused: 0,
             captured: told.captured,
-            whole: told.complete,
+            complete: told.complete,
             damaged: told.damaged,
             dropped: told.dropped,
             bytes: told.bytes,
@@ -104,7 +104,7 @@ pub struct openuvr_mud_statistics {
     /// Frames with a known result.
     pub frames: u64,
     /// Of these: displayed complete.
-    pub whole: u64,
+    pub complete: u64,
     /// Displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
     /// Not displayed.
@@ -122,7 +122,7 @@ impl Default for openuvr_mud_statistics {
             width: 0,
             height: 0,
             frames: 0,
-            whole: 0,
+            complete: 0,
             damaged: 0,
             dropped: 0,
         }

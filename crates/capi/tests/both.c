@@ -231,7 +231,7 @@ int main(int argc, char **argv)
         openuvr_statistics(hosts[0], &statistics);
         openuvr_mud_statistics(muds[0], &seen);
         if (shown > 5 && keys > 2 && poses > 2 && hands > 2 && feels > 2 && waited > 5 && pointed && count(&frames_called) > 5 &&
-            count(&motions_called) > 2 && statistics.whole > 5 && seen.whole > 5 &&
+            count(&motions_called) > 2 && statistics.complete > 5 && seen.complete > 5 &&
             seen.state == OPENUVR_MUD_PLAYING && statistics.latency_p50_ns > 0)
             break;
         usleep(5000);
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
             "%d pictures polled, %d by callback, %d keys, %d motions, %d poses, %d controllers, %d vibrations, %d waited for, "
             "pointer %d, %u player, %llu complete, %d errors, %d turns\n",
             shown, count(&frames_called), keys, count(&motions_called), poses, hands, feels, waited, pointed,
-            statistics.players, (unsigned long long)statistics.whole, count(&errors), turn);
+            statistics.players, (unsigned long long)statistics.complete, count(&errors), turn);
     if (turn == 3000 || statistics.players != 1)
         increment(&errors);
     /* Closes a host before its MUD, and a MUD before its host. */

@@ -104,7 +104,8 @@ fn play(
     let address = display_address(&opened);
     let silent = opened.no_sound_reason.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
+    let (scheduler, recording) =
+        realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let client = start(config, opened, io, &scheduler)?;
     if let Some(eyes) = config.configured_eyes() {
         client.set_display(Display {

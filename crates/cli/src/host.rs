@@ -312,10 +312,10 @@ fn serve(
         match commands.try_recv() {
             Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;
-                print_invitation("host", &pin, config.pair_for.as_secs());
-                host.open_pairing(pin, config.pair_for);
+                print_invitation("host", &pin, config.pairing_timeout.as_secs());
+                host.open_pairing(pin, config.pairing_timeout);
                 if let Some(announcer) = &mut announcer {
-                    announcer.set_pairing_until(now + config.pair_for);
+                    announcer.set_pairing_until(now + config.pairing_timeout);
                 }
             }
             Ok(HostCommand::Bitrate(target)) => host.set_bitrate(target),
@@ -438,7 +438,8 @@ fn start(
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
+    let (scheduler, recording) =
+        realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let mut announcer = announcer(config, shows);
     let key = opened.identity.public();

@@ -1,7 +1,7 @@
 //! The program `openuvr`, except for its `main`.
 //!
 //! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced
-//! ([`host::HostParts`]): `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
+//! ([`host::HostParts`]): `docs/adr/0010-measurement-program.md`.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

@@ -75,9 +75,9 @@ pub(crate) enum CaptureMethod {
     after_help = "\
 Examples:
   openuvr session --id 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b --ticket-key KEY --save /saves/maria -- xterm
-  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --door run --memory 4G -- supertuxkart
+  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --capture run --memory 4G -- supertuxkart
   openuvr session --id UUID --ticket-key KEY --sandbox --readable /srv/games -- /srv/games/quake
-  openuvr session --id UUID --ticket-key KEY --door api -- ./an-application-that-links-libopenuvr"
+  openuvr session --id UUID --ticket-key KEY --capture api -- ./an-application-that-links-libopenuvr"
 )]
 pub(crate) struct Args {
     /// UUID of the session
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     user: String,
     /// Capture method
     #[arg(long, value_enum, default_value = "screen")]
-    door: CaptureMethod,
+    capture: CaptureMethod,
     /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
@@ -127,12 +127,12 @@ pub(crate) struct Args {
     /// Seconds without a picture of the application after which the session ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     first_picture: u32,
-    /// Run the application as this account, with its groups; requires root and --door screen, since other methods run the
+    /// Run the application as this account, with its groups; requires root and --capture screen, since other methods run the
     /// host inside the application
     #[arg(long, value_name = "NAME")]
     application_user: Option<String>,
     /// Run the application in a bubblewrap sandbox: it sees only its own processes, can write only to its home and
-    /// temporary files, and can read only system files and its own. The host's keys are hidden, except with --door run, xr
+    /// temporary files, and can read only system files and its own. The host's keys are hidden, except with --capture run, xr
     /// and api, which run the host inside the application
     #[arg(long)]
     sandbox: bool,
@@ -220,14 +220,14 @@ struct SessionEnd {
 }
 
 fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
-    if args.application_user.is_some() && args.door != CaptureMethod::Screen {
+    if args.application_user.is_some() && args.capture != CaptureMethod::Screen {
         bail!(
-            "--application-user requires --door screen: other capture methods run the host inside the application"
+            "--application-user requires --capture screen: other capture methods run the host inside the application"
         );
     }
     let folder = SessionFolder::create(args.id)?;
     // The files that a host inside the application needs from the hidden folder.
-    let keys = match args.door {
+    let keys = match args.capture {
         CaptureMethod::Screen => Vec::new(),
         _ => vec![folder.keys()],
     };
@@ -250,10 +250,10 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
     // Games and applications that link the library use the display in their environment; an OpenXR application may need
     // none.
-    let display = matches!(args.door, CaptureMethod::Run | CaptureMethod::Api)
+    let display = matches!(args.capture, CaptureMethod::Run | CaptureMethod::Api)
         .then(|| VirtualDisplay::start(args.size, Some(folder.path()), args.place));
     let display = display.transpose()?;
-    if args.door == CaptureMethod::Screen {
+    if args.capture == CaptureMethod::Screen {
         // The host starts the display, and this process searches it for a window.
         set_xauthority(&folder.path().join(AUTHORITY));
     }
@@ -289,7 +289,7 @@ fn supervise(
     let began = Instant::now();
     let limit = Duration::from_secs(args.first_picture.into());
     let mut running: Option<RunningReport> = None;
-    let mut shown = args.door != CaptureMethod::Screen;
+    let mut shown = args.capture != CaptureMethod::Screen;
     loop {
         if let Some(status) = host.ended()? {
             return Ok(read_end(folder.path()).map_or_else(

@@ -39,7 +39,7 @@ fn little(folder: &Folder) -> std::path::PathBuf {
 /// Runs a demo for this time; returns both outputs. `path`: only the programs in it are installed.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
-    command.args(["demo", "--web", "--size", "640x360", "--for", seconds]);
+    command.args(["demo", "--web", "--size", "640x360", "--duration", seconds]);
     command.arg("--out").arg(folder.path());
     if let Some(path) = path {
         command.env("PATH", path);
@@ -106,7 +106,7 @@ fn a_demo_matches_and_leaves_a_picture() {
         "--headless",
         "--size",
         "320x200",
-        "--for",
+        "--duration",
         "3s",
         "--out",
     ]);

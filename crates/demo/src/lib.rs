@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "COMMAND")]
     app: Option<String>,
     /// End after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
     /// Directory for a screenshot of the client's picture, and a recording of its audio
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -438,7 +438,7 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
         Picture::Blank => {
             "only a blank picture was shown: if the demo ended before the application drew, allow more \
-             time with --for"
+             time with --duration"
         }
     };
     println!("demo: FAILED: {why}");

@@ -184,7 +184,7 @@ impl Shared {
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
             self.send(&Line::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pair_for,
+                seconds: order.host.pairing_timeout,
             });
         }
         if order.window.is_some() {

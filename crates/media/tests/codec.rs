@@ -12,7 +12,7 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
-use openuvr_media::encode::{self, Encoded, Encoder, FrameRequest, Pixels, Rate, Settings, Slice};
+use openuvr_media::encode::{self, Chroma, Encoded, Encoder, FrameRequest, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
@@ -417,9 +417,9 @@ fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
 #[test]
 fn each_pixel_has_its_colour_and_a_lost_slice_is_concealed() {
     for (pixels, size, threads) in [
-        (Pixels::Rgb444, Size::new(320, 180), 1),
-        (Pixels::Rgb444, Size::new(333, 217), 2),
-        (Pixels::Yuv444, Size::new(333, 217), 1),
+        (Chroma::Rgb, Size::new(320, 180), 1),
+        (Chroma::Rgb, Size::new(333, 217), 2),
+        (Chroma::Yuv444, Size::new(333, 217), 1),
     ] {
         let settings = Settings {
             pixels,
@@ -436,7 +436,7 @@ fn each_pixel_has_its_colour_and_a_lost_slice_is_concealed() {
             film.push(encode_one(&mut *encoder, &picture, frame, frame == 8).0);
             sources.push(match pixels {
                 // Green, blue, red: the order of a GBR picture.
-                Pixels::Rgb444 => [1, 0, 2].map(|c| {
+                Chroma::Rgb => [1, 0, 2].map(|c| {
                     let colours = colours(&drawn, size, stride);
                     colours.chunks(3).map(|pixel| pixel[c]).collect()
                 }),
@@ -468,13 +468,13 @@ fn each_pixel_has_its_colour_and_a_lost_slice_is_concealed() {
 #[test]
 fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
     let tried = [
-        ("x264", Pixels::Nv12, Size::new(128, 96)),
-        ("x264", Pixels::Rgb444, Size::new(101, 67)),
-        ("x264", Pixels::Yuv444, Size::new(101, 67)),
-        ("jpeg", Pixels::Nv12, Size::new(101, 67)),
-        ("openh264", Pixels::Nv12, Size::new(128, 96)),
-        ("raw", Pixels::Rgb444, Size::new(101, 67)),
-        ("libx264", Pixels::Nv12, Size::new(128, 96)),
+        ("x264", Chroma::Yuv420, Size::new(128, 96)),
+        ("x264", Chroma::Rgb, Size::new(101, 67)),
+        ("x264", Chroma::Yuv444, Size::new(101, 67)),
+        ("jpeg", Chroma::Yuv420, Size::new(101, 67)),
+        ("openh264", Chroma::Yuv420, Size::new(128, 96)),
+        ("raw", Chroma::Rgb, Size::new(101, 67)),
+        ("libx264", Chroma::Yuv420, Size::new(128, 96)),
     ];
     let mut coded = 0;
     for (name, pixels, size) in tried {
@@ -1053,10 +1053,10 @@ fn unopenable_codecs_give_a_reason() {
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
     let rgb = Settings {
-        pixels: Pixels::Rgb444,
+        pixels: Chroma::Rgb,
         ..good
     };
-    assert!(error("jpeg", &rgb).contains("nv12 or yuv444"));
+    assert!(error("jpeg", &rgb).contains("420 or 444"));
     let cbr = Settings {
         rate: Rate::Cbr(Bitrate(8_000_000)),
         ..good

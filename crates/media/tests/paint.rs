@@ -9,7 +9,7 @@ use std::ops::Range;
 use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoded, View};
-use openuvr_media::encode::{self, FrameRequest, Pixels, Settings, Slice};
+use openuvr_media::encode::{self, Chroma, FrameRequest, Settings, Slice};
 use openuvr_media::picture::{Picture, Plane, RowOrder};
 use openuvr_media::present::{Canvas, PresentError, to_bgrx};
 use openuvr_proto::id::FrameId;
@@ -71,7 +71,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
             stride: settings.size.width as usize,
         };
         let picture = match settings.pixels {
-            Pixels::Yuv444 => Picture {
+            Chroma::Yuv444 => Picture {
                 size: settings.size,
                 format: openuvr_media::picture::PixelFormat::I444,
                 rows: RowOrder::TopDown,
@@ -119,18 +119,42 @@ fn fate(frame: u32, slice: usize, last: bool) -> Fate {
 #[test]
 fn painting_slice_by_slice_gives_the_complete_picture() {
     for (size, visible, pixels, slices, threads) in [
-        (Size::new(640, 360), Size::new(640, 360), Pixels::Nv12, 8, 2),
-        (Size::new(850, 478), Size::new(849, 477), Pixels::Nv12, 5, 1),
-        (Size::new(320, 200), Size::new(320, 200), Pixels::Nv12, 1, 1),
         (
             Size::new(640, 360),
             Size::new(640, 360),
-            Pixels::Yuv444,
+            Chroma::Yuv420,
+            8,
+            2,
+        ),
+        (
+            Size::new(850, 478),
+            Size::new(849, 477),
+            Chroma::Yuv420,
+            5,
+            1,
+        ),
+        (
+            Size::new(320, 200),
+            Size::new(320, 200),
+            Chroma::Yuv420,
+            1,
+            1,
+        ),
+        (
+            Size::new(640, 360),
+            Size::new(640, 360),
+            Chroma::Yuv444,
             8,
             2,
         ),
         // A host that announces a wrong size: the smaller sides count.
-        (Size::new(320, 200), Size::new(200, 400), Pixels::Nv12, 4, 1),
+        (
+            Size::new(320, 200),
+            Size::new(200, 400),
+            Chroma::Yuv420,
+            4,
+            1,
+        ),
     ] {
         let settings = Settings {
             slices,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoder};
 use openuvr_media::encode::{
-    self, Encoder, FrameRequest, MacroblockRange, Pixels, Settings, Slice, macroblocks,
+    self, Chroma, Encoder, FrameRequest, MacroblockRange, Settings, Slice, macroblocks,
 };
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
@@ -198,7 +198,7 @@ fn psnr(a: &[u8], b: &[u8]) -> f64 {
     10.0 * (255.0 * 255.0 * a.len() as f64 / squares.sum::<f64>().max(1e-9)).log10()
 }
 
-fn settings(pixels: Pixels) -> Settings {
+fn settings(pixels: Chroma) -> Settings {
     Settings {
         slices: 8,
         threads: 2,
@@ -210,9 +210,9 @@ fn settings(pixels: Pixels) -> Settings {
 #[test]
 fn a_static_picture_becomes_exact_and_then_nothing_is_sent() {
     for (pixels, format, rows) in [
-        (Pixels::Nv12, PixelFormat::Nv12, RowOrder::TopDown),
-        (Pixels::Nv12, PixelFormat::Nv12, RowOrder::BottomUp),
-        (Pixels::Yuv444, PixelFormat::I444, RowOrder::TopDown),
+        (Chroma::Yuv420, PixelFormat::Nv12, RowOrder::TopDown),
+        (Chroma::Yuv420, PixelFormat::Nv12, RowOrder::BottomUp),
+        (Chroma::Yuv444, PixelFormat::I444, RowOrder::TopDown),
     ] {
         for start in [20, 32, 45, 51] {
             let desktop = Desktop::new(format, rows);

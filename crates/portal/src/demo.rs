@@ -105,12 +105,12 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
 /// The file of applications, in the format of a user's.
 fn applications(openuvr: &Path) -> String {
     let mut text = String::new();
-    let mut add = |name: &str, words: &[&str], title: &str, description: &str, door: &str| {
+    let mut add = |name: &str, words: &[&str], title: &str, description: &str, capture: &str| {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "[[application]]\nname = {name:?}\ntitle = {title:?}\ndescription = {description:?}\n\
-             command = {words:?}\ndoor = {door:?}\n"
+             command = {words:?}\ndoor = {capture:?}\n"
         );
     };
     let scene = openuvr.display().to_string();
@@ -121,14 +121,14 @@ fn applications(openuvr: &Path) -> String {
         "OpenUVR's built-in scene: it moves and reacts to the mouse",
         "screen",
     );
-    for (program, more, title, description, door) in APPLICATIONS {
+    for (program, more, title, description, capture) in APPLICATIONS {
         if let Some(found) = on_path(program) {
             let found = found.display().to_string();
             let words: Vec<&str> = [found.as_str()]
                 .into_iter()
                 .chain(more.iter().copied())
                 .collect();
-            add(program, &words, title, description, door);
+            add(program, &words, title, description, capture);
         }
     }
     text

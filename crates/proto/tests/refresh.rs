@@ -206,7 +206,7 @@ impl Host {
             },
             adaptive: true,
             recovery: Recovery::Refresh,
-            key_frame_every: None,
+            key_frame_interval: None,
         });
         policy.encoder_opened(1);
         policy.join(KeyFrameRequester::Player);

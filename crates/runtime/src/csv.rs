@@ -24,33 +24,33 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// The columns before and after those of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
 const AFTER: [&str; 27] = [
-    "clock_bound",
+    "clock_error_bound_ns",
     "key_frame",
     "qp",
     "datagrams",
-    "parity",
+    "fec_datagrams",
     "bytes",
-    "motion_to_photon",
-    "echo",
-    "missing",
-    "runs",
-    "repaired",
-    "resent",
+    "motion_to_photon_ns",
+    "input_echo",
+    "fragments_lost",
+    "loss_runs",
+    "fec_recovered",
+    "retransmitted",
     "rendition",
     "stream",
     "view",
     "pose",
-    "audio_latency",
-    "audio_delay",
-    "audio_concealed",
-    "audio_latency_p99",
-    "audio_jitter",
-    "audio_longest_concealment",
-    "audio_discarded",
+    "audio_latency_ns",
+    "audio_delay_ns",
+    "audio_concealed_samples",
+    "audio_latency_p99_ns",
+    "audio_jitter_ns",
+    "audio_longest_concealment_samples",
+    "audio_discarded_payloads",
     "audio_underruns",
-    "imu_to_display",
-    "predict_to_display",
-    "render_to_display",
+    "imu_to_display_ns",
+    "predict_to_display_ns",
+    "render_to_display_ns",
 ];
 
 /// Writes the rows.
@@ -68,8 +68,12 @@ impl Csv {
     /// The system's, as in all methods.
     pub fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
         let mut out = BufWriter::with_capacity(64 << 10, out);
-        let stages = Stage::ALL.iter().map(|stage| stage.name());
-        let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(AFTER).collect();
+        let stages = Stage::ALL
+            .iter()
+            .map(|stage| format!("{}_ns", stage.name()));
+        let names: Vec<String> = (BEFORE.into_iter().map(String::from).chain(stages))
+            .chain(AFTER.into_iter().map(String::from))
+            .collect();
         writeln!(out, "{}", names.join(","))?;
         out.flush()?;
         Ok(Csv {
@@ -99,7 +103,7 @@ impl Csv {
         write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
             Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_name(fidelity))?,
-            Outcome::SentUnacknowledged => write!(out, ",left,,")?,
+            Outcome::SentUnacknowledged => write!(out, ",sent_unacknowledged,,")?,
             Outcome::Dropped { stage, why } => write!(out, ",dropped,{},{why:?}", stage.name())?,
         }
         for stage in Stage::ALL {
@@ -189,7 +193,7 @@ fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std:
 #[must_use]
 pub fn fidelity_name(fidelity: Fidelity) -> &'static str {
     match fidelity {
-        Fidelity::Complete => "whole",
+        Fidelity::Complete => "complete",
         Fidelity::Concealed => "concealed",
         Fidelity::Tainted => "tainted",
     }

@@ -441,7 +441,7 @@ fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
 
 #[test]
 fn a_subscriber_that_blocks_costs_the_player_no_frame() {
-    let mut rig = Rig::new("blocks", |config| config.each_its_own = true);
+    let mut rig = Rig::new("blocks", |config| config.encoder_per_client = true);
     let player = rig.client("player", false, None);
     let watcher = rig.client("watcher", true, None);
     watcher.see(10);
@@ -498,7 +498,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
 
 #[test]
 fn a_lossy_link_harms_only_its_own_clients_frames() {
-    let mut rig = Rig::new("loses", |config| config.each_its_own = true);
+    let mut rig = Rig::new("loses", |config| config.encoder_per_client = true);
     let player = rig.client("player", false, None);
     let sound = rig.client("sound", true, None);
     let lossy = rig.client("lossy", true, None);
@@ -539,7 +539,7 @@ fn a_lossy_link_harms_only_its_own_clients_frames() {
 
 #[test]
 fn the_next_player_takes_its_own_rendition_along() {
-    let mut rig = Rig::new("next", |config| config.each_its_own = true);
+    let mut rig = Rig::new("next", |config| config.encoder_per_client = true);
     let first = rig.client("first", false, None);
     let next = rig.client("next", false, None);
     rig.until("both", |log| log.clients.len() == 2 && log.open.len() == 2);

@@ -121,8 +121,37 @@ struct NormalizedArgs {
     renamed: Option<String>,
 }
 
+/// Options and configuration keys that were renamed before the first release: old and new name. They are refused with
+/// the new name.
+const RENAMED_OPTIONS: [(&str, &str); 16] = [
+    ("door", "capture"),
+    ("each-its-own", "encoder-per-client"),
+    ("for", "duration"),
+    ("handoffs", "scheduling-trace"),
+    ("head", "head-pose"),
+    ("key-frame-every", "key-frame-interval"),
+    ("keys", "key-mapping"),
+    ("pair-for", "pairing-timeout"),
+    ("pixels", "chroma"),
+    ("rate-mode", "rate-control"),
+    ("refresh-every", "refresh-interval"),
+    ("reproject-with", "reproject-backend"),
+    ("top-up", "static-refinement"),
+    ("web-address", "public-address"),
+    ("web-ice", "ice-servers"),
+    ("web-ice-file", "ice-servers-file"),
+];
+
+/// The new name of an option or configuration key that was renamed.
+#[must_use]
+pub fn renamed(name: &str) -> Option<&'static str> {
+    RENAMED_OPTIONS
+        .iter()
+        .find_map(|(old, new)| (*old == name).then_some(*new))
+}
+
 /// Old and new name: durations were seconds in some commands, and values with a unit in others.
-const RENAMED_OPTION: (&str, &str) = ("seconds", "for");
+const RENAMED_OPTION: (&str, &str) = ("seconds", "duration");
 
 /// Joins an option and its negative value: clap would take the value for an unknown option. Replaces
 /// the [`RENAMED_OPTION`].
@@ -209,6 +238,12 @@ fn error_line(error: &Error, role: Option<&str>) -> String {
         Some(role) => format!("`openuvr {role} --help`"),
         None => "`openuvr --help`".to_owned(),
     };
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && error.kind() == ErrorKind::UnknownArgument
+        && let Some(new) = given.strip_prefix("--").and_then(renamed)
+    {
+        return format!("{given} was renamed to --{new}; {help} lists all");
+    }
     match suggestion(error) {
         Some(meant) => format!("{what}; did you mean {meant}? {help} lists all"),
         None => format!("{what}; {help} lists all"),
@@ -277,7 +312,7 @@ mod tests {
             .subcommand(
                 Command::new("client")
                     .arg(Arg::new("host"))
-                    .arg(option("for")),
+                    .arg(option("duration")),
             )
             .subcommand(Command::new("run").arg(option("fps")).arg(words))
             .subcommand(Command::new("lab").subcommand(hop))
@@ -287,7 +322,7 @@ mod tests {
     fn letters_that_differ_are_counted() {
         for (from, to, count) in [
             ("", "", 0),
-            ("for", "port", 2),
+            ("duration", "port", 2),
             ("fps", "fsp", 1),
             ("bitrat", "bitrate", 1),
             ("abc", "", 3),
@@ -303,7 +338,10 @@ mod tests {
         for (words, after) in [
             ("openuvr host --fps -5", "openuvr host --fps=-5"),
             ("openuvr host --fps --pair", "openuvr host --fps --pair"),
-            ("openuvr client h --for -.5s", "openuvr client h --for=-.5s"),
+            (
+                "openuvr client h --duration -.5s",
+                "openuvr client h --duration=-.5s",
+            ),
             ("openuvr host --pair -5", "openuvr host --pair -5"),
             (
                 "openuvr run --fps -5 -- g --fps -5",
@@ -314,8 +352,14 @@ mod tests {
                 "openuvr run --fps 9 g --fps -5",
             ),
             ("openuvr lab hop --seed -1", "openuvr lab hop --seed=-1"),
-            ("openuvr client h --seconds 5", "openuvr client h --for=5s"),
-            ("openuvr client h --seconds=5", "openuvr client h --for=5s"),
+            (
+                "openuvr client h --seconds 5",
+                "openuvr client h --duration=5s",
+            ),
+            (
+                "openuvr client h --seconds=5",
+                "openuvr client h --duration=5s",
+            ),
             ("openuvr host --seconds 5", "openuvr host --seconds 5"),
         ] {
             let given = words.split(' ').map(OsString::from);
@@ -330,7 +374,7 @@ mod tests {
             .split(' ')
             .map(OsString::from);
         let renamed = normalize(&sample(), given).renamed;
-        let want = "--seconds was renamed to --for: --for=5s";
+        let want = "--seconds was renamed to --duration: --duration=5s";
         assert_eq!(renamed.as_deref(), Some(want));
     }
 
@@ -348,5 +392,16 @@ mod tests {
         let (_, lab) = matches.subcommand().unwrap();
         let (_, hop) = lab.subcommand().unwrap();
         assert_eq!(hop.get_one::<u64>("seed"), Some(&2));
+    }
+
+    #[test]
+    fn a_renamed_option_is_refused_with_its_new_name() {
+        for (old, new) in RENAMED_OPTIONS {
+            let words = ["openuvr", &format!("--{old}=5")].map(OsString::from);
+            let error = sample().try_get_matches_from(words).unwrap_err();
+            let line = error_line(&error, None);
+            let want = format!("--{old} was renamed to --{new}; `openuvr --help` lists all");
+            assert_eq!(line, want);
+        }
     }
 }

@@ -37,13 +37,13 @@ impl SoundFigures {
         let names: Vec<&str> = lines.next()?.split(',').collect();
         let place = |name| names.iter().position(|n| *n == name);
         let columns = [
-            place("audio_delay")?,
-            place("audio_concealed")?,
-            place("audio_longest_concealment")?,
-            place("audio_discarded")?,
+            place("audio_delay_ns")?,
+            place("audio_concealed_samples")?,
+            place("audio_longest_concealment_samples")?,
+            place("audio_discarded_payloads")?,
             place("audio_underruns")?,
         ];
-        let latency = place("audio_latency")?;
+        let latency = place("audio_latency_ns")?;
         let report = lines.filter_map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             let number = |column: usize| fields.get(column)?.parse::<u64>().ok();
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn rows_that_repeat_a_report_are_one() {
-        let text = "frame,audio_latency,audio_delay,audio_concealed,audio_longest_concealment,\
-            audio_discarded,audio_underruns\n1,,,,,,\n2,,9000000,0,0,0,0\n\
+        let text = "frame,audio_latency_ns,audio_delay_ns,audio_concealed_samples,audio_longest_concealment_samples,\
+            audio_discarded_payloads,audio_underruns\n1,,,,,,\n2,,9000000,0,0,0,0\n\
             3,20000000,9000000,0,0,0,0\n4,20000000,9000000,0,0,0,0\n\
             5,22000000,10000000,4800,720,2,1\n";
         let figures = SoundFigures::parse(text).unwrap();
@@ -114,6 +114,6 @@ mod tests {
                 .to_string()
                 .ends_with("buffer 10.0 ms, 0.10 s concealed, longest gap 15 ms")
         );
-        assert_eq!(SoundFigures::parse("frame,audio_latency\n1,2\n"), None);
+        assert_eq!(SoundFigures::parse("frame,audio_latency_ns\n1,2\n"), None);
     }
 }

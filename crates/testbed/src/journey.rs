@@ -43,7 +43,7 @@ impl Row {
 
     /// Whether the frame was displayed complete.
     pub fn is_whole(&self) -> bool {
-        self.outcome == "whole"
+        self.outcome == "complete"
     }
 
     /// Converts its client timestamps to this machine's clock; `began` is the time of the client
@@ -162,15 +162,15 @@ pub fn parse(text: &str) -> Result<Vec<Row>> {
     let (subscriber, frame) = (column("subscriber").ok(), column("frame")?);
     let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
     let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
-    let motion_to_photon = column("motion_to_photon")?;
-    let clock_bound = column("clock_bound").ok();
+    let motion_to_photon = column("motion_to_photon_ns")?;
+    let clock_bound = column("clock_error_bound_ns").ok();
     let mut stages: Vec<(usize, &str)> = STEPS
         .iter()
         .flat_map(|(from, to)| [*from, *to])
         .filter(|name| *name != "drawn" && *name != "visible")
-        .map(|name| Ok((column(name)?, name)))
+        .map(|name| Ok((column(&format!("{name}_ns"))?, name)))
         .collect::<Result<_>>()?;
-    stages.extend(column(BEGUN).map(|column| (column, BEGUN)));
+    stages.extend(column(&format!("{BEGUN}_ns")).map(|column| (column, BEGUN)));
     let rows = lines.map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         let text = |column: usize| fields.get(column).copied().unwrap_or("");
@@ -301,9 +301,9 @@ pub fn these_steps(
 mod tests {
     use super::*;
 
-    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
-        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes,\
-        motion_to_photon";
+    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured_ns,Converted_ns,FirstSlice_ns,Encoded_ns,\
+        FirstSent_ns,LastSent_ns,FirstReceived_ns,Recoverable_ns,Decoded_ns,Submitted_ns,clock_error_bound_ns,datagrams,bytes,\
+        motion_to_photon_ns";
 
     fn row(frame: u32, outcome: &str, captured_us: i64, submitted_us: Option<i64>) -> String {
         let at = captured_us * 1000;
@@ -324,10 +324,10 @@ mod tests {
     fn a_sighting_belongs_to_the_picture_shown_last() {
         let text = [
             HEADER.to_owned(),
-            row(7, "whole,,", 11_000, Some(15_000)),
+            row(7, "complete,,", 11_000, Some(15_000)),
             row(8, "dropped,Encoded,Superseded", 28_000, None),
             // Reports may arrive in any order.
-            row(10, "whole,,", 61_000, Some(66_200)),
+            row(10, "complete,,", 61_000, Some(66_200)),
             row(9, "tainted,,", 44_000, Some(49_000)),
         ]
         .join("\n");
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(rows[0].wire_bytes, 156);
         assert_eq!(rows[3].frame, 9);
         assert!(rows[0].belongs_to_session());
-        let other = row(7, "left,,", 11_000, None).replacen("1,", "other-1,", 1);
+        let other = row(7, "sent_unacknowledged,,", 11_000, None).replacen("1,", "other-1,", 1);
         let other = parse(&format!("{HEADER}\n{other}")).unwrap();
         assert!(!other[0].belongs_to_session());
         let mut elsewhere = rows[0].clone();
@@ -357,7 +357,7 @@ mod tests {
             .collect();
         assert_eq!(
             outcomes,
-            [None, Some("whole"), Some("tainted"), Some("whole")]
+            [None, Some("complete"), Some("tainted"), Some("complete")]
         );
         let steps = steps(&sightings, &joined);
         let first = &steps[0];
@@ -371,8 +371,8 @@ mod tests {
     fn a_picture_seen_after_the_next_was_handed_over_is_its_own() {
         let text = [
             HEADER.to_owned(),
-            row(8, "whole,,", 27_000, Some(31_000)),
-            row(7, "whole,,", 11_000, Some(15_000)),
+            row(8, "complete,,", 27_000, Some(31_000)),
+            row(7, "complete,,", 11_000, Some(15_000)),
         ]
         .join("\n");
         let rows = parse(&text).unwrap();
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_record_without_a_needed_column_is_named() {
-        let error = parse("session,frame,outcome\n1,2,whole").unwrap_err();
+        let error = parse("session,frame,outcome\n1,2,complete").unwrap_err();
         assert!(error.to_string().contains("no column stage"), "{error}");
     }
 }

@@ -178,7 +178,7 @@ impl Shared {
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
             self.send(&Line::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pair_for,
+                seconds: order.host.pairing_timeout,
             });
         }
         *lock(&self.guest) = Some(Arc::new(guest));

@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
     /// How long each attack lasts [default: 5s]
-    #[arg(long = "for", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
     lasting: Option<Duration>,
     /// Datagrams per second of a flood
     #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]

@@ -1,4 +1,4 @@
-//! `--for TIME`: durations in seconds.
+//! `--duration TIME`: durations in seconds.
 
 use openuvr_sim::script;
 

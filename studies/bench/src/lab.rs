@@ -148,7 +148,7 @@ struct HopArgs {
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     max_late: Option<Duration>,
     /// End after this time (default: on Ctrl-C)
-    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
 }
 

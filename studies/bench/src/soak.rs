@@ -37,7 +37,7 @@ use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// How long to stream: 60s, 10m, 1h
-    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "1h", value_parser = script::time)]
     lasting: Duration,
     /// Source of the stream
     #[arg(long, value_enum, default_value_t)]
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
         bail!(UsageError::new(format!(
-            "--for must be at least {} times --every",
+            "--duration must be at least {} times --every",
             2 * FEWEST
         )));
     }
@@ -347,7 +347,7 @@ impl Account {
                 (Some(frame), Some(outcome)) => {
                     account.frames.insert(frame);
                     match outcome {
-                        "whole" => account.whole += 1,
+                        "complete" => account.whole += 1,
                         "concealed" | "tainted" => account.displayed += 1,
                         "dropped" => account.dropped += 1,
                         _ => account.unread += 1,
@@ -463,7 +463,7 @@ mod tests {
             Account::of(header.chain(rows.iter().copied()).map(str::to_owned))
         };
         let good = of(&[
-            "7,3,whole,,",
+            "7,3,complete,,",
             "7,5,dropped,Recoverable,Lost",
             "7,4,tainted,,",
         ]);
@@ -473,10 +473,10 @@ mod tests {
             "3 captured = 1 complete + 1 concealed or tainted + 1 dropped: adds up"
         );
         for rows in [
-            &["7,3,whole,,", "7,5,whole,,"][..],
-            &["7,3,whole,,", "7,3,whole,,"],
-            &["7,3,whole,,", "7,4,,,"],
-            &["7,3,whole,,", "nonsense"],
+            &["7,3,complete,,", "7,5,complete,,"][..],
+            &["7,3,complete,,", "7,3,complete,,"],
+            &["7,3,complete,,", "7,4,,,"],
+            &["7,3,complete,,", "nonsense"],
             &[],
         ] {
             assert!(!of(rows).adds_up(), "{rows:?}");

@@ -46,9 +46,9 @@ Examples:
                                             no window; every 60th picture as PNG
   openuvr client --portal https://play.example.org --application openarena
                                             play by a portal; without --application list its offers
-  openuvr client desk --head mouse --grab --view left
+  openuvr client desk --head-pose mouse --grab --view left
                                             an OpenXR application; the mouse turns the head
-  openuvr client desk --head opentrack --overscan 8
+  openuvr client desk --head-pose opentrack --overscan 8
                                             the same with opentrack and a webcam
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
@@ -166,7 +166,7 @@ Examples:
             /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
             /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
             /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242.
-            head: HeadSpec = "head", head(), Default::Is("none");
+            head: HeadSpec = "head-pose", head(), Default::Is("none");
             /// Displayed eyes of a stereo picture.
             /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
@@ -174,13 +174,13 @@ Examples:
             /// Reproject pictures to the current head pose.
             /// Each picture of an OpenXR application carries the head pose that it was rendered for. It is rotated
             /// by the head's rotation since then, at the display's refresh rate, also without new pictures.
-            /// `auto`: if there is a head-pose source (`--head`).
+            /// `auto`: if there is a head-pose source (`--head-pose`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: OpenGL on a GPU;
             /// software OpenGL (llvmpipe and the like) is slower than `software`. If `gl` does not work, a message
             /// is printed, and `software` is used.
-            reproject_with: DrawBackend = "reproject-with", choice(), Default::Is("auto");
+            reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
             /// Avoids black edges while the head turns: its angular speed times the round-trip time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
@@ -237,7 +237,7 @@ Examples:
             /// `symbol`: a key types the same symbol as here, whatever the host's layout; for text. `position`: a
             /// key keeps its physical position; for games: WASD is ZQSD on a French keyboard.
             /// Ctrl+Alt+Shift+K toggles it.
-            keys: Option<Keys> = "keys", optional(choice()),
+            keys: Option<Keys> = "key-mapping", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, else symbol");
         }
         "Measurement and operation" {
@@ -245,12 +245,12 @@ Examples:
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
             /// Folder for records of thread scheduling latency.
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
-            handoffs: Option<PathBuf> = "handoffs", optional(path("FOLDER")), Default::Unset("");
+            scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
             /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
-            lasting: Option<Duration> = "for", optional(time()), Default::Unset("run until Ctrl-C");
+            lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
             /// `auto`: if permitted; without it a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
@@ -490,7 +490,7 @@ impl ClientConfig {
             view: self.view,
             reproject: self.reproject,
             overscan,
-            draw_with: self.reproject_with,
+            draw_with: self.reproject_backend,
             rate: self.refresh.or(refresh).unwrap_or(usual.rate),
             ..usual
         }

@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result as Anyway, bail};
 use openuvr_runtime::store::write_whole;
 use toml::de::{DeTable, DeValue};
 
+use openuvr_terminal::usage;
+
 use super::kind::Form;
 use super::{ConfigError, Default, Origin, Setting, Value};
 
@@ -36,8 +38,12 @@ pub(super) fn read(
         let Some(setting) = table.iter().find(open) else {
             let (path, line) = (path.display(), line(name.span().start));
             let name = name.get_ref();
+            let cause = match usage::renamed(name) {
+                Some(new) => format!("`{name}` was renamed to `{new}`"),
+                None => format!("unknown setting `{name}`"),
+            };
             return Err(ConfigError(format!(
-                "{path}:{line}: unknown setting `{name}`; `openuvr {role} --help` lists all"
+                "{path}:{line}: {cause}; `openuvr {role} --help` lists all"
             )));
         };
         if let Default::OnlyFlag(_) = setting.default {

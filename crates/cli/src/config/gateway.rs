@@ -20,9 +20,9 @@ const GATEWAY_SETTINGS: [&str; 16] = [
     "web",
     "web-cert",
     "web-key",
-    "web-ice",
-    "web-ice-file",
-    "web-address",
+    "ice-servers",
+    "ice-servers-file",
+    "public-address",
     "web-origin",
     "web-proxy",
 ];

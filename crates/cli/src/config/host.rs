@@ -15,7 +15,7 @@ use openuvr_gateway::PublicAddress;
 use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_media::audio::opus;
-use openuvr_media::encode::{self, Pixels};
+use openuvr_media::encode::{self, Chroma};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
@@ -54,7 +54,7 @@ Examples:
                                             an application on a virtual display
   openuvr host --fps 120 --bitrate 80M      for a fast wired network
   openuvr host --pair                       pair another device
-  openuvr host --csv run.csv --for 60s      measure for one minute
+  openuvr host --csv run.csv --duration 60s      measure for one minute
   openuvr host --encoder x264,jpeg          JPEG for clients with --codec jpeg, H.264 for all others
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
@@ -131,7 +131,7 @@ Examples:
             /// By default all clients get the same frames, at the rate of the player's link. With this option
             /// each client has its own rate and loss recovery, at the cost of an encoder; encoders for observers
             /// yield to the player's.
-            each_its_own: bool = "each-its-own", flag(), Default::Is("false");
+            encoder_per_client: bool = "encoder-per-client", flag(), Default::Is("false");
             /// Maximum video bitrate, in bits per second.
             /// Includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
@@ -147,20 +147,20 @@ Examples:
             start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("--bitrate");
             /// Recovery of pictures damaged by packet loss.
-            /// `skip-back`: the next frame refers to the newest frame that arrived complete (reference
-            /// invalidation), if the encoder can; otherwise, and with `key-frame`, a key frame is sent, which is
-            /// large. `refresh` (x264 only): intra refresh, one macroblock column (16 pixels) per frame until the
-            /// whole picture is refreshed. No frame becomes large, but 1280 pixels take 79 frames.
-            recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
+            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the
+            /// encoder can; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
+            /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is
+            /// refreshed. No frame becomes large, but 1280 pixels take 79 frames.
+            recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
-            /// columns cost quality. Requires `--recovery refresh`, which by itself refreshes on demand.
-            refresh_every: Option<u16> = "refresh-every", optional(count(REFRESHES, "frames")),
+            /// columns cost quality. Requires `--recovery intra-refresh`, which by itself refreshes on demand.
+            refresh_interval: Option<u16> = "refresh-interval", optional(count(REFRESHES, "frames")),
                 Default::Unset("on demand");
             /// Pixel format: chroma subsampling and colour space.
-            /// `nv12`: 4:2:0. `yuv444`: 4:4:4, for text and drawings (x264, jpeg). `rgb444`: RGB without colour
+            /// `420`: 4:2:0. `444`: 4:4:4, for text and drawings (x264, jpeg). `rgb`: RGB without colour
             /// conversion (x264, raw); encoding it on a CPU takes longer than the conversion that it saves.
-            pixels: Option<Pixels> = "pixels", optional(choice()),
+            pixels: Option<Chroma> = "chroma", optional(choice()),
                 Default::Unset("nv12; rgb444 with the encoder raw");
             /// Slices per frame, each sent as soon as it is encoded.
             /// More slices let the client decode earlier, at some cost in quality.
@@ -175,15 +175,15 @@ Examples:
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
             /// Key-frame interval (GOP size).
             /// For comparison; by default a key frame is sent only when a client needs one.
-            key_frame_every: Option<u32> = "key-frame-every",
+            key_frame_interval: Option<u32> = "key-frame-interval",
                 optional(count(1..=100_000, "frames")), Default::Unset("on demand");
             /// Rate control.
             /// `own`: the host, before each frame, without added latency. `cbr`: the encoder, which analyses each
             /// frame first and keeps it within its share of the bitrate; for narrow links.
-            rate_mode: Option<RateMode> = "rate-mode", optional(choice()),
+            rate_control: Option<RateMode> = "rate-control", optional(choice()),
                 Default::Unset("own; cbr if the encoder has no other");
             /// Static refinement: improve a still picture until it is exact.
-            top_up: bool = "top-up", flag(), Default::Is("true");
+            static_refinement: bool = "static-refinement", flag(), Default::Is("true");
         }
         "Network and clients" {
             /// Listen address for clients.
@@ -208,7 +208,7 @@ Examples:
             /// By default pairing opens only if no device is paired yet.
             pair: bool = "pair", flag(), Default::Is("false");
             /// Time for which pairing stays open.
-            pair_for: Duration = "pair-for", time(), Default::Is("2m");
+            pairing_timeout: Duration = "pairing-timeout", time(), Default::Is("2m");
             /// Policy for a second player.
             /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: give it the player's role;
             /// the previous player becomes an observer.
@@ -234,7 +234,7 @@ Examples:
             /// `symbol`: a key types the same symbol as at the client, whatever the layouts; for text.
             /// `position`: a key keeps its physical position; for games: WASD is then ZQSD on a French
             /// keyboard.
-            keys: Keys = "keys", choice(), Default::Is("symbol");
+            keys: Keys = "key-mapping", choice(), Default::Is("symbol");
             /// Name of this host, as shown at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
                 Default::From("this machine's name", Environment::machine_text);
@@ -283,16 +283,16 @@ Examples:
             /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], or turns: for TLS, separated by commas. The relay must
             /// reach this host. Only logged-in pages receive the list. The host also queries the stun: servers for its
             /// public address and announces it to pages. Other users of the machine can read command lines: put
-            /// servers with a secret into the settings file or the file of --web-ice-file.
-            web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("none");
+            /// servers with a secret into the settings file or the file of --ice-servers-file.
+            ice_servers: Vec<IceServer> = "ice-servers", ice_servers(), Default::Unset("none");
             /// File with STUN and TURN servers, one per line.
-            /// They are added to those of --web-ice. Only this user should be able to read the file.
-            web_ice_file: Option<PathBuf> = "web-ice-file", optional(path("FILE")), Default::Unset("");
+            /// They are added to those of --ice-servers. Only this user should be able to read the file.
+            ice_servers_file: Option<PathBuf> = "ice-servers-file", optional(path("FILE")), Default::Unset("");
             /// Public addresses of this host behind NAT, IP[:PORT].
             /// For a host behind a home router, or on a cloud machine with a private address. Pages use them for
             /// media, and the address shown for the page contains them. The default port is that of --web; the NAT
             /// must forward TCP and UDP to it. Separated by commas. See docs/clients.md.
-            web_address: Vec<PublicAddress> = "web-address", public_addresses(), Default::Unset("local addresses");
+            public_address: Vec<PublicAddress> = "public-address", public_addresses(), Default::Unset("local addresses");
             /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
             /// As the browser's address bar shows them, separated by commas. By default the origin must match the
             /// request's Host header. docs/clients.md has configurations for nginx and Caddy.
@@ -347,12 +347,12 @@ Examples:
             trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
             /// Folder for records of thread scheduling latency.
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
-            handoffs: Option<PathBuf> = "handoffs", optional(path("FOLDER")), Default::Unset("");
+            scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
             /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
-            lasting: Option<Duration> = "for", optional(time()), Default::Unset("run until Ctrl-C");
+            lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
             /// `auto`: if permitted; without it a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
@@ -517,14 +517,14 @@ impl HostConfig {
             () if self.web.is_none() && self.web_cert.is_some() => {
                 "web-cert and web-key require web"
             }
-            () if self.web.is_none() && !self.web_ice.is_empty() => {
-                "web-ice is for browsers: it requires web"
+            () if self.web.is_none() && !self.ice_servers.is_empty() => {
+                "ice-servers is for browsers: it requires web"
             }
-            () if self.web.is_none() && self.web_ice_file.is_some() => {
-                "web-ice-file is for browsers: it requires web"
+            () if self.web.is_none() && self.ice_servers_file.is_some() => {
+                "ice-servers-file is for browsers: it requires web"
             }
-            () if self.web.is_none() && !self.web_address.is_empty() => {
-                "web-address is for browsers: it requires web"
+            () if self.web.is_none() && !self.public_address.is_empty() => {
+                "public-address is for browsers: it requires web"
             }
             () if self.web.is_none()
                 && !(self.web_origin.is_empty() && self.web_proxy.is_empty()) =>
@@ -580,8 +580,8 @@ impl HostConfig {
             () if refresh && !backends.iter().all(|backend| backend.refreshes) => {
                 "the encoder does not support intra refresh: choose x264, or another recovery"
             }
-            () if !refresh && self.refresh_every.is_some() => {
-                "refresh-every is the period of intra refresh: it requires recovery refresh"
+            () if !refresh && self.refresh_interval.is_some() => {
+                "refresh-interval is the period of intra refresh: it requires recovery intra-refresh"
             }
             () => return Ok(()),
         };
@@ -598,7 +598,7 @@ impl From<&HostConfig> for Config {
             config_dir: Some(config.config_dir.clone()),
             pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
             pair: config.pair,
-            pair_for: u32::try_from(config.pair_for.as_secs()).unwrap_or(u32::MAX),
+            pairing_timeout: u32::try_from(config.pairing_timeout.as_secs()).unwrap_or(u32::MAX),
             ticket_key: config.ticket_key.map(|key| key.to_string()),
             ticket_session: config.ticket_session.map(|session| session.to_string()),
             second_player: config.second_player.word().to_owned(),
@@ -610,12 +610,12 @@ impl From<&HostConfig> for Config {
             gateway: None,
             seats: SeatSockets::default(),
             encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
-            each_its_own: config.each_its_own,
+            encoder_per_client: config.encoder_per_client,
             slices: config.slices,
             encoder_threads: config.encoder_threads,
             subpel: config.subpel.requested(),
             pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
-            cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
+            cbr: config.rate_control.map(|mode| mode == RateMode::Cbr),
             fps: config.fps.unwrap_or(DEFAULT_FPS),
             // A pattern, a clip and the scene run on a timer.
             follows_display: config.fps.is_none()
@@ -628,9 +628,9 @@ impl From<&HostConfig> for Config {
             start_bitrate: config.start_bitrate.map(|rate| rate.0),
             adaptive: config.rate == Rate::Adaptive,
             recovery: config.recovery.word().to_owned(),
-            refresh_every: config.refresh_every,
-            top_up: config.top_up,
-            key_frame_every: config.key_frame_every,
+            refresh_interval: config.refresh_interval,
+            static_refinement: config.static_refinement,
+            key_frame_interval: config.key_frame_interval,
             cursor: config.cursor,
             sound: config.sound.clone(),
             microphone: config.microphone.clone(),

@@ -136,7 +136,11 @@ pub(super) fn choice<T: Choice>() -> Kind<T> {
         placeholder: "WORD",
         range: words.join(", "),
         allowed: format!("one of {}", words.join(", ")),
-        form: Form::Text,
+        // Without quotes in TOML, too.
+        form: match words.iter().any(|word| word.parse::<u32>().is_ok()) {
+            true => Form::NumberOrText,
+            false => Form::Text,
+        },
         parse: Box::new(|text| {
             let found = T::VALUES.iter().find(|(word, _)| *word == text);
             found.map(|(_, meaning)| *meaning)

@@ -70,7 +70,7 @@ impl Settings for RunConfig {
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match setting.key {
             // A game's keys are positions.
-            "keys" => setting.with_default(Default::Is("position")),
+            "key-mapping" => setting.with_default(Default::Is("position")),
             _ => setting,
         });
         RunSettings::table().into_iter().chain(host).collect()

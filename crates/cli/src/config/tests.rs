@@ -84,10 +84,10 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
     assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
-    assert_eq!(host.pair_for, Duration::from_secs(120));
+    assert_eq!(host.pairing_timeout, Duration::from_secs(120));
     assert_eq!(host.second_player, SecondPlayer::Observe);
     assert_eq!(host.max_observers, 8);
-    assert!(host.injects() && host.cursor && host.top_up);
+    assert!(host.injects() && host.cursor && host.static_refinement);
     assert_eq!(host.name, "desk");
     assert_eq!(host.config_dir, Path::new("/nonexistent"));
     assert_eq!((host.table, host.lasting), (TableMode::Auto, None));
@@ -120,7 +120,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         "--source=x11",
         "--region=9x9+0+0",
         "--submit=free",
-        "--for=1s",
+        "--duration=1s",
     ] {
         assert!(effective::<RunConfig>(&[gone], &around).is_err(), "{gone}");
     }
@@ -181,9 +181,9 @@ fn every_encoder_of_the_table_can_be_asked_for() {
         let result = client(&["desk", "--decoder", backend.name]);
         assert_eq!(result.is_ok(), h264, "{}", backend.name);
     }
-    let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
-    assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
-    assert_eq!(given.rate_mode, Some(RateMode::Cbr));
+    let given = host(&["--chroma", "rgb", "--rate-control", "cbr"]).unwrap();
+    assert_eq!(given.pixels.map(|p| p.name()), Some("rgb"));
+    assert_eq!(given.rate_control, Some(RateMode::Cbr));
 }
 
 #[test]
@@ -247,20 +247,28 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(rate("1G"), 1_000_000_000);
     assert_eq!(rate("123456"), 123_456);
 
-    let time = |text| host(&["--for", text]).unwrap().lasting;
+    let time = |text| host(&["--duration", text]).unwrap().lasting;
     assert_eq!(time("250ms"), Some(Duration::from_millis(250)));
     assert_eq!(time("1.5s"), Some(Duration::from_millis(1500)));
     assert_eq!(time("2m"), Some(Duration::from_secs(120)));
     assert_eq!(time("1h"), Some(Duration::from_secs(3600)));
 
-    let parsed = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
+    let parsed = host(&[
+        "--pin",
+        "0042",
+        "--link",
+        "udp",
+        "--static-refinement=false",
+        "--pair",
+    ])
+    .unwrap();
     assert_eq!(parsed.pin.as_ref().unwrap().digits(), "0042");
     assert!(
         !format!("{parsed:?}").contains("0042"),
         "a PIN stays out of logs"
     );
     assert_eq!(
-        (parsed.link, parsed.top_up, parsed.pair),
+        (parsed.link, parsed.static_refinement, parsed.pair),
         (Some(LinkName(TransportKind::Udp)), false, true)
     );
 
@@ -289,7 +297,7 @@ fn every_kind_of_value_is_understood() {
 
 #[test]
 fn a_head_is_one_of_the_table_or_nobodys() {
-    let head = |spec: &str| client(&["desk", "--head", spec]).map(|client| client.head.0);
+    let head = |spec: &str| client(&["desk", "--head-pose", spec]).map(|client| client.head.0);
     assert_eq!(head("none").unwrap(), None);
     for good in [
         "mouse",
@@ -310,7 +318,7 @@ fn a_head_is_one_of_the_table_or_nobodys() {
         "9",
         "--refresh",
         "120",
-        "--reproject-with",
+        "--reproject-backend",
         "gl",
     ];
     let eyes = client(&words).unwrap().eyes(Some(60.0));
@@ -485,12 +493,12 @@ fn a_bad_value_is_refused_with_name_and_allowed_range() {
         ("pin", "123", "4 to 12 digits (in a file: between quotes)"),
         ("pin", "12a4", "4 to 12 digits (in a file: between quotes)"),
         (
-            "pair-for",
+            "pairing-timeout",
             "5",
             "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h",
         ),
         (
-            "for",
+            "duration",
             "0s",
             "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h",
         ),
@@ -638,7 +646,7 @@ fn contradictions_are_refused() {
     let hosts: [&[&str]; 12] = [
         &["--encoder", "x264,openh264"],
         &["--encoder", "jpeg,jpeg"],
-        &["--recovery", "refresh", "--encoder", "x264,jpeg"],
+        &["--recovery", "intra-refresh", "--encoder", "x264,jpeg"],
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
         &["--source", "clip"],
@@ -646,8 +654,8 @@ fn contradictions_are_refused() {
         &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
-        &["--refresh-every", "30"],
-        &["--recovery", "refresh", "--encoder", "jpeg"],
+        &["--refresh-interval", "30"],
+        &["--recovery", "intra-refresh", "--encoder", "jpeg"],
     ];
     for args in hosts {
         assert!(host(args).is_err(), "{args:?}");
@@ -662,8 +670,8 @@ fn contradictions_are_refused() {
         &["--input", "script"],
         &["--input", "none", "--input-script", "f"],
         &["--present", "null", "--full-screen"],
-        &["--present", "null", "--head", "mouse"],
-        &["--observe", "--head", "opentrack"],
+        &["--present", "null", "--head-pose", "mouse"],
+        &["--observe", "--head-pose", "opentrack"],
     ];
     for args in clients {
         assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");
@@ -786,7 +794,7 @@ fn a_printed_configuration_reads_back_unchanged() {
             "--pin",
             "0042",
             "--cursor=false",
-            "--for",
+            "--duration",
             "90s",
             "--csv",
             "a b.csv",
@@ -936,8 +944,8 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
             .keys
     };
     assert_eq!((host(&[]), game(&[])), (Keys::Symbol, Keys::Position));
-    assert_eq!(host(&["--keys", "position"]), Keys::Position);
-    assert_eq!(game(&["--keys", "symbol"]), Keys::Symbol);
+    assert_eq!(host(&["--key-mapping", "position"]), Keys::Position);
+    assert_eq!(game(&["--key-mapping", "symbol"]), Keys::Symbol);
     let client = |words: &[&str]| {
         let words = [&["client", "--config", "/dev/null", "desk"][..], words].concat();
         let matches = <ClientConfig as Settings>::command().get_matches_from(words);

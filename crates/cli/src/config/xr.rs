@@ -46,7 +46,7 @@ const DISPLAY_SETTINGS: [&str; 7] = [
     "cursor",
     "input",
     "clipboard",
-    "keys",
+    "key-mapping",
     "pads",
     "microphone",
 ];

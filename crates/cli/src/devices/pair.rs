@@ -25,7 +25,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIGITS")]
     pin: Option<Pin>,
     /// Duration of open pairing, at most one hour
-    #[arg(long = "for", value_name = "TIME", value_parser = window, default_value = "2m")]
+    #[arg(long = "duration", value_name = "TIME", value_parser = window, default_value = "2m")]
     lasting: Duration,
 }
 

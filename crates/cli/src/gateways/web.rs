@@ -30,10 +30,10 @@ pub(super) fn open(
         },
         _ => Certificate::Own(config.config_dir.clone()),
     };
-    let mut ice_servers = config.web_ice.clone();
-    if let Some(file) = &config.web_ice_file {
+    let mut ice_servers = config.ice_servers.clone();
+    if let Some(file) = &config.ice_servers_file {
         let read = IceServer::read_file(file);
-        ice_servers.extend(read.map_err(|why| anyhow!("--web-ice-file: {why}"))?);
+        ice_servers.extend(read.map_err(|why| anyhow!("--ice-servers-file: {why}"))?);
     }
     let setup = Setup {
         bind,
@@ -41,7 +41,7 @@ pub(super) fn open(
         portal: portal_endpoint(config),
         name: config.name.clone(),
         ice_servers,
-        addresses: config.web_address.clone(),
+        addresses: config.public_address.clone(),
         lease: lease.cloned(),
         devices: DeviceStore::open(&config.config_dir).map_err(|e| anyhow!("--web: {e}"))?,
         origins: config.web_origin.clone(),
@@ -64,7 +64,7 @@ pub(super) fn print_addresses(subcommand: &str, gateway: &Gateway, config: &Host
         eprintln!("openuvr {subcommand}: browsers: through the portal, media by UDP at {bound}");
         return;
     }
-    let named = config.web_address.iter();
+    let named = config.public_address.iter();
     let mut addresses: Vec<_> = named.map(|named| named.or_port(bound.port())).collect();
     if addresses.is_empty() {
         addresses.push(bound);

@@ -248,7 +248,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
             launcher.send(&Line::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pair_for,
+                seconds: order.host.pairing_timeout,
             });
         }
         launcher.send(&Line::Warning(

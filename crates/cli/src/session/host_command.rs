@@ -18,7 +18,7 @@ const FOLDERS: [(&str, &str); 4] = [
 
 /// Adds the host's arguments, without the application.
 pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut Command) {
-    let (role, display) = match args.door {
+    let (role, display) = match args.capture {
         CaptureMethod::Screen => ("host", Some(args.size)),
         CaptureMethod::Run | CaptureMethod::Api => ("run", None),
         CaptureMethod::Xr => ("xr", None),
@@ -50,9 +50,9 @@ pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut C
         .arg("--config-dir")
         .arg(folder.keys());
     if let Some(address) = args.announced_address() {
-        command.arg(format!("--web-address={address}"));
+        command.arg(format!("--public-address={address}"));
     }
-    if args.door == CaptureMethod::Api {
+    if args.capture == CaptureMethod::Api {
         command.arg("--api");
     }
     if let Some(Size { width, height }) = display {

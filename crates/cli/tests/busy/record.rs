@@ -24,9 +24,15 @@ pub(crate) fn rows(path: &Path) -> Vec<Row> {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
-    let [subscriber, frame, outcome, captured, encoded] =
-        ["subscriber", "frame", "outcome", "Captured", "Encoded"].map(column);
-    let [key, qp, longest] = ["key_frame", "qp", "audio_longest_concealment"].map(column);
+    let [subscriber, frame, outcome, captured, encoded] = [
+        "subscriber",
+        "frame",
+        "outcome",
+        "Captured_ns",
+        "Encoded_ns",
+    ]
+    .map(column);
+    let [key, qp, longest] = ["key_frame", "qp", "audio_longest_concealment_samples"].map(column);
     lines
         .map(|line| Row {
             subscriber: line[subscriber].to_owned(),
@@ -58,8 +64,13 @@ pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (
     // Frames ahead of the first one wait for a key frame, and are not losses.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
     rows.sort_by_key(|row| row.frame);
-    let first = rows.iter().position(|row| row.outcome == "left");
+    let first = rows
+        .iter()
+        .position(|row| row.outcome == "sent_unacknowledged");
     let rows = &rows[first.expect("a sent frame")..];
-    let left = rows.iter().filter(|row| row.outcome == "left").count();
+    let left = rows
+        .iter()
+        .filter(|row| row.outcome == "sent_unacknowledged")
+        .count();
     (rows.len(), left)
 }

@@ -75,7 +75,8 @@ fn a_video_player_gets_nearly_all_frames() {
         let mut player = Program::start("player", command);
         eventually("frames for the player", || {
             let text = std::fs::read_to_string(&csv).unwrap_or_default();
-            let left = |line: &&str| line.starts_with("other-") && line.contains(",left,");
+            let left =
+                |line: &&str| line.starts_with("other-") && line.contains(",sent_unacknowledged,");
             (text.lines().filter(left).count() >= 60).then_some(())
         });
         let Some(running) = load.start() else { return };

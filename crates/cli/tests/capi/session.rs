@@ -1,4 +1,4 @@
-//! A portal session with an application that links the library: `openuvr session --door api`.
+//! A portal session with an application that links the library: `openuvr session --capture api`.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, ski
 fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
-    let own = ["session", &key, &id, "--door=api", "--size=640x368"];
+    let own = ["session", &key, &id, "--capture=api", "--size=640x368"];
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let plain = program(folder, "examples/plain.c", &[]);
     let script = script.replace("PLAIN", plain.to_str().expect("UTF-8"));

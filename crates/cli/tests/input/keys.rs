@@ -263,12 +263,12 @@ fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
     };
     let host = rig.host(&[]);
     plays(&host, &[], letters);
-    plays(&host, &["--keys", "position"], places);
+    plays(&host, &["--key-mapping", "position"], places);
     drop(host);
     // The host's setting applies if the client has none.
-    let host = rig.host(&["--keys", "position"]);
+    let host = rig.host(&["--key-mapping", "position"]);
     plays(&host, &[], places);
-    plays(&host, &["--keys", "symbol"], letters);
+    plays(&host, &["--key-mapping", "symbol"], letters);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     let xtest = XTest::open(&rig.client_side);
     // Before the client has a window.
     xtest.chord(&[66]);
-    let _client = rig.client(&host, "client", &["--keys", "position"]);
+    let _client = rig.client(&host, "client", &["--key-mapping", "position"]);
     xtest.chord(&[A]);
     assert_eq!(
         app.wait_for(Received::Up(A)),

@@ -92,16 +92,16 @@ const CASES: &[(&[&str], &[&str])] = &[
     (&["host", "--slices", "-1"], &["from 1 to 64, not `-1`"]),
     (&["host", "--slices", "8.0"], &["a whole number of slices"]),
     (
-        &["host", "--for", "-2s"],
-        &["--for must be a time", "not `-2s`"],
+        &["host", "--duration", "-2s"],
+        &["--duration must be a time", "not `-2s`"],
     ),
     (
-        &["host", "--for", "99999999999h"],
-        &["--for must be a time"],
+        &["host", "--duration", "99999999999h"],
+        &["--duration must be a time"],
     ),
     (
-        &["host", "--pair-for", "1e9s"],
-        &["--pair-for must be a time"],
+        &["host", "--pairing-timeout", "1e9s"],
+        &["--pairing-timeout must be a time"],
     ),
     (
         &["host", "--region", "-1x5+0+0"],
@@ -112,7 +112,10 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["host", "--fps", "--bitrate", "5M"],
         &["a value is required for '--fps"],
     ),
-    (&["demo", "--for", "-5s"], &["invalid value '-5s'", "--for"]),
+    (
+        &["demo", "--duration", "-5s"],
+        &["invalid value '-5s'", "--duration"],
+    ),
     (
         &["doctor", "--port", "-1"],
         &["invalid value '-1'", "--port"],
@@ -318,7 +321,7 @@ const CASES: &[(&[&str], &[&str])] = &[
             "null",
             "--pin",
             "1234",
-            "--for",
+            "--duration",
             "10ms",
         ],
         &["127.0.0.1:9"],
@@ -335,8 +338,8 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["unexpected argument '--scene-fps' found"],
     ),
     (
-        &["xr", "--handoffs", "folder", "--", "true"],
-        &["unexpected argument '--handoffs' found"],
+        &["xr", "--scheduling-trace", "folder", "--", "true"],
+        &["unexpected argument '--scheduling-trace' found"],
     ),
     (
         &["xr", "--pads", "off", "--", "true"],

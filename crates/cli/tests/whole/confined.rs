@@ -242,8 +242,8 @@ fn unsupported_confinement_is_reported() {
         (["--application-user=root", "--"], "root"),
         (["--application-user=no-such-account", "--"], "no account"),
         (
-            ["--application-user=games", "--door=run"],
-            "requires --door screen",
+            ["--application-user=games", "--capture=run"],
+            "requires --capture screen",
         ),
     ] {
         let args: Vec<&str> = args.into_iter().filter(|word| *word != "--").collect();

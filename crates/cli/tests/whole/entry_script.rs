@@ -97,7 +97,7 @@ fn the_entry_script_rejects_usage_errors_first() {
     let cases: [(&[&str], &str); 7] = [
         (&["demo", "--wrong"], "demo: unknown option '--wrong'"),
         (
-            &["demo", "--for", "3s", "--wrong=1"],
+            &["demo", "--duration", "3s", "--wrong=1"],
             "unknown option '--wrong=1'",
         ),
         (&["demo", "--seconds"], "--seconds requires a value"),

@@ -326,7 +326,7 @@ fn assert_accounted(csv: &str) {
         assert!(news, "two outcomes: {row}");
         assert_ne!(fields[4], "DecodeFailed", "{row}");
         rows += 1;
-        complete += u32::from(fields[2] == "whole");
+        complete += u32::from(fields[2] == "complete");
     }
     assert_eq!(sessions.len(), 2, "one session each");
     for (session, frames) in &sessions {

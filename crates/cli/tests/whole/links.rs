@@ -64,7 +64,9 @@ impl Fixture {
     /// Number of complete frames at the client so far.
     fn complete_frames(&self) -> usize {
         let csv = std::fs::read_to_string(self.folder.join("client.csv")).unwrap_or_default();
-        csv.lines().filter(|line| line.contains(",whole,")).count()
+        csv.lines()
+            .filter(|line| line.contains(",complete,"))
+            .count()
     }
 
     fn more_frames(&self, count: usize) {

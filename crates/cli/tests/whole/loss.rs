@@ -116,7 +116,8 @@ fn rows(path: &Path) -> Vec<Row> {
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (frame, outcome, key) = (column("frame"), column("outcome"), column("key_frame"));
-    let [parity, repaired, resent] = ["parity", "repaired", "resent"].map(column);
+    let [parity, repaired, resent] =
+        ["fec_datagrams", "fec_recovered", "retransmitted"].map(column);
     let (cause, qp) = (column("cause"), column("qp"));
     // Frames that were not sent cost nothing.
     let number = |field: &str| field.parse().unwrap_or(0);
@@ -149,7 +150,7 @@ fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
     let rows = chain.end();
     // Each key frame answers a loss, except the first, which is the start.
     let keys = rows.iter().filter(|row| row.key_frame).count();
-    let broken = rows.len() - count(&rows, "whole");
+    let broken = rows.len() - count(&rows, "complete");
     assert!(
         keys <= broken + 1,
         "{keys} key frames for {broken} incomplete frames"
@@ -188,7 +189,7 @@ fn losses_are_answered_by_an_intra_refresh() {
         format!("; {from}ms loss=100%; {to}ms loss=0")
     });
     let script = losses.fold("loss=0".to_owned(), |all, one| all + &one);
-    let args = ["--recovery", "refresh", "--log", "debug"];
+    let args = ["--recovery", "intra-refresh", "--log", "debug"];
     let Some(mut chain) = LossyStream::with(Quality::down(&script), &args) else {
         return;
     };
@@ -200,7 +201,7 @@ fn losses_are_answered_by_an_intra_refresh() {
     let rows = chain.end();
     let refreshed = rows.windows(2).filter(|pair| {
         let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
-        before == "tainted" && after == "whole" && !pair[1].key_frame
+        before == "tainted" && after == "complete" && !pair[1].key_frame
     });
     assert!(refreshed.count() > 0, "no refresh repaired a picture");
 }
@@ -241,7 +242,7 @@ fn reordering_and_duplication_do_no_harm() {
     }
     let rows = chain.end();
     // A busy machine that delays a program loses some frames itself.
-    let harmed = rows.len() - count(&rows, "whole") - count(&rows, "dropped");
+    let harmed = rows.len() - count(&rows, "complete") - count(&rows, "dropped");
     assert!(harmed * 10 < rows.len(), "{harmed} of {}", rows.len());
     let keys = rows.iter().filter(|row| row.key_frame).count();
     assert!(

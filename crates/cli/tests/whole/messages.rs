@@ -25,7 +25,9 @@ fn broken_outputs() -> [(&'static str, Stdio); 2] {
 fn wait_for_frames(csv: &str, more: usize) {
     let complete = || {
         let text = read_to_string(csv).unwrap_or_default();
-        text.lines().filter(|row| row.contains(",whole,")).count()
+        text.lines()
+            .filter(|row| row.contains(",complete,"))
+            .count()
     };
     let before = complete();
     eventually("further frames", || {

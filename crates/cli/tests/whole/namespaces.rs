@@ -172,13 +172,13 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
-    let (sent, received) = (column("FirstSent"), column("FirstReceived"));
-    let first_slice = column("FirstSlice");
-    let (outcome, bound) = (column("outcome"), column("clock_bound"));
+    let (sent, received) = (column("FirstSent_ns"), column("FirstReceived_ns"));
+    let first_slice = column("FirstSlice_ns");
+    let (outcome, bound) = (column("outcome"), column("clock_error_bound_ns"));
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
     // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
-    let has_latency = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
+    let has_latency = |line: &Vec<&str>| line[outcome] == "complete" && !line[bound].is_empty();
     let complete: Vec<_> = lines.filter(has_latency).collect();
     assert!(complete.len() >= 10, "{} complete frames", complete.len());
     for line in complete {

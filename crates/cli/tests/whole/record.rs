@@ -88,7 +88,7 @@ fn a_recording_is_reported_and_not_overwritten() {
         "--bind",
         "127.0.0.1:0",
     ];
-    let args = [&own[..], &PATTERN, &["--for", "1s"]].concat();
+    let args = [&own[..], &PATTERN, &["--duration", "1s"]].concat();
     let text = Program::start("host", openuvr(&args)).fails_in_one_line();
     assert!(
         text.contains("is there already: name another file"),

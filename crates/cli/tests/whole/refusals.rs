@@ -176,7 +176,7 @@ fn the_wait_for_a_window_has_a_limit() {
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let window = ["--display", &display.name, "--window", "nosuch"];
-    let args = [&own[..], &window, &["--for", "2s"]].concat();
+    let args = [&own[..], &window, &["--duration", "2s"]].concat();
     let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     // Both messages name the limit, independent of the real time.
@@ -497,23 +497,23 @@ fn an_unavailable_page_is_reported() {
     );
     assert_contains(&with(&files), &["web-cert and web-key require web"]);
     assert_contains(
-        &with(&["--web", free, "--web-ice", "turn:relay.example"]),
-        &["web-ice", "turn:USER:SECRET@HOST"],
+        &with(&["--web", free, "--ice-servers", "turn:relay.example"]),
+        &["ice-servers", "turn:USER:SECRET@HOST"],
     );
-    let printed = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
-    assert_contains(&printed, &["web-ice", "turn:…@relay:70000"]);
+    let printed = with(&["--web", free, "--ice-servers", "turn:me:hidden@relay:70000"]);
+    assert_contains(&printed, &["ice-servers", "turn:…@relay:70000"]);
     assert_contains(
-        &with(&["--web-ice", "stun:relay.example"]),
-        &["web-ice is for browsers: it requires web"],
+        &with(&["--ice-servers", "stun:relay.example"]),
+        &["ice-servers is for browsers: it requires web"],
     );
     for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
         assert_contains(
-            &with(&["--web", free, "--web-address", bad]),
-            &["web-address", "203.0.113.7:4711"],
+            &with(&["--web", free, "--public-address", bad]),
+            &["public-address", "203.0.113.7:4711"],
         );
     }
     assert_contains(
-        &with(&["--web-address", "203.0.113.7"]),
-        &["web-address is for browsers: it requires web"],
+        &with(&["--public-address", "203.0.113.7"]),
+        &["public-address is for browsers: it requires web"],
     );
 }

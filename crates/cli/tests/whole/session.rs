@@ -195,7 +195,7 @@ fn an_unused_session_ends() {
     running(&session);
     let why = end(&mut session, &portal);
     assert!(
-        why["why"].to_string().contains("nobody was connected"),
+        why["why"].to_string().contains("the session expired"),
         "{why}"
     );
 }
@@ -264,7 +264,7 @@ fn an_application_inherits_no_descriptors() {
             "--save",
             &saves,
             "--first-picture=600",
-            &format!("--door={method}"),
+            &format!("--capture={method}"),
         ];
         // A descriptor that the session's parent has left open.
         let mut session = start_with(&portal, &args, &["sh", "-c", lists], |command| {

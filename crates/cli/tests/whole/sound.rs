@@ -60,10 +60,10 @@ impl Listener {
 
     /// Waits for new CSV rows with audio statistics.
     fn wait_for_report(&self) {
-        let before = rows(&self.csv, "audio_delay").len();
+        let before = rows(&self.csv, "audio_delay_ns").len();
         // Rows and reports are written once a second.
         eventually("later rows", || {
-            (rows(&self.csv, "audio_delay").len() > before + 90).then_some(())
+            (rows(&self.csv, "audio_delay_ns").len() > before + 90).then_some(())
         });
     }
 }
@@ -82,7 +82,7 @@ fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
 
 /// The newest number of concealed sample frames in a CSV.
 fn concealed(csv: &std::path::Path) -> usize {
-    last_sum(csv, "audio_concealed")
+    last_sum(csv, "audio_concealed_samples")
 }
 
 fn last_sum(csv: &std::path::Path, column: &str) -> usize {
@@ -169,7 +169,7 @@ fn a_client_hears_a_program_at_the_host() {
     let whole = format!("{silent} silent, {concealed} concealed, {left_out} not played");
     assert!(silent <= allowed, "{whole}");
     assert!(output.contains("sound p50"), "{output}");
-    let late = rows(&client.csv, "audio_latency");
+    let late = rows(&client.csv, "audio_latency_ns");
     assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
 }
 
@@ -222,7 +222,7 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
     deaf.line("showing");
     wait_for_frames(csv.as_ref());
     assert!(!has_audio_thread(&deaf));
-    let delays = rows(csv.as_ref(), "audio_delay");
+    let delays = rows(csv.as_ref(), "audio_delay_ns");
     assert!(delays.iter().all(String::is_empty), "{delays:?}");
 }
 

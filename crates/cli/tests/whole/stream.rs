@@ -118,12 +118,12 @@ fn each_encoder_shows_the_rendered_frames() {
     };
     for way in [
         &["--encoder", "jpeg"][..],
-        &["--encoder", "jpeg", "--pixels", "yuv444"],
+        &["--encoder", "jpeg", "--chroma", "444"],
         &["--encoder", "openh264"],
         &["--encoder", "libx264"],
-        &["--pixels", "rgb444"],
-        &["--pixels", "yuv444"],
-        &["--rate-mode", "cbr"],
+        &["--chroma", "rgb"],
+        &["--chroma", "444"],
+        &["--rate-control", "cbr"],
     ] {
         let pattern = ["--source", "pattern", "--size", SIZE];
         let mut host = Host::start(&[&PIN[..], &pattern, way].concat());
@@ -422,7 +422,7 @@ fn each_client_can_have_its_own_encoder() {
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
     let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
-    let own = ["--each-its-own", "--csv", &csv, "--table", "on"];
+    let own = ["--encoder-per-client", "--csv", &csv, "--table", "on"];
     let mut host = Host::paired_with(&["player", "observer"], &[&args[..], &own].concat());
     let (mut player, a) = writer(&host, "player", &[]);
     host.program.line("rendition 1: x264 is open for 320x200");

@@ -240,7 +240,7 @@ fn an_honest_client_pairs_while_others_guess() {
 
 #[test]
 fn the_end_of_a_pairing_window_is_a_line() {
-    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let args = [&PATTERN[..], &PIN, &["--pairing-timeout", "1s"]].concat();
     let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
@@ -257,7 +257,7 @@ fn pin_of(text: &str) -> String {
 
 #[test]
 fn devices_pair_opens_a_window_at_a_running_host() {
-    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let args = [&PATTERN[..], &PIN, &["--pairing-timeout", "1s"]].concat();
     let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
@@ -286,7 +286,7 @@ fn devices_pair_needs_a_running_host() {
         text.contains("no running host uses the folder") && text.contains(&dir),
         "{text}"
     );
-    let command = openuvr(&["devices", "pair", "--for", "2h"]);
+    let command = openuvr(&["devices", "pair", "--duration", "2h"]);
     let (status, text) = Program::start("pair", command).wait();
     assert_eq!(status.code(), Some(2), "{text}");
 }

@@ -98,7 +98,7 @@ fn the_host_ends_with_its_application() {
     client.line("player at");
     eventually("frames", || {
         let rows = std::fs::read_to_string(&csv).unwrap_or_default();
-        (rows.matches(",whole,").count() > 10).then_some(())
+        (rows.matches(",complete,").count() > 10).then_some(())
     });
     std::fs::write(&go, "").expect("written");
     let (status, text) = host.wait();
@@ -136,7 +136,7 @@ fn a_launchers_children_are_streamed_until_their_end() {
     client.line("player at");
     eventually("frames", || {
         let rows = std::fs::read_to_string(&csv).unwrap_or_default();
-        (rows.matches(",whole,").count() > 10).then_some(())
+        (rows.matches(",complete,").count() > 10).then_some(())
     });
     let game = game.parse().ok().and_then(Pid::from_raw).expect("a number");
     kill_process(game, Signal::TERM).expect("it runs");

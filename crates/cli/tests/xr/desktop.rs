@@ -28,7 +28,7 @@ fn a_scripted_head_turns_the_picture_in_the_window() {
         format!("script:{script}"),
     );
     let own = ["--display", &display.name, "--sound", "off"];
-    let seen = ["--head", &head, "--view", "left", "--reproject", "on"];
+    let seen = ["--head-pose", &head, "--view", "left", "--reproject", "on"];
     let args = [&PIN[..], &own, &seen].concat();
     let mut client = client(&room.folder, "client", &address, &args);
     client.line("showing");

@@ -19,8 +19,8 @@ use super::support::{Folder, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-fn rig(portal: &Portal, name: &str, door: PortalListener) -> Rig {
-    Rig::for_portal(name, SIZE, (portal.lease(), door), |config| {
+fn rig(portal: &Portal, name: &str, listener: PortalListener) -> Rig {
+    Rig::for_portal(name, SIZE, (portal.lease(), listener), |config| {
         config.pin = None;
         config.ticket_key = Some(portal.signer.public().to_string());
         config.ticket_session = Some(portal.session.to_string());
@@ -132,7 +132,7 @@ fn only_the_portals_browsers_come_in_by_https() {
 #[test]
 fn a_portal_on_this_machine_connects_through_a_socket() {
     let portal = Portal::new();
-    let folder = Folder::new("portal-door");
+    let folder = Folder::new("portal-listener");
     let path = folder.0.join("portal");
     let rig = rig(
         &portal,

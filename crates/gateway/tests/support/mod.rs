@@ -190,10 +190,10 @@ impl Rig {
     pub(crate) fn for_portal(
         name: &str,
         size: Size,
-        (lease, door): (Lease, PortalListener),
+        (lease, listener): (Lease, PortalListener),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let lease = (Some(Arc::new(lease)), Some(door));
+        let lease = (Some(Arc::new(lease)), Some(listener));
         let nothing = (Vec::new(), &[][..]);
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }

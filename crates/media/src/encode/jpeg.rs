@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,
     Slice, check_picture, macroblocks,
 };
 use crate::band::Band;
@@ -23,7 +23,7 @@ pub const BACKEND: Backend = Backend {
     name: "jpeg",
     about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the bitrate",
     codec: Codec::Jpeg,
-    pixels: &[Pixels::Nv12, Pixels::Yuv444],
+    pixels: &[Chroma::Yuv420, Chroma::Yuv444],
     rates: RateSupport::Own,
     refreshes: false,
     open,
@@ -113,8 +113,8 @@ impl Encoder for Jpeg {
             picture,
             quality: quality(ask.qp),
             sampling: match self.settings.pixels {
-                Pixels::Yuv444 => Sampling::Full,
-                Pixels::Nv12 | Pixels::Rgb444 => Sampling::Quarter,
+                Chroma::Yuv444 => Sampling::Full,
+                Chroma::Yuv420 | Chroma::Rgb => Sampling::Quarter,
             },
             columns: self.columns,
             bands: &self.bands,

@@ -52,7 +52,7 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
     };
     if !backend.pixels.contains(&settings.pixels) {
         let there = backend.pixels.iter().map(|pixels| pixels.name()).collect();
-        return Err(refused("pixels", settings.pixels.name(), there));
+        return Err(refused("chroma", settings.pixels.name(), there));
     }
     match (settings.rate, backend.rates) {
         (Rate::Cbr(_), RateSupport::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
@@ -118,23 +118,23 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
 
 /// The colour format of coded pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pixels {
+pub enum Chroma {
     /// Subsampled chroma (4:2:0).
-    Nv12,
+    Yuv420,
     /// Red, green and blue at full resolution, without conversion.
-    Rgb444,
+    Rgb,
     /// Full-resolution chroma (4:4:4).
     Yuv444,
 }
 
-impl Pixels {
+impl Chroma {
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Pixels::Nv12 => "nv12",
-            Pixels::Rgb444 => "rgb444",
-            Pixels::Yuv444 => "yuv444",
+            Chroma::Yuv420 => "420",
+            Chroma::Rgb => "rgb",
+            Chroma::Yuv444 => "444",
         }
     }
 }
@@ -187,7 +187,7 @@ pub struct Settings {
     /// pictures for more time.
     pub subpel: bool,
     /// The colour format.
-    pub pixels: Pixels,
+    pub pixels: Chroma,
     /// The rate control.
     pub rate: Rate,
     /// Whether intra refreshes are made. Then each frame refers to the newest one.
@@ -204,7 +204,7 @@ impl Settings {
             slices: 1,
             threads: 1,
             subpel: false,
-            pixels: Pixels::Nv12,
+            pixels: Chroma::Yuv420,
             rate: Rate::Own,
             refresh: None,
         }
@@ -228,7 +228,7 @@ impl Settings {
                 Size::MAX_SIDE
             )
         } else if codec == Codec::H264
-            && self.pixels == Pixels::Nv12
+            && self.pixels == Chroma::Yuv420
             && (size.width % 2 != 0 || size.height % 2 != 0)
         {
             format!("an H.264 picture of {size}: sides must be even")
@@ -424,7 +424,7 @@ pub struct Backend {
     /// Its codec.
     pub codec: Codec,
     /// The supported colour formats, the default first.
-    pub pixels: &'static [Pixels],
+    pub pixels: &'static [Chroma],
     /// The supported rate controls.
     pub rates: RateSupport,
     /// Whether it supports intra refreshes ([`Settings::refresh`]).

@@ -2,7 +2,7 @@
 //! the other components.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,
     Slice,
 };
 use crate::picture::{Picture, PixelFormat};
@@ -12,7 +12,7 @@ pub const BACKEND: Backend = Backend {
     name: "null",
     about: "no pictures: for tests of the other components",
     codec: Codec::Null,
-    pixels: &[Pixels::Rgb444],
+    pixels: &[Chroma::Rgb],
     rates: RateSupport::Own,
     refreshes: false,
     open: |_: &Settings| Ok(Box::new(Null)),

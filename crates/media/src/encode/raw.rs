@@ -3,7 +3,7 @@
 //! A slice is a band's header, followed by the rows without padding. Each frame is a key frame.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,
     Slice, check_picture,
 };
 use crate::band::Band;
@@ -14,7 +14,7 @@ pub const BACKEND: Backend = Backend {
     name: "raw",
     about: "uncompressed pixels: 1.8 Gb/s at 1280x720 and 60 frames/s",
     codec: Codec::Raw,
-    pixels: &[Pixels::Rgb444],
+    pixels: &[Chroma::Rgb],
     rates: RateSupport::Own,
     refreshes: false,
     open,

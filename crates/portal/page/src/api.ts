@@ -22,7 +22,7 @@ export interface Application {
   title: string;
   description: string;
   picture: string | null;
-  door: string;
+  capture: string;
   size: string | null;
   gpus: number;
   saves: boolean;

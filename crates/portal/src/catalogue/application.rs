@@ -48,7 +48,7 @@ pub(crate) struct Application {
     pub(crate) picture: Option<PathBuf>,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    pub(crate) door: CaptureMethod,
+    pub(crate) capture: CaptureMethod,
     /// Size in pixels, as `1280x720`.
     pub(crate) size: Option<String>,
     /// Whether a single window fills the display, and dialogs are centred on it.
@@ -83,7 +83,7 @@ struct RawApplication {
     picture: Option<PathBuf>,
     command: Vec<String>,
     #[serde(default)]
-    door: CaptureMethod,
+    capture: CaptureMethod,
     size: Option<String>,
     place: Option<bool>,
     #[serde(default)]
@@ -147,8 +147,8 @@ impl Application {
         if written.readable.iter().any(|path| !path.is_absolute()) {
             return Err("its readable must list absolute paths".to_owned());
         }
-        if written.application_user.is_some() && written.door != CaptureMethod::Screen {
-            return Err("its application_user needs door = \"screen\": with other capture methods the host runs in the application".to_owned());
+        if written.application_user.is_some() && written.capture != CaptureMethod::Screen {
+            return Err("its application_user needs capture = \"screen\": with other capture methods the host runs in the application".to_owned());
         }
         Ok(Application {
             title: written.title.unwrap_or_else(|| written.name.clone()),
@@ -156,7 +156,7 @@ impl Application {
             description: written.description,
             picture: written.picture.map(|picture| folder.join(picture)),
             command: written.command,
-            door: written.door,
+            capture: written.capture,
             size: written.size,
             place: written.place.unwrap_or(true),
             gpus: written.gpus,

@@ -202,13 +202,13 @@ mod tests {
             [[application]]
             name = "last"
             command = ["a", "b"]
-            door = "run"
+            capture = "run"
             place = false
         "#;
         let read = read(text, Path::new("/nowhere")).unwrap();
         let names: Vec<&str> = read.all.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["gears", "last"]);
-        assert_eq!(read.named("last").unwrap().door, CaptureMethod::Run);
+        assert_eq!(read.named("last").unwrap().capture, CaptureMethod::Run);
         let placed = ["gears", "last"].map(|name| read.named(name).unwrap().place);
         assert_eq!(placed, [true, false]);
         let problems = read.problems.join("\n");

@@ -19,7 +19,7 @@ pub(super) fn of(
         format!("--id={session}"),
         format!("--ticket-key={key}"),
         format!("--user={user}"),
-        format!("--door={}", application.door.word()),
+        format!("--capture={}", application.capture.word()),
     ];
     if let Some(size) = &application.size {
         words.push(format!("--size={size}"));
@@ -34,7 +34,7 @@ pub(super) fn of(
         words.push(format!("--save={}", saves.display()));
     }
     if let Some(file) = ice {
-        words.push(format!("--set=web-ice-file={}", file.display()));
+        words.push(format!("--set=ice-servers-file={}", file.display()));
     }
     if let Some(user) = &application.application_user {
         words.push(format!("--application-user={user}"));

@@ -74,7 +74,7 @@ fn a_session_gets_no_relay_secret_in_its_arguments() {
     let words = parts(session(&place), "cmdline");
     let set: Vec<&String> = words.iter().filter(|of| of.starts_with("--set")).collect();
     let file = place.path("relays");
-    let told = format!("--set=web-ice-file={}", file.display());
+    let told = format!("--set=ice-servers-file={}", file.display());
     assert_eq!(set, [&told]);
     let environment = parts(session(&place), "environ");
     let mut all = words.iter().chain(&environment);

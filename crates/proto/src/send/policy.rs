@@ -43,7 +43,7 @@ pub struct Settings {
     /// The response to losses.
     pub recovery: Recovery,
     /// GOP size: a key frame every this many frames; `None`: only on request.
-    pub key_frame_every: Option<u32>,
+    pub key_frame_interval: Option<u32>,
 }
 
 impl Settings {
@@ -118,7 +118,7 @@ impl Policy {
             depth: 1,
             references: References::default(),
             intra_refresh: IntraRefresh::default(),
-            key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
+            key_frames: KeyFramePolicy::with_one_every(settings.key_frame_interval),
             congestion: settings.congestion(),
             last_coded: None,
             holding: false,

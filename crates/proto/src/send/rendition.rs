@@ -370,7 +370,7 @@ impl<S: Subscriber> Rendition<S> {
         self.encoder = Some(encoder);
         self.policy.encoder_opened(encoder.depth);
         // Without references no frame is larger than others.
-        let key_every = self.settings.policy.key_frame_every;
+        let key_every = self.settings.policy.key_frame_interval;
         let key_every = key_every.filter(|_| encoder.depth > 0);
         self.rate.opened(encoder.size, key_every);
         self.static_refinement

@@ -49,7 +49,7 @@ fn a_frame_costs_no_allocation() {
             },
             adaptive: true,
             recovery: Recovery::ReferenceInvalidation,
-            key_frame_every: Some(100),
+            key_frame_interval: Some(100),
         },
         static_refinement: true,
         follows_display: false,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_media::audio::{application::AppSpeaker, opus};
-use openuvr_media::encode::{self, Backend, Pixels, Rate};
+use openuvr_media::encode::{self, Backend, Chroma, Rate};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -71,7 +71,7 @@ pub struct Config {
     /// device is known.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
-    pub pair_for: u32,
+    pub pairing_timeout: u32,
     /// The key of a portal whose tickets are accepted, as
     /// [`TicketKey`](openuvr_proto::control::ticket::TicketKey) formats it; then pairing is open only on
     /// request.
@@ -88,14 +88,14 @@ pub struct Config {
     /// whose codec it decodes.
     pub encoders: Vec<String>,
     /// Whether each client has its own encoder.
-    pub each_its_own: bool,
+    pub encoder_per_client: bool,
     /// Slices per frame, 1–64.
     pub slices: u8,
     /// Encoder threads, 1–64; `None`: [`encoder_threads`].
     pub encoder_threads: Option<u8>,
     /// Quarter-pixel motion search; `None`: depends on the picture size.
     pub subpel: Option<bool>,
-    /// The pixel format, by [`Pixels::name`]; `None`: the encoder's default.
+    /// The pixel format, by [`Chroma::name`]; `None`: the encoder's default.
     pub pixels: Option<String>,
     /// Constant bitrate by the encoder's rate control; `None`: the encoder's default.
     pub cbr: Option<bool>,
@@ -112,14 +112,14 @@ pub struct Config {
     pub start_bitrate: Option<u64>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// Recovery from a loss: `skip-back`, `key-frame` or `refresh`.
+    /// Recovery from a loss: `reference-invalidation`, `key-frame` or `intra-refresh`.
     pub recovery: String,
-    /// With `refresh`, the intra-refresh period in frames; `None`: only on demand.
-    pub refresh_every: Option<u16>,
+    /// With `intra-refresh`, the intra-refresh period in frames; `None`: only on demand.
+    pub refresh_interval: Option<u16>,
     /// Static refinement: an unchanged picture is encoded again in better quality.
-    pub top_up: bool,
+    pub static_refinement: bool,
     /// Key-frame interval in frames (GOP size); `None`: only on demand.
-    pub key_frame_every: Option<u32>,
+    pub key_frame_interval: Option<u32>,
     /// Whether the pointer of the application's display is sent (shape and position).
     pub cursor: bool,
     /// The sound sent to clients, as parsed by [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or a
@@ -162,14 +162,14 @@ impl Default for Config {
             config_dir: None,
             pin: None,
             pair: false,
-            pair_for: 120,
+            pairing_timeout: 120,
             ticket_key: None,
             ticket_session: None,
             second_player: "observe".into(),
             max_observers: 8,
             keys: "symbol".into(),
             encoders: vec!["x264".into()],
-            each_its_own: false,
+            encoder_per_client: false,
             slices: 8,
             encoder_threads: None,
             subpel: None,
@@ -181,10 +181,10 @@ impl Default for Config {
             min_bitrate: None,
             start_bitrate: None,
             adaptive: true,
-            recovery: "skip-back".into(),
-            refresh_every: None,
-            top_up: true,
-            key_frame_every: None,
+            recovery: "reference-invalidation".into(),
+            refresh_interval: None,
+            static_refinement: true,
+            key_frame_interval: None,
             cursor: true,
             sound: "auto".into(),
             microphone: "off".into(),
@@ -230,7 +230,7 @@ impl Config {
     /// # Errors
     /// One line: a value that is out of range, or a device that can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
-        let encodings = Encodings::new(self.encodings()?, self.each_its_own);
+        let encodings = Encodings::new(self.encodings()?, self.encoder_per_client);
         let mut policy = self.policy()?;
         let only = self.only()?;
         check_unicast(self.bind)?;
@@ -255,7 +255,7 @@ impl Config {
             }
             pin => pin,
         };
-        let span = Duration::from_secs(self.pair_for.into());
+        let span = Duration::from_secs(self.pairing_timeout.into());
         Ok(Opened {
             endpoint: endpoint(&link, only),
             link: Arc::new(link),
@@ -362,12 +362,12 @@ impl Config {
 
     fn encoding(&self, backend: &Backend) -> Result<Encoding, String> {
         let range = self.range(backend.name)?;
-        let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
+        let pixels = [Chroma::Yuv420, Chroma::Rgb, Chroma::Yuv444].map(|p| (p.name(), p));
         let named = |name: &String| one_of("pixels", name, &pixels);
         let recovery = [
-            ("skip-back", Recovery::ReferenceInvalidation),
+            ("reference-invalidation", Recovery::ReferenceInvalidation),
             ("key-frame", Recovery::KeyFrame),
-            ("refresh", Recovery::Refresh),
+            ("intra-refresh", Recovery::Refresh),
         ];
         let recovery = one_of("recovery", &self.recovery, &recovery)?;
         if recovery == Recovery::Refresh && !backend.refreshes {
@@ -380,12 +380,12 @@ impl Config {
         within("slices", self.slices, 1..=encode::Settings::MAX_PARTS)?;
         within("encoder_threads", threads, 1..=encode::Settings::MAX_PARTS)?;
         within("fps", self.fps, RATES)?;
-        if let Some(every) = self.key_frame_every {
-            within("key_frame_every", every, 1..=100_000)?;
+        if let Some(every) = self.key_frame_interval {
+            within("key_frame_interval", every, 1..=100_000)?;
         }
-        if let Some(every) = self.refresh_every {
-            within("refresh_every", every, REFRESHES)?;
-            one_of("recovery", &self.recovery, &[("refresh", ())])?;
+        if let Some(every) = self.refresh_interval {
+            within("refresh_interval", every, REFRESHES)?;
+            one_of("recovery", &self.recovery, &[("intra-refresh", ())])?;
         }
         Ok(Encoding {
             encoder: backend.name.to_owned(),
@@ -397,7 +397,7 @@ impl Config {
                 true => Rate::Cbr(range.max),
                 false => Rate::Own,
             }),
-            refresh_every: self.refresh_every,
+            refresh_interval: self.refresh_interval,
             rendition: rendition::Settings {
                 view: ViewId::FIRST,
                 policy: rendition::PolicySettings {
@@ -405,12 +405,12 @@ impl Config {
                     range,
                     adaptive: self.adaptive,
                     recovery,
-                    key_frame_every: self.key_frame_every,
+                    key_frame_interval: self.key_frame_interval,
                 },
-                static_refinement: self.top_up,
+                static_refinement: self.static_refinement,
                 // All renditions share the pictures of one capture.
                 follows_display: self.follows_display
-                    && !self.each_its_own
+                    && !self.encoder_per_client
                     && self.encoders.len() == 1,
             },
         })

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use openuvr_media::encode::{self, Pixels};
+use openuvr_media::encode::{self, Chroma};
 use openuvr_proto::id::RenditionId;
 use openuvr_proto::send::rendition;
 
@@ -18,12 +18,12 @@ pub struct Encoding {
     /// Quarter-pixel motion search; `None`: for pictures of at most [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
     /// The pixel format; `None`: the encoder's default.
-    pub pixels: Option<Pixels>,
+    pub pixels: Option<Chroma>,
     /// Rate control; `None`: the encoder's default.
     pub rate: Option<encode::Rate>,
     /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): the intra-refresh period
     /// in frames, 2 or more; `None`: only on demand.
-    pub refresh_every: Option<u16>,
+    pub refresh_interval: Option<u16>,
     /// Frame rate (enforced by the capture), bitrate, and loss recovery; recovery by refresh needs an encoder
     /// that supports it.
     pub rendition: rendition::Settings,

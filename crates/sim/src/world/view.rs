@@ -26,7 +26,7 @@ pub(super) const FREE: Settings = Settings {
         },
         adaptive: false,
         recovery: Recovery::KeyFrame,
-        key_frame_every: None,
+        key_frame_interval: None,
     },
     // No static refinement.
     static_refinement: false,

@@ -183,12 +183,12 @@ impl Honest {
         let mut lines = csv.lines();
         let columns = lines.next().unwrap_or_default();
         let place = |name: &str| columns.split(',').position(|column| column == name);
-        let captured = place("Captured").context("the record has no column Captured")?;
+        let captured = place("Captured_ns").context("the record has no column Captured_ns")?;
         // The observer has rows of its own: count each captured frame once.
         let mut whole: Vec<i64> = Vec::new();
         for line in lines {
             let fields: Vec<&str> = line.split(',').collect();
-            if fields.get(2) == Some(&"whole")
+            if fields.get(2) == Some(&"complete")
                 && let Some(at) = fields.get(captured).and_then(|at| at.parse().ok())
             {
                 whole.push(at);

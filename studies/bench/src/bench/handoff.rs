@@ -36,7 +36,7 @@ use crate::durations;
 /// and a channel, with ordinary and with real-time threads, on any cores and both on one core. And
 /// two ways to shorten it, with real-time threads: no core sleeps (/dev/cpu_dma_latency, for the
 /// whole machine), or the receiver, which knows when the next message is due, spins from 150 µs
-/// before. Then the cost of recording scheduling latency (--handoffs of host and client), and
+/// before. Then the cost of recording scheduling latency (--scheduling-trace of host and client), and
 /// microseconds to packetise and seal a frame of 42 kB, in one piece and in eight slices.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 240.0)]
     rate: f64,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// One second of each, at 1000 messages per second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (1.0..=10_000.0).contains(&rate) && (0.1..=3600.0).contains(&seconds),
-        UsageError::new("--rate is 1 to 10000, --for 0.1s to 1h")
+        UsageError::new("--rate is 1 to 10000, --duration 0.1s to 1h")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long)]
     bitrate: Option<String>,
     /// Duration of each measurement: floor, and stream, of each case
-    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
     seconds: u32,
     /// Key presses to measure on each display (0: none)
     #[arg(long, default_value_t = 50)]
@@ -116,8 +116,8 @@ enum CaptureMethod {
 }
 
 impl From<CaptureMethod> for Source {
-    fn from(door: CaptureMethod) -> Source {
-        match door {
+    fn from(method: CaptureMethod) -> Source {
+        match method {
             CaptureMethod::X11 => Source::Screen,
             CaptureMethod::Hook => Source::Hook,
             CaptureMethod::Capi => Source::Api { synchronous: false },
@@ -137,7 +137,10 @@ const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1, UsageError::new("--for is at least 1s"));
+    ensure!(
+        args.seconds >= 1,
+        UsageError::new("--duration is at least 1s")
+    );
     let settings = settings(args);
     ensure!(
         args.host_csv.is_none() || settings.len() == 1,

@@ -45,7 +45,7 @@ use figures::{Figures, Measured, Recorded};
 ///
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay
 /// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each
-/// for --for; its figures are the longest freeze, the p99 from two seconds after the drop to the
+/// for --duration; its figures are the longest freeze, the p99 from two seconds after the drop to the
 /// end of the narrow part, and the recovery time of the rate. `start` carries 8 Mb/s behind 64 KiB
 /// of queue, less than the stream's 10, and counts from the first frame.
 ///
@@ -66,12 +66,12 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = ["skip-back", "key-frame", "refresh"],
-        default_value = "skip-back"
+        value_parser = ["reference-invalidation", "key-frame", "intra-refresh"],
+        default_value = "reference-invalidation"
     )]
     recovery: Vec<String>,
     /// Duration of each case (narrow: of each of its three parts)
-    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "15s", value_parser = durations::seconds)]
     seconds: f64,
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
@@ -205,7 +205,10 @@ impl Case {
 
 /// Measures, prints, and writes the figures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1.0, UsageError::new("--for is at least 1s"));
+    ensure!(
+        args.seconds >= 1.0,
+        UsageError::new("--duration is at least 1s")
+    );
     ensure!(
         args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
         UsageError::new("--host-csv keeps one record: choose one of --cases, and one --recovery")

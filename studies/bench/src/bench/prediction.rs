@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
     /// Duration of the generated motion
-    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "300s", value_parser = durations::seconds)]
     seconds: f64,
     /// Write prediction.json into this folder
     #[arg(long, value_name = "FOLDER")]
@@ -88,7 +88,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (20.0..=2000.0).contains(&args.rate) && (1.0..=36_000.0).contains(&args.seconds),
-        UsageError::new("--rate is 20 to 2000, --for 1s to 10h")
+        UsageError::new("--rate is 20 to 2000, --duration 1s to 10h")
     );
     let (motion, what) = match &args.motion {
         Some(file) => {

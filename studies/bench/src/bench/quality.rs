@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "3M")]
     bitrate: String,
     /// Duration of each point; a batch is 150 frames
-    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
     /// Smoke test in less than 45 s: few points of two seconds, the scene only, 640x360
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
@@ -114,7 +114,7 @@ fn content(text: &str) -> Result<Content, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (0.5..=30.0).contains(&args.seconds),
-        UsageError::new("--for is 0.5s to 30s: all pictures of a point are kept in memory")
+        UsageError::new("--duration is 0.5s to 30s: all pictures of a point are kept in memory")
     );
     ensure!(
         args.points.is_empty() || args.vary.len() == 1,
@@ -221,7 +221,7 @@ impl Args {
     fn setup<'a>(&'a self, clip: &'a StoredClip, condition: Condition) -> Result<Setup<'a>> {
         let mut more_host = self.host_arg.clone();
         if let Some(gop) = condition.gop {
-            more_host.extend(["--key-frame-every".to_owned(), gop.to_string()]);
+            more_host.extend(["--key-frame-interval".to_owned(), gop.to_string()]);
         }
         if condition.constant {
             more_host.extend(["--rate", "constant"].map(String::from));

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
     round_trips: Vec<u32>,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
     /// Reprojection: software, gl, or both (without a graphics card gl is a software renderer, too)
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (1.0..=240.0).contains(&args.rate)
             && (1.0..=300.0).contains(&args.speed)
             && (0.5..=600.0).contains(&args.seconds),
-        UsageError::new("--rate is 1 to 240, --speed 1 to 300, --for 0.5s to 10m")
+        UsageError::new("--rate is 1 to 240, --speed 1 to 300, --duration 0.5s to 10m")
     );
     ensure!(
         args.round_trips.iter().all(|ms| *ms <= 2000),

@@ -84,7 +84,7 @@ pub(super) fn latency(data: &Data, page: &mut String) -> Result<()> {
     let curves = data.latency.iter().map(|case| {
         let mut whole: Vec<f64> = list(case, "/stream/samples")
             .iter()
-            .filter(|sample| words(sample, "/outcome") == "whole")
+            .filter(|sample| words(sample, "/outcome") == "complete")
             .filter_map(|s| Some((number(s, "/seen_us")? - number(s, "/drawn_us")?) / 1000.0))
             .collect();
         whole.sort_by(f64::total_cmp);

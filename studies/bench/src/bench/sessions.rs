@@ -42,7 +42,7 @@ use crate::durations;
 pub(crate) struct Args {
     /// Capture method: screen, or run
     #[arg(long, default_value = "screen", value_parser = ["screen", "run"])]
-    door: String,
+    capture: String,
     /// Size of each display
     #[arg(long, default_value = "1280x720")]
     size: Size,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10M")]
     bitrate: String,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// Maximum number of sessions
     #[arg(long, default_value_t = 32)]
@@ -114,7 +114,7 @@ impl Step {
 struct Report {
     machine: Machine,
     application: Vec<String>,
-    door: String,
+    capture: String,
     size: String,
     bitrate: String,
     enough: f64,
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (0.5..=3600.0).contains(&seconds),
-        UsageError::new("--for is 0.5s to 1h")
+        UsageError::new("--duration is 0.5s to 1h")
     );
     ensure!(most > 0, UsageError::new("--most must be at least 1"));
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = Report {
         machine: Machine::this(),
         application: application.clone(),
-        door: args.door.clone(),
+        capture: args.capture.clone(),
         size: args.size.to_string(),
         bitrate: args.bitrate.clone(),
         enough: args.enough,
@@ -204,7 +204,7 @@ impl Session {
                 format!("--ticket-key={}", signer.public()),
             ])
             .args([
-                format!("--door={}", args.door),
+                format!("--capture={}", args.capture),
                 format!("--size={}", args.size),
             ])
             .arg(format!("--set=csv={}", record.display()))
@@ -335,13 +335,13 @@ fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Optio
 
 fn head(report: &Report) {
     let Report {
-        door,
+        capture,
         size,
         bitrate,
         enough,
         ..
     } = report;
-    println!("== sessions: {size} at {bitrate}, capture {door}, at least {enough} frames/s ==");
+    println!("== sessions: {size} at {bitrate}, capture {capture}, at least {enough} frames/s ==");
     println!("machine      {}", report.machine);
     println!("application  {}", report.application.join(" "));
     println!(

@@ -28,7 +28,7 @@ pub(super) struct ComparisonOptions {
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
     /// Duration of each measurement
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
     /// Smoke test: one short repetition
     #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
@@ -62,7 +62,7 @@ impl Turns {
         );
         ensure!(
             (0.1..=3600.0).contains(&seconds),
-            UsageError::new("--for is 0.1s to 1h")
+            UsageError::new("--duration is 0.1s to 1h")
         );
         let (repetitions, seconds) = match quick {
             true => (1, short),

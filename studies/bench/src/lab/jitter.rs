@@ -40,7 +40,7 @@ const INCOMPLETE: u8 = 1;
 /// Without options it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms,
 /// in about half an hour, and prints the tables of the slides next to their figures. Each cell is
 /// stored when it ends: a later run with --only repeats some and keeps the others, and one with
-/// --continue measures the missing ones, so that a study can be done in portions (--for). Real-time
+/// --continue measures the missing ones, so that a study can be done in portions (--duration). Real-time
 /// cells monopolise the machine while they run.
 ///
 /// --quick takes half of the cells, with 16 000 messages instead of 10 million: each runtime with
@@ -64,7 +64,7 @@ pub(crate) struct JitterArgs {
     #[arg(long = "continue")]
     keep_going: bool,
     /// Start no cell after this time: --continue measures the rest later
-    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
     /// Messages of a ping-pong cell, over all pairs; a flood has a tenth
     #[arg(
@@ -105,7 +105,7 @@ const AFTER: &str = "\
 Examples:
   ./dev lab jitter --quick            builds the probes, and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
-  openuvr lab jitter --continue --for 2m --out study      a portion of them, then the next
+  openuvr lab jitter --continue --duration 2m --out study      a portion of them, then the next
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";

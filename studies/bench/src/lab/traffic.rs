@@ -52,7 +52,7 @@ pub(crate) struct TrafficArgs {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
     /// Duration of the analysis (default: all); with --generate: of the capture (default: 30s)
-    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
     /// Generate the captures of both ends of the study's traffic over a model of its Wi-Fi, with
     /// the ground truth: server.pcapng, client.pcapng and truth.json
@@ -121,7 +121,7 @@ impl End {
 const HELP: &str = "\
 Examples:
   tcpdump -i eth0 -s 128 --time-stamp-precision=nano -w server.pcap udp
-  openuvr lab traffic server.pcap --end server --from 10s --for 30s
+  openuvr lab traffic server.pcap --end server --from 10s --duration 30s
   openuvr lab traffic server.pcap client.pcap
   openuvr lab hop --to 127.0.0.1:47000 --delay 5ms --capture ends
   openuvr lab traffic ends/host.pcapng ends/client.pcapng
@@ -151,7 +151,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     );
     ensure!(
         args.lasting.is_none_or(|lasting| !lasting.is_zero()),
-        UsageError::new("--for 0s selects nothing; try 30s")
+        UsageError::new("--duration 0s selects nothing; try 30s")
     );
     let window = Window {
         from: nanos(args.from)?,

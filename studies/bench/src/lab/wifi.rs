@@ -62,7 +62,7 @@ pub(crate) struct WifiArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     runs: u32,
     /// Duration of each run, in simulated time
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = script::time)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = script::time)]
     lasting: Duration,
     /// The first seed; further runs use the next ones
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -104,7 +104,7 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     );
     ensure!(
         !args.lasting.is_zero(),
-        UsageError::new("--for 0s is too short; try 10s")
+        UsageError::new("--duration 0s is too short; try 10s")
     );
     let settings = RunSettings {
         repetition: Repetition {

@@ -110,8 +110,14 @@ impl Stream {
             None => host.args(["--source", "pattern", "--size", "320x240"]),
         };
         // Without static refinement.
-        host.args(["--bind", "127.0.0.1:0", "--top-up=false", "--input", "none"])
-            .args(more);
+        host.args([
+            "--bind",
+            "127.0.0.1:0",
+            "--static-refinement=false",
+            "--input",
+            "none",
+        ])
+        .args(more);
         let mut host = run(host, &at("host"), &at("frames.csv"));
         let errors = host.0.stderr.take().expect("piped");
         let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
@@ -152,7 +158,7 @@ impl Stream {
     fn whole(&self, count: usize) {
         eventually("complete frames", || {
             let outcomes = self.column("outcome");
-            let whole = outcomes.iter().filter(|outcome| *outcome == "whole");
+            let whole = outcomes.iter().filter(|outcome| *outcome == "complete");
             (whole.count() >= count).then_some(())
         });
     }
@@ -230,7 +236,7 @@ fn a_static_display_is_polled() {
     );
     // Without polling it would capture only the first picture and requested key frames.
     eventually("a hundred captures of a still display", || {
-        let captured: BTreeSet<String> = stream.column("Captured").into_iter().collect();
+        let captured: BTreeSet<String> = stream.column("Captured_ns").into_iter().collect();
         (captured.len() >= 100).then_some(())
     });
     stream.whole(1);

@@ -117,7 +117,7 @@ fn wake_ups_match_the_frames() {
             PIN,
         ])
         .args([
-            "--each-its-own",
+            "--encoder-per-client",
             "--sound",
             "off",
             "--input",
@@ -138,15 +138,15 @@ fn wake_ups_match_the_frames() {
     // A PIN is valid for one device: the first one paired in an earlier stream.
     let first = host(&[]);
     let once = client("one", true)
-        .args(["--for", "1s"])
+        .args(["--duration", "1s"])
         .stdout(Stdio::null())
         .status();
     assert!(once.expect("it starts").success());
     drop(first);
     let [record, latencies] = [&csv, &at("host")].map(|path| path.display().to_string());
-    let mut host = host(&["--csv", &record, "--handoffs", &latencies]);
+    let mut host = host(&["--csv", &record, "--scheduling-trace", &latencies]);
     let client =
-        |name: &str, pin| Running::start(client(name, pin).arg("--handoffs").arg(at(name)));
+        |name: &str, pin| Running::start(client(name, pin).arg("--scheduling-trace").arg(at(name)));
     let mut one = client("one", false);
     // Frames of a secondary rendition, encoded in its own thread, for a second client; of a third
     // rendition for a client that had to reconnect.
@@ -218,7 +218,7 @@ fn an_unusable_folder_is_one_error_line() {
         ])
         .arg("--config-dir")
         .arg(folder.0.join("keys"))
-        .arg("--handoffs")
+        .arg("--scheduling-trace")
         .arg(file.join("in"))
         .output()
         .expect("it starts");

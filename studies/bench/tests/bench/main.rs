@@ -141,7 +141,7 @@ fn a_quick_run_measures_floor_and_stream() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|sample| sample["outcome"] == "whole")
+        .filter(|sample| sample["outcome"] == "complete")
         .count();
     assert!(whole > 0, "some frame arrives completely on the loopback");
     assert_eq!(stream["latency_ms"]["count"], whole);
@@ -178,7 +178,7 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
     let folder = Folder::new("ablation");
     let only = ["--only", "conventional,+ real-time,AF_XDP"];
     let size = ["--size", "640x360", "--bitrate", "4M"];
-    let short = ["--repetitions", "2", "--for", "0.5s"];
+    let short = ["--repetitions", "2", "--duration", "0.5s"];
     let words = [&["ablation"], &only[..], &size[..], &short[..]].concat();
     let text = bench(&words, "--out", &folder.0);
     assert!(text.contains("+ real-time scheduling"), "{text}");
@@ -237,7 +237,7 @@ fn a_run_lasts_until_a_complete_frame() {
     }
     let folder = Folder::new("patient");
     // Most runs end before the scene draws its next picture.
-    let slow = ["--for", "0.1s", "--scene-fps", "2"];
+    let slow = ["--duration", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];
     let words = [&["ablation"], &slow[..], &size, &three].concat();
@@ -370,7 +370,7 @@ fn sessions_are_played_and_their_cost_is_measured() {
 #[test]
 fn scheduling_latency_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
-    let words = ["handoff", "--rate", "1000", "--for", "0.1s"];
+    let words = ["handoff", "--rate", "1000", "--duration", "0.1s"];
     bench(&words, "--out", &folder.0);
     let all = folder.json("handoff.json");
     let cells = all["handoffs"].as_array().unwrap();
@@ -393,7 +393,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     }
     let folder = Folder::new("link");
     let json = folder.0.join("link.json");
-    let refresh = ["--recovery", "refresh"];
+    let refresh = ["--recovery", "intra-refresh"];
     let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
     let words = [&words[..], &refresh].concat();
     let text = bench(&words, "--json", &json);
@@ -402,7 +402,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     assert_eq!(count(&all), 1);
     let figures = &all[0];
     assert_eq!(figures["case"], "heavy");
-    assert_eq!(figures["recovery"], "refresh");
+    assert_eq!(figures["recovery"], "intra-refresh");
     assert!(figures["narrow"].is_null());
     let outcomes = figures["outcomes"].as_object().expect("outcomes");
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);

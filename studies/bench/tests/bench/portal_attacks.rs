@@ -18,7 +18,7 @@ fn a_portal_under_attack_answers_its_people() {
         .args([
             "lab",
             "attack",
-            "--for",
+            "--duration",
             "4s",
             "--only",
             "portal-bodies,portal-guesses",

@@ -48,8 +48,8 @@ fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
     for (words, message) in [
         (
-            &["bench", "handoff", "--for", "0s"][..],
-            "openuvr: --rate is 1 to 10000, --for 0.1s to 1h\n",
+            &["bench", "handoff", "--duration", "0s"][..],
+            "openuvr: --rate is 1 to 10000, --duration 0.1s to 1h\n",
         ),
         (
             &["bench", "latncy"],

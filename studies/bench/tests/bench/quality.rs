@@ -34,7 +34,7 @@ fn two_points_are_judged_and_written() {
     let measure = |more: &[&str]| {
         let out = openuvr_bench()
             .args(["bench", "quality", "--no-scene", "--clip", &clip])
-            .args(["--fps", "30", "--for", "1.5s", "--sched", "off"])
+            .args(["--fps", "30", "--duration", "1.5s", "--sched", "off"])
             .args(["--csv", &csv, "--json", &json])
             .args(more)
             .output()
@@ -63,9 +63,15 @@ fn two_points_are_judged_and_written() {
         let of = |name: &str| number(row, name);
         // 1.5 s at 30 frames/s, each judged or excluded, each with an outcome.
         assert_eq!(of("frames") + of("unseen"), 45.0);
-        let ends = ["whole", "concealed", "tainted", "dropped", "not_captured"];
+        let ends = [
+            "complete",
+            "concealed",
+            "tainted",
+            "dropped",
+            "not_captured",
+        ];
         assert_eq!(ends.iter().map(|name| of(name)).sum::<f64>(), 45.0);
-        assert!(of("whole") > 0.0, "{row:?}");
+        assert!(of("complete") > 0.0, "{row:?}");
         for (name, most) in [("psnr", 100.0), ("ssim", 1.0)] {
             let of = |what: &str| of(&format!("{name}_{what}"));
             assert!(of("worst") <= of("mean") && of("mean") <= most, "{row:?}");
@@ -126,7 +132,7 @@ fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
             "--clip",
             &at("moving.y4m"),
         ])
-        .args(["--fps", "30", "--for", "0.5s", "--sched", "off"])
+        .args(["--fps", "30", "--duration", "0.5s", "--sched", "off"])
         .args(["--vary", "loss", "--points", "100,1", "--csv", &csv])
         .output()
         .unwrap();

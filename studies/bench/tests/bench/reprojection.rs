@@ -23,7 +23,7 @@ fn reprojected_pictures_follow_the_head() {
     let more = [
         "--round-trips",
         "600",
-        "--for",
+        "--duration",
         "3s",
         "--with",
         "software,gl",

@@ -5,7 +5,7 @@ use super::{has_displays, openuvr_bench};
 #[test]
 fn a_short_soak_accounts_for_all_frames_without_verdict() {
     let out = openuvr_bench()
-        .args(["lab", "soak", "--for", "3s", "--every", "100ms"])
+        .args(["lab", "soak", "--duration", "3s", "--every", "100ms"])
         .args(["--source", "pattern", "--size", "320x200", "--fps", "30"])
         .args(["--bitrate", "2M", "--host-arg=--realtime", "--host-arg=off"])
         .output()
@@ -46,12 +46,15 @@ fn a_short_soak_accounts_for_all_frames_without_verdict() {
 #[test]
 fn a_time_that_is_too_short_to_judge_is_refused_at_once() {
     let out = openuvr_bench()
-        .args(["lab", "soak", "--for", "1s", "--every", "1s"])
+        .args(["lab", "soak", "--duration", "1s", "--every", "1s"])
         .output()
         .expect("it runs");
     assert_eq!(out.status.code(), Some(2));
     let error = String::from_utf8_lossy(&out.stderr);
-    assert!(error.contains("--for must be at least 16 times"), "{error}");
+    assert!(
+        error.contains("--duration must be at least 16 times"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn the_scene_is_streamed_between_two_displays() {
         return;
     }
     let out = openuvr_bench()
-        .args(["lab", "soak", "--for", "2s", "--every", "100ms"])
+        .args(["lab", "soak", "--duration", "2s", "--every", "100ms"])
         .args(["--size", "320x240", "--fps", "20", "--bitrate", "2M"])
         .output()
         .expect("it runs");

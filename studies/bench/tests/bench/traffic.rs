@@ -123,7 +123,7 @@ fn our_stream_is_analysed_without_keys() {
     .arg(folder.0.join("host"))
     .stdout(Stdio::null());
     let host = Running::start(&mut host);
-    let words = ["--delay", "3ms", "--loss", "1%", "--for", "5s"];
+    let words = ["--delay", "3ms", "--loss", "1%", "--duration", "5s"];
     let hop = relay(port, &words, &folder.0.join("ends"));
     let mut client = openuvr();
     client

@@ -47,7 +47,7 @@ struct Datagram {
 /// The network of a scenario as the medium of a relay or bridge, whose clock starts at 0.
 ///
 /// # Errors
-/// The scenario is impossible; the message says so.
+/// The scenario is impossible; the message has the reason.
 pub fn medium(scenario: &Scenario, seed: u64) -> Result<Box<dyn Medium>, Impossible> {
     match Live::new(scenario, Instant(0), seed) {
         Ok(live) => Ok(Box::new(live)),

@@ -1,6 +1,6 @@
 //! Enumerated settings of a host: the accepted values and their meanings.
 
-use openuvr_media::encode::Pixels;
+use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
@@ -28,9 +28,9 @@ impl Choice for ClipboardDirections {
 
 impl Choice for Recovery {
     const VALUES: &'static [(&'static str, Self)] = &[
-        ("skip-back", Recovery::ReferenceInvalidation),
+        ("reference-invalidation", Recovery::ReferenceInvalidation),
         ("key-frame", Recovery::KeyFrame),
-        ("refresh", Recovery::Refresh),
+        ("intra-refresh", Recovery::Refresh),
     ];
 }
 
@@ -91,11 +91,11 @@ pub enum SourceKind {
     Scene,
 }
 
-impl Choice for Pixels {
+impl Choice for Chroma {
     const VALUES: &'static [(&'static str, Self)] = &[
-        (Pixels::Nv12.name(), Pixels::Nv12),
-        (Pixels::Rgb444.name(), Pixels::Rgb444),
-        (Pixels::Yuv444.name(), Pixels::Yuv444),
+        (Chroma::Yuv420.name(), Chroma::Yuv420),
+        (Chroma::Rgb.name(), Chroma::Rgb),
+        (Chroma::Yuv444.name(), Chroma::Yuv444),
     ];
 }
 

@@ -12,10 +12,10 @@ const OWN_PROCESS_ONLY: [&str; 12] = [
     "region",
     "size",
     "clip",
-    "for",
+    "duration",
     "submit",
     "scene-fps",
-    "handoffs",
+    "scheduling-trace",
 ];
 
 impl HostConfig {

@@ -34,24 +34,30 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
         (row("subscriber"), row("frame"), row("outcome")),
-        ("7", "1", "whole")
+        ("7", "1", "complete")
     );
     assert_eq!((row("stage"), row("cause")), ("", ""));
-    assert_eq!(row("Captured"), "1016666667");
-    assert_eq!(row("LastSent"), "1021666667");
-    assert_eq!(row("FirstReceived"), "3601026666667");
-    assert_eq!(row("Submitted"), "3601029666667");
+    assert_eq!(row("Captured_ns"), "1016666667");
+    assert_eq!(row("LastSent_ns"), "1021666667");
+    assert_eq!(row("FirstReceived_ns"), "3601026666667");
+    assert_eq!(row("Submitted_ns"), "3601029666667");
     for unmeasured in ["Presented", "InputSampled", "InputReceived", "RenderBegun"] {
         assert_eq!(row(unmeasured), "", "{unmeasured}");
     }
-    let cost = ["key_frame", "qp", "datagrams", "parity", "bytes"].map(row);
+    let cost = ["key_frame", "qp", "datagrams", "fec_datagrams", "bytes"].map(row);
     assert_eq!(cost, ["1", "23", "16", "2", "20000"]);
-    assert_eq!(row("clock_bound"), "30000");
+    assert_eq!(row("clock_error_bound_ns"), "30000");
     assert_eq!(
-        (row("motion_to_photon"), row("echo")),
+        (row("motion_to_photon_ns"), row("input_echo")),
         ("21500000", "injected")
     );
-    let losses = ["missing", "runs", "repaired", "resent"].map(row);
+    let losses = [
+        "fragments_lost",
+        "loss_runs",
+        "fec_recovered",
+        "retransmitted",
+    ]
+    .map(row);
     assert_eq!(losses, ["3", "2", "1", "4"]);
     assert_eq!(row("rendition"), "2");
 }
@@ -61,8 +67,8 @@ fn a_frame_for_a_recorder_is_sent_unacknowledged() {
     let rows = rows(&[unacknowledged_frame(2)]);
     let row = |name: &str| rows[0][name].as_str();
     let ended = ["subscriber", "frame", "outcome", "stage", "cause"].map(row);
-    assert_eq!(ended, ["other-3", "2", "left", "", ""]);
-    let cost = ["qp", "datagrams", "bytes", "FirstReceived"].map(row);
+    assert_eq!(ended, ["other-3", "2", "sent_unacknowledged", "", ""]);
+    let cost = ["qp", "datagrams", "bytes", "FirstReceived_ns"].map(row);
     assert_eq!(cost, ["23", "0", "20000", ""]);
 }
 
@@ -74,14 +80,14 @@ fn a_dropped_frame_has_its_stage_and_cause() {
         (row("outcome"), row("stage"), row("cause")),
         ("dropped", "Converted", "Superseded")
     );
-    assert_ne!(row("Captured"), "");
+    assert_ne!(row("Captured_ns"), "");
     for unmeasured in [
-        "Converted",
-        "FirstReceived",
-        "clock_bound",
+        "Converted_ns",
+        "FirstReceived_ns",
+        "clock_error_bound_ns",
         "qp",
         "bytes",
-        "motion_to_photon",
+        "motion_to_photon_ns",
     ] {
         assert_eq!(
             row(unmeasured),
@@ -89,18 +95,20 @@ fn a_dropped_frame_has_its_stage_and_cause() {
             "{unmeasured}: a missing measurement is never zero"
         );
     }
-    assert_eq!(row("echo"), "none");
+    assert_eq!(row("input_echo"), "none");
 }
 
 #[test]
 fn the_header_names_all_stages_in_order() {
     let buffer = SharedBuffer::default();
     drop(Csv::new(Box::new(buffer.clone())).unwrap());
-    let stages: Vec<&str> = Stage::ALL.iter().map(|s| s.name()).collect();
+    let stages: Vec<String> = (Stage::ALL.iter())
+        .map(|stage| format!("{}_ns", stage.name()))
+        .collect();
     assert!(
         buffer
             .text()
-            .starts_with("subscriber,frame,outcome,stage,cause,InputSampled,")
+            .starts_with("subscriber,frame,outcome,stage,cause,InputSampled_ns,")
     );
     assert!(buffer.text().contains(&stages.join(",")));
     assert_eq!(buffer.text().lines().count(), 1);

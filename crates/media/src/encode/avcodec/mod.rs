@@ -13,7 +13,7 @@ use openuvr_proto::units::Bitrate;
 
 use super::h264::{Unit, deliver, units};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, Rate, RateSupport,
     Settings, Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
@@ -56,7 +56,7 @@ const COMMON: Backend = Backend {
     name: "",
     about: "",
     codec: Codec::H264,
-    pixels: &[Pixels::Nv12],
+    pixels: &[Chroma::Yuv420],
     rates: RateSupport::Cbr,
     refreshes: false,
     open: |settings| open(&LIBX264, settings),

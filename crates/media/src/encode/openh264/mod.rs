@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 
 use super::h264::{Unit, deliver};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,
     Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
@@ -20,7 +20,7 @@ pub const BACKEND: Backend = Backend {
     name: "openh264",
     about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's time",
     codec: Codec::H264,
-    pixels: &[Pixels::Nv12],
+    pixels: &[Chroma::Yuv420],
     rates: RateSupport::Own,
     refreshes: false,
     open,

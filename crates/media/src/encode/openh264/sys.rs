@@ -76,7 +76,7 @@ struct Parameters {
     width: c_int,
     height: c_int,
     bitrate: c_int,
-    rate_mode: c_int,
+    rate_control: c_int,
     fps: f32,
     temporal_layers: c_int,
     spatial_layers: c_int,
@@ -292,7 +292,7 @@ impl Parameters {
         self.width = number(settings.size.width);
         self.height = number(settings.size.height);
         self.bitrate = BITRATE;
-        self.rate_mode = RC_OFF_MODE;
+        self.rate_control = RC_OFF_MODE;
         self.fps = f32::from(u16::try_from(settings.fps).unwrap_or(u16::MAX));
         self.temporal_layers = 1;
         self.complexity = 0;

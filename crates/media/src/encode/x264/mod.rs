@@ -12,7 +12,7 @@ use openuvr_proto::units::Bitrate;
 use self::part::CompositePicture;
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, Rate, RateSupport,
     Refresh, Settings, Slice, check_picture, h264_sei, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
@@ -22,7 +22,7 @@ pub const BACKEND: Backend = Backend {
     name: "x264",
     about: "H.264 by libx264 on the processor, slice by slice",
     codec: Codec::H264,
-    pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
+    pixels: &[Chroma::Yuv420, Chroma::Rgb, Chroma::Yuv444],
     rates: RateSupport::Either,
     refreshes: true,
     open,
@@ -83,9 +83,9 @@ impl X264 {
         Ok(X264 {
             encoder,
             input: match settings.pixels {
-                Pixels::Nv12 => PixelFormat::Nv12,
-                Pixels::Rgb444 => PixelFormat::Bgrx,
-                Pixels::Yuv444 => PixelFormat::I444,
+                Chroma::Yuv420 => PixelFormat::Nv12,
+                Chroma::Rgb => PixelFormat::Bgrx,
+                Chroma::Yuv444 => PixelFormat::I444,
             },
             library: library.clone(),
             settings: *settings,
@@ -269,9 +269,9 @@ fn parameters(
     p.i_width = number(settings.size.width);
     p.i_height = number(settings.size.height);
     let (layout, matrix, full) = match settings.pixels {
-        Pixels::Nv12 => (sys::X264_CSP_NV12, 1, 0),
-        Pixels::Yuv444 => (sys::X264_CSP_I444, 1, 0),
-        Pixels::Rgb444 => (sys::X264_CSP_BGRA, 0, 1),
+        Chroma::Yuv420 => (sys::X264_CSP_NV12, 1, 0),
+        Chroma::Yuv444 => (sys::X264_CSP_I444, 1, 0),
+        Chroma::Rgb => (sys::X264_CSP_BGRA, 0, 1),
     };
     p.i_csp = number(layout);
     p.i_bitdepth = 8;

@@ -25,7 +25,7 @@ pub(crate) struct ApplicationView {
     description: String,
     /// URL of its picture.
     picture: Option<String>,
-    door: CaptureMethod,
+    capture: CaptureMethod,
     /// Size in pixels, as `1280x720`.
     size: Option<String>,
     /// Number of GPUs that it needs.
@@ -50,7 +50,7 @@ pub(crate) async fn applications(
         title: of.title.clone(),
         description: of.description.clone(),
         picture: (of.picture.as_ref()).map(|_| format!("/api/applications/{}/picture", of.name)),
-        door: of.door,
+        capture: of.capture,
         size: of.size.clone(),
         gpus: of.gpus,
         saves: of.saves,

@@ -12,7 +12,7 @@ fn policy() -> Policy {
         },
         adaptive: true,
         recovery: Recovery::ReferenceInvalidation,
-        key_frame_every: None,
+        key_frame_interval: None,
     });
     policy.encoder_opened(7);
     policy.join(KeyFrameRequester::Player);
@@ -110,7 +110,7 @@ fn without_an_intact_reference_one_key_frame_follows() {
 #[test]
 fn a_group_of_pictures_ends_without_loss() {
     let mut policy = Policy::new(Settings {
-        key_frame_every: Some(5),
+        key_frame_interval: Some(5),
         ..policy().settings
     });
     policy.encoder_opened(7);

@@ -80,7 +80,7 @@ fn rendition() -> Rendition<Recorder> {
             },
             adaptive: false,
             recovery: Recovery::ReferenceInvalidation,
-            key_frame_every: None,
+            key_frame_interval: None,
         },
         static_refinement: false,
         follows_display: false,

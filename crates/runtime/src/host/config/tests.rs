@@ -73,7 +73,7 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
     assert!(refused(&|c| c.min_bitrate = Some(30_000_000)).contains("min_bitrate"));
     assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
     assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
-    assert!(refused(&|c| c.refresh_every = Some(30)).contains("must be one of refresh"));
+    assert!(refused(&|c| c.refresh_interval = Some(30)).contains("must be one of intra-refresh"));
     let both = |names: &[&str]| {
         let encoders = names.iter().map(|name| (*name).to_owned()).collect();
         refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
@@ -85,7 +85,7 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
     assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
     assert!(both(&[]).contains("name at least one"));
     let jpeg_refreshed = |c: &mut Config| {
-        c.recovery = "refresh".into();
+        c.recovery = "intra-refresh".into();
         c.encoders = vec!["jpeg".into()];
     };
     assert!(refused(&jpeg_refreshed).contains("jpeg does not support intra refresh"));

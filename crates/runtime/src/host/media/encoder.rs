@@ -2,7 +2,7 @@
 
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Encoder, Pixels, Rate, Refresh, Settings};
+use openuvr_media::encode::{self, Chroma, Encoder, Rate, Refresh, Settings};
 use openuvr_media::picture::PixelFormat;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::OpenedEncoder;
@@ -31,7 +31,7 @@ pub(in crate::host) fn open(
         subpel: encoding.subpel.unwrap_or(size.pixels() <= SUBPEL_PIXELS),
         pixels: encoding.pixels.unwrap_or(usual.pixels),
         refresh: (policy.recovery == Recovery::Refresh).then(|| {
-            let every = encoding.refresh_every;
+            let every = encoding.refresh_interval;
             every.map_or(Refresh::OnDemand, Refresh::Every)
         }),
         rate: match encoding.rate.unwrap_or(usual.rate) {
@@ -40,7 +40,7 @@ pub(in crate::host) fn open(
         },
         ..usual
     };
-    if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {
+    if backend.codec == Codec::H264 && settings.pixels == Chroma::Yuv420 {
         // The conversion pads.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
@@ -49,7 +49,7 @@ pub(in crate::host) fn open(
         size,
         codec: backend.codec as u8,
         colour: match encoding.pixels {
-            Some(Pixels::Rgb444) => RGB_FULL,
+            Some(Chroma::Rgb) => RGB_FULL,
             _ => BT709_LIMITED,
         },
         slices: encoder.slices(),

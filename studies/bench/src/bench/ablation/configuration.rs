@@ -33,7 +33,7 @@ pub(super) const FACTORS: [Factor; 8] = [
         name: "own rate control",
         instead: "x264's CBR",
         baseline: None,
-        without: &["--rate-mode", "cbr"],
+        without: &["--rate-control", "cbr"],
     },
     Factor {
         name: "slice streaming",
@@ -69,7 +69,7 @@ pub(super) const FACTORS: [Factor; 8] = [
 
 /// Ours with an alternative; not part of the cumulative figure.
 pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
-    [("RGB, not converted", &["--pixels", "rgb444"])];
+    [("RGB, not converted", &["--chroma", "rgb"])];
 
 /// Ours over a cable between two network namespaces, where every link is available: name, and the
 /// options of host and client. The first is the reference.

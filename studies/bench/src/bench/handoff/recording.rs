@@ -1,4 +1,4 @@
-//! The cost of `--handoffs` of host and client for the recorded threads.
+//! The cost of `--scheduling-trace` of host and client for the recorded threads.
 
 use std::hint::black_box;
 

@@ -208,12 +208,12 @@ mod tests {
     /// A record of the complete frames `from..to` at 60 per second, of `bytes` bytes each, with a
     /// latency of 10 ms.
     fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
-        let header = "frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
-            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes,motion_to_photon";
+        let header = "frame,outcome,stage,cause,Captured_ns,Converted_ns,FirstSlice_ns,Encoded_ns,FirstSent_ns,LastSent_ns,\
+            FirstReceived_ns,Recoverable_ns,Decoded_ns,Submitted_ns,datagrams,bytes,motion_to_photon_ns";
         let rows = frames.map(|frame| {
             let at = frame * 16_666_667;
             let shown = at + 10_000_000;
-            format!("{frame},whole,,,{at},,,,,,,,,{shown},0,{bytes},")
+            format!("{frame},complete,,,{at},,,,,,,,,{shown},0,{bytes},")
         });
         let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
         journey::parse(&text.join("\n")).expect("a record")

@@ -107,7 +107,16 @@ impl Table {
     pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
             "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>7} {:>6}",
-            clip.name, self.fps, self.bitrate, "", "PSNR dB", "SSIM", "down", "up", "shown", "left"
+            clip.name,
+            self.fps,
+            self.bitrate,
+            "",
+            "PSNR dB",
+            "SSIM",
+            "down",
+            "up",
+            "shown",
+            "sent_unacknowledged"
         );
         println!(
             "{:<26} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>6}",
@@ -157,7 +166,7 @@ impl Table {
         let mut text = String::from(
             "content,delay_ms,loss_percent,link_mbps,gop,rate,frames,psnr_mean,psnr_worst,\
              psnr_lo,psnr_hi,ssim_mean,ssim_worst,ssim_lo,ssim_hi,down_mbps,down_packets,\
-             down_payload,up_mbps,up_packets,up_payload,whole,concealed,tainted,dropped,\
+             down_payload,up_mbps,up_packets,up_payload,complete,concealed,tainted,dropped,\
              not_captured,unseen,link_late_us,other_cores\n",
         );
         for Measured {
@@ -190,7 +199,13 @@ impl Table {
             {
                 let _ = write!(text, ",{mbps:.4},{rate:.1},{payload:.1}");
             }
-            for word in ["whole", "concealed", "tainted", "dropped", "not captured"] {
+            for word in [
+                "complete",
+                "concealed",
+                "tainted",
+                "dropped",
+                "not captured",
+            ] {
                 let _ = write!(text, ",{}", point.ended(word));
             }
             let _ = writeln!(text, ",{},{late},{:.3}", point.unseen, point.other_cores);
@@ -364,7 +379,7 @@ impl Measured {
     fn line(&self) -> String {
         let point = &self.point;
         let [psnr, ssim] = [&point.psnr, &point.ssim].map(|values| Spread::of(values));
-        let whole = point.ended("whole");
+        let whole = point.ended("complete");
         let all: u32 = point.outcomes.values().sum();
         let [p, s] = [psnr, ssim].map(|spread| spread.map_or([f64::NAN; 4], |spread| spread.0));
         format!(

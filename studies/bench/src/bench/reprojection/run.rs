@@ -47,7 +47,7 @@ pub(super) struct RunSetup<'a> {
     /// Degrees per second.
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
-    /// The client's `--reproject-with`; `None`: no reprojection.
+    /// The client's `--reproject-backend`; `None`: no reprojection.
     pub(super) with: Option<&'a str>,
     /// Duration of the measurement, and of the warm-up before it.
     pub(super) lasting: Duration,
@@ -134,12 +134,12 @@ fn client(
         .args(["--pin", pin])
         .args(["--table", "off"])
         .args(["--sound", "off"])
-        .args(["--head", &format!("script:{}", script.display())])
+        .args(["--head-pose", &format!("script:{}", script.display())])
         .args([
             "--reproject",
             if setup.with.is_some() { "on" } else { "off" },
         ])
-        .args(["--reproject-with", setup.with.unwrap_or("auto")])
+        .args(["--reproject-backend", setup.with.unwrap_or("auto")])
         .args(["--refresh", &setup.rate.to_string()])
         .arg("--config-dir")
         .arg(setup.dir.join("client"));

@@ -235,14 +235,15 @@ impl Account {
 mod tests {
     use super::*;
 
-    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
-        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes,\
-        motion_to_photon";
+    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured_ns,Converted_ns,FirstSlice_ns,Encoded_ns,\
+        FirstSent_ns,LastSent_ns,FirstReceived_ns,Recoverable_ns,Decoded_ns,Submitted_ns,clock_error_bound_ns,datagrams,bytes,\
+        motion_to_photon_ns";
 
     #[test]
     fn missing_and_duplicate_frames_are_counted() {
-        let row =
-            |subscriber: &str, frame: u32| format!("{subscriber},{frame},left,,,,,,,,,,,,,,2,100,");
+        let row = |subscriber: &str, frame: u32| {
+            format!("{subscriber},{frame},sent_unacknowledged,,,,,,,,,,,,,,2,100,")
+        };
         let rows = [
             row("1", 5),
             row("1", 6),
@@ -260,6 +261,6 @@ mod tests {
             .collect();
         assert_eq!(counts, [("other-1", 3), ("player", 0)]);
         assert_eq!(company.unaccounted(), 3);
-        assert_eq!(company.subscribers[1].outcomes["left"], 3);
+        assert_eq!(company.subscribers[1].outcomes["sent_unacknowledged"], 3);
     }
 }

@@ -185,7 +185,7 @@ fn a_study_continues_where_it_stopped() {
             .unwrap(),
         0
     ));
-    assert!(is(on(&["--for", "0ms"]).unwrap(), INCOMPLETE));
+    assert!(is(on(&["--duration", "0ms"]).unwrap(), INCOMPLETE));
     assert_eq!((runs("one"), runs("two")), (1, 0), "no time");
     assert!(
         scratch

@@ -50,7 +50,7 @@ fn generated_captures_are_analysed_and_joined() {
     let made = Scratch::new("made");
     let options = [
         "--generate",
-        "--for",
+        "--duration",
         "2s",
         "--loss",
         "1%",
@@ -97,7 +97,7 @@ fn generated_captures_are_analysed_and_joined() {
 #[test]
 fn a_corrupt_capture_writes_a_folder_and_fails() {
     let made = Scratch::new("whole");
-    traffic(&made, &["--generate", "--for", "1s"]).unwrap();
+    traffic(&made, &["--generate", "--duration", "1s"]).unwrap();
     let whole = std::fs::read(made.0.join("server.pcapng")).unwrap();
     std::fs::write(made.0.join("cut.pcapng"), &whole[..whole.len() / 2 + 1]).unwrap();
     let folder = Scratch::new("cut");
@@ -129,7 +129,7 @@ fn invalid_options_fail_before_anything_is_written() {
         ),
         (&[], "required"),
         (&["--generate", "--fps", "0"], "frames/s"),
-        (&[&notes, "--for", "0s"], "--for 0s"),
+        (&[&notes, "--duration", "0s"], "--duration 0s"),
     ] {
         let folder = Scratch::new("none");
         let message = format!("{:#}", traffic(&folder, options).unwrap_err());

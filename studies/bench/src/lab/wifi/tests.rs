@@ -51,7 +51,7 @@ fn a_sweep_writes_a_table_plots_data_and_a_page() {
         "batches=fit,1",
         "--runs",
         "2",
-        "--for",
+        "--duration",
         "200ms",
         "profile=he-su",
         "per=1%",
@@ -85,7 +85,11 @@ fn a_sweep_writes_a_table_plots_data_and_a_page() {
 #[test]
 fn one_network_is_reported_in_one_table() {
     let folder = Scratch::new("one");
-    study(&folder, &["--runs", "1", "--for", "200ms", "profile=he-su"]).unwrap();
+    study(
+        &folder,
+        &["--runs", "1", "--duration", "200ms", "profile=he-su"],
+    )
+    .unwrap();
     let table = folder.read("table.csv");
     assert!(table.contains("\"frame delay, ms\",") || table.contains("frame delay, ms"));
     assert!(table.lines().count() > 15);
@@ -95,7 +99,7 @@ fn one_network_is_reported_in_one_table() {
 fn the_published_study_is_a_folder_with_four_figures() {
     let folder = Scratch::new("paper");
     // Too short for correct figures: this tests the folder.
-    study(&folder, &["--paper", "--runs", "2", "--for", "300ms"]).unwrap();
+    study(&folder, &["--paper", "--runs", "2", "--duration", "300ms"]).unwrap();
     for name in [
         "figure-19.svg",
         "figure-20.svg",

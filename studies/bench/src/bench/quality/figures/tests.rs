@@ -21,7 +21,7 @@ fn measured(content: &str, condition: Condition, psnr: f64) -> Measured {
         psnr: vec![psnr; 10],
         ssim: vec![0.9; 10],
         outcomes: [
-            ("whole".to_owned(), 9),
+            ("complete".to_owned(), 9),
             ("dropped before X: Y".to_owned(), 1),
         ]
         .into(),

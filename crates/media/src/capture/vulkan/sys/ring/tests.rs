@@ -56,10 +56,10 @@ impl Gpu {
         // SAFETY: as in `open`.
         unsafe {
             let library = libloading::Library::new("libvulkan.so.1").ok()?;
-            let door = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
-            let door = *door.ok()?;
+            let entry = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+            let entry = *entry.ok()?;
             let load = |instance, name: &std::ffi::CStr| {
-                let raw = door(instance, name.as_ptr());
+                let raw = entry(instance, name.as_ptr());
                 raw.map_or(std::ptr::null(), |f| f as *const std::ffi::c_void)
             };
             let entry = ash::EntryFnV1_0::load(|name| load(vk::Instance::null(), name));
