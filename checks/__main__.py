@@ -13,6 +13,7 @@ import time
 CHECKS = [
     "workplace",
     "rust_version",
+    "workspaces",
     "clippy_bans",
     "layers",
     "circles",

@@ -24,7 +24,8 @@ WORDS = re.compile(r"""//[^\n]*|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\
 
 
 def check():
-    for source in sorted((repository.ROOT / "crates").glob("*/src")):
+    sources = [*repository.ROOT.glob("crates/*/src"), *repository.ROOT.glob("studies/*/src")]
+    for source in sorted(sources):
         yield from (f"{source.parent.name}: {line}" for line in circles_in(source))
 
 

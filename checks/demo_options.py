@@ -6,8 +6,8 @@ import repository
 
 
 def check():
-    source = (repository.ROOT / "crates/bench/src/demo.rs").read_text()
-    struct = re.search(r"pub\(crate\) struct Args \{(.*?)\n\}", source, re.S).group(1)
+    source = (repository.ROOT / "crates/demo/src/lib.rs").read_text()
+    struct = re.search(r"pub struct Args \{(.*?)\n\}", source, re.S).group(1)
         # An attribute with an option, and its field.
     fields = re.findall(r"#\[arg\((.*?)\)\]\n\s+(\w+): ([\w:<>]+)", struct, re.S)
     there = set()

@@ -4,6 +4,8 @@ import repository
 
 
 def check():
-    yield from repository.passes(
-        "cargo", "doc", "--quiet", "--workspace", "--no-deps", RUSTDOCFLAGS="-D warnings"
-    )
+    for manifest in repository.WORKSPACES:
+        command = ("cargo", "doc", "--quiet", "--locked", "--manifest-path", manifest)
+        yield from repository.passes(
+            *command, "--workspace", "--no-deps", RUSTDOCFLAGS="-D warnings"
+        )

@@ -4,6 +4,8 @@ import repository
 
 
 def check():
-    yield from repository.passes("cargo", "fmt", "--all", "--check")
-    for manifest in ("fuzz/Cargo.toml", "probes/rust/Cargo.toml"):
+    for manifest in repository.WORKSPACES:
+        command = ("cargo", "fmt", "--manifest-path", manifest)
+        yield from repository.passes(*command, "--all", "--check")
+    for manifest in ("fuzz/Cargo.toml", "studies/probes/rust/Cargo.toml"):
         yield from repository.passes("cargo", "fmt", "--manifest-path", manifest, "--", "--check")

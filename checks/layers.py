@@ -2,14 +2,18 @@
 
 import repository
 
-# The allowed dependencies of each crate of this workspace. A new crate requires a new line.
+# The allowed dependencies of each crate of both workspaces. A new crate requires a new line. The product does not
+# depend on the studies (lab, bench).
 ALLOWED = {
     "proto": set(),
     "clock": {"proto"},
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
     "runtime": {"proto", "clock", "net", "media"},
-    "lab": {"proto"},
+    "sim": {"proto"},
+        # Starts real programs and watches them from outside: for tests, studies and the demo.
+    "testbed": {"proto", "clock", "net", "media", "runtime", "sim"},
+    "lab": {"proto", "clock", "sim", "testbed"},
     "capi": {"proto", "clock", "net", "media", "runtime"},
     "hook": {"proto", "clock", "net", "media", "runtime"},
     "pads": {"media"},
@@ -29,18 +33,20 @@ ALLOWED = {
     "portal-client": {"proto", "clock", "runtime", "terminal"},
     "doctor": {"proto", "clock", "net", "media", "runtime", "terminal"},
         # The command line: parsing, settings, wiring and messages.
+    "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
         "proto", "clock", "net", "media", "runtime", "terminal", "gateway", "vr",
-        "session", "scene", "report", "discovery", "portal-client", "doctor",
+        "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
-    "bench": {"proto", "clock", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},
+    "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli"},
 }
 # Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {
-    "cli": {"capi", "hook", "lab", "pads", "xr"},
-    "gateway": {"lab", "media", "net"},
+    "cli": {"capi", "hook", "pads", "sim", "testbed", "xr"},
+    "gateway": {"media", "net", "sim", "testbed"},
+    "portal": {"testbed"},
 }
 PREFIX = "openuvr-"
 # Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no

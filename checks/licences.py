@@ -21,9 +21,11 @@ ALLOWED = {
 
 
 def check():
-    inside = set(repository.metadata()["workspace_members"])
-    for package in repository.metadata()["packages"]:
-        if package["id"] in inside:
+    manifests = repository.WORKSPACES
+    ours = {package["id"] for package in repository.members()}
+    others = (p for manifest in manifests for p in repository.packages(manifest, members=False))
+    for package in {package["id"]: package for package in others}.values():
+        if package["id"] in ours:
             continue
         name = f"{package['name']} {package['version']}"
         if not package["license"]:

@@ -1,14 +1,17 @@
-"""clippy reports nothing: in the program, in the tests, and with each feature alone."""
+"""clippy reports nothing: in the programs, in the tests, and with each feature alone."""
 
 import repository
 
 
 def check():
-    yield from clippy("--workspace", "--all-targets")
-    for package in repository.members():
-        for feature in sorted(set(package["features"]) - {"default"}):
-            yield from clippy("-p", package["name"], "--no-default-features", "--features", feature)
+    for manifest in repository.WORKSPACES:
+        yield from clippy(manifest, "--workspace", "--all-targets")
+        for package in repository.members([manifest]):
+            for feature in sorted(set(package["features"]) - {"default"}):
+                alone = ("--no-default-features", "--features", feature)
+                yield from clippy(manifest, "-p", package["name"], *alone)
 
 
-def clippy(*what):
-    return repository.passes("cargo", "clippy", "--quiet", *what, "--", "-D", "warnings")
+def clippy(manifest, *what):
+    command = ("cargo", "clippy", "--quiet", "--locked", "--manifest-path", manifest)
+    return repository.passes(*command, *what, "--", "-D", "warnings")

@@ -9,6 +9,8 @@ import subprocess
 from typing import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The product, and the studies.
+WORKSPACES = ("Cargo.toml", "studies/Cargo.toml")
 TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
 
 
@@ -69,32 +71,39 @@ def code_in(document: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 @functools.cache
-def metadata() -> dict:
-    """`cargo metadata` of the workspace with all its dependencies."""
+def metadata(manifest: str) -> dict:
+    """`cargo metadata` of one of the workspaces with all its dependencies."""
     done = subprocess.run(
-        ["cargo", "metadata", "--format-version", "1", "--locked"],
+        ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path", manifest],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,
         check=False,
     )
     if done.returncode != 0:
-        raise SystemExit("`cargo metadata --locked` failed; see its messages above")
+        raise SystemExit(f"`cargo metadata --locked` of {manifest} failed; see its messages above")
     return json.loads(done.stdout)
 
 
-def members() -> list[dict]:
-    """The packages of the workspace."""
-    inside = set(metadata()["workspace_members"])
-    return [package for package in metadata()["packages"] if package["id"] in inside]
+def packages(manifest: str, members: bool) -> list[dict]:
+    """The members of a workspace, or all other packages."""
+    inside = set(metadata(manifest)["workspace_members"])
+    return [p for p in metadata(manifest)["packages"] if (p["id"] in inside) == members]
+
+
+def members(manifests=WORKSPACES) -> list[dict]:
+    """The packages of the workspaces."""
+    return [package for manifest in manifests for package in packages(manifest, members=True)]
 
 
 @functools.cache
 def build():
     """Builds the tests: for any other command the dependencies have other features, and would be compiled again."""
-    done = run("cargo", "test", "--quiet", "--workspace", "--no-run")
-    if done.returncode != 0:
-        raise SystemExit(done.stdout)
+    for manifest in WORKSPACES:
+        command = ("cargo", "test", "--quiet", "--locked", "--manifest-path", manifest)
+        done = run(*command, "--workspace", "--no-run")
+        if done.returncode != 0:
+            raise SystemExit(done.stdout)
 
 
 def program(name: str = "openuvr") -> pathlib.Path:

@@ -98,7 +98,7 @@ fn chosen() -> Target {
 
 /// A link script: a parsed one is written in an equivalent form.
 fn link_script(bytes: &[u8]) {
-    use openuvr_lab::{link::Impairment, script};
+    use openuvr_sim::{link::Impairment, script};
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };

@@ -27,6 +27,7 @@ mod xr;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use openuvr_demo::room;
 use openuvr_discovery as discovery;
 use openuvr_doctor as doctor;
 use openuvr_portal_client::link_handler;
@@ -68,6 +69,12 @@ fn program() -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|args| link_handler::run(args, client::run_with)),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
+        Some(("demo", m)) => openuvr_demo::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| openuvr_demo::run(&args)),
+        Some(("room", m)) => room::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| room::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("web-certificate", m)) => with(m, |args| web_certificate::run(&args)),
         Some(("hosts", m)) => with(m, discovery::run),
@@ -134,6 +141,8 @@ fn command() -> Command {
         .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
+        .subcommand(room::Args::augment_args(Command::new("room")))
+        .subcommand(openuvr_demo::Args::augment_args(Command::new("demo")))
         .subcommands(sibling_programs::commands())
 }
 

@@ -34,12 +34,7 @@ struct Program {
 }
 
 /// Their subcommands, with a description and the program.
-const COMMANDS: [(&str, &str, &Program); 4] = [
-    (
-        "demo",
-        "Stream an application from this machine to itself, and check the picture",
-        &BENCH,
-    ),
+const COMMANDS: [(&str, &str, &Program); 3] = [
     (
         "bench",
         "Benchmark streaming on this machine, mostly from displayed pixels",

@@ -31,7 +31,7 @@ pub struct Recording {
 
 impl Recording {
     /// Starts recording into a folder, created if missing: a file `SITE.jitter` for each site, in the format
-    /// of `probes/README.md`. Existing files of these names are overwritten.
+    /// of `studies/probes/README.md`. Existing files of these names are overwritten.
     ///
     /// # Errors
     /// The folder can't be created, or the thread can't be started.

@@ -3,14 +3,13 @@
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
 use crate::app::{App, Received};
 use crate::rig::{Rig, layout, poll_until};
-use crate::support::{Hop, Host, Program, eventually, skip};
+use crate::support::{Hop, Host, Program, Quality, eventually, skip};
 use crate::xtest::{CONTROL, SHIFT, XTest};
 
 const SMALL: &str = "640x480";
@@ -299,8 +298,8 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
         return;
     };
     let host = rig.host(&["--fps", "10"]);
-    let link = ["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"];
-    let hop = Hop::start(&host, 0, &link);
+    let link = Quality::both("loss=20% delay=3ms jitter=3ms");
+    let hop = Hop::start(&host, 0, link);
     let _client = rig.client_through(&hop, &host);
     let xtest = XTest::open(&rig.client_side);
     let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
@@ -364,7 +363,7 @@ fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let hop = hop.then(|| Hop::start(&host, 0, &[]));
+    let hop = hop.then(|| Hop::start(&host, 0, Quality::PERFECT));
     let mut client = match &hop {
         Some(hop) => rig.client_through(hop, &host),
         None => rig.client(&host, "client", &[]),
@@ -405,7 +404,7 @@ fn nothing_stays_pressed_when_the_client_is_closed() {
 fn nothing_stays_pressed_when_the_link_is_cut() {
     everything_is_released_after(
         // The client continues, without a connection.
-        |_, _, hop| hop.expect("a hop").program.kill(),
+        |_, _, hop| drop(hop.expect("a hop")),
         true,
     );
 }
@@ -450,7 +449,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let hop = Hop::start(&host, 0, &[]);
+    let hop = Hop::start(&host, 0, Quality::PERFECT);
     let _client = rig.client_through(&hop, &host);
     let xtest = XTest::open(&rig.client_side);
     let at_host = XTest::open(&rig.host_side);
@@ -481,10 +480,10 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     for _ in 0..2 {
         xtest.key(K, true);
         assert_eq!(app.wait_for(Received::Down(K)), [Received::Down(K)]);
-        hop.program.signal(Signal::STOP);
+        let stalled = hop.stall();
         xtest.key(K, false);
         std::thread::sleep(Duration::from_millis(1300));
-        hop.program.signal(Signal::CONT);
+        drop(stalled);
         assert_eq!(all(&mut app), [Received::Up(K)]);
     }
 }

@@ -31,14 +31,21 @@ pub(crate) mod sound;
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+use openuvr_sim::link::Impairment;
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::script;
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::hop;
 
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
@@ -98,12 +105,7 @@ impl Drop for Folder {
 
 /// The program under test with these arguments.
 pub(crate) fn openuvr(args: &[&str]) -> Command {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_openuvr"));
-    assert!(
-        program.with_file_name("openuvr-bench").is_file(),
-        "openuvr-bench is not built: cargo build --package openuvr-bench, or test the whole workspace"
-    );
-    let mut command = Command::new(program);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     // Isolated from the user who runs the tests: no display, sound or configuration.
     let streams = matches!(args.first(), Some(&("host" | "client" | "run")));
     let (first, rest) = args.split_at(usize::from(streams));
@@ -287,33 +289,97 @@ pub(crate) fn port_of(line: &str) -> u16 {
         .port()
 }
 
-/// A link of defined quality between a client and a host: `openuvr lab hop`.
+/// Quality of a link in both directions, in the words of `openuvr_sim::script`, and the seed of its losses.
+#[derive(Clone, Copy)]
+pub(crate) struct Quality<'a> {
+    pub(crate) up: &'a str,
+    pub(crate) down: &'a str,
+    pub(crate) seed: u64,
+}
+
+impl<'a> Quality<'a> {
+    /// Nothing is lost or delayed.
+    pub(crate) const PERFECT: Quality<'static> = Quality::both("");
+
+    /// The same in both directions.
+    pub(crate) const fn both(words: &'a str) -> Quality<'a> {
+        Quality {
+            up: words,
+            down: words,
+            seed: 1,
+        }
+    }
+
+    /// These words for the direction to the client; perfect in the other.
+    pub(crate) const fn down(words: &'a str) -> Quality<'a> {
+        Quality {
+            up: "",
+            down: words,
+            seed: 1,
+        }
+    }
+
+    /// The same with another seed.
+    pub(crate) const fn seeded(self, seed: u64) -> Quality<'a> {
+        Quality { seed, ..self }
+    }
+
+    /// Up and down.
+    pub(crate) fn schedules(&self) -> [ImpairmentSchedule; 2] {
+        let perfect = Impairment::default();
+        [self.up, self.down].map(|words| match words {
+            "" => ImpairmentSchedule::default(),
+            words => script::parse(&perfect, words).expect("words of a script"),
+        })
+    }
+}
+
+/// A link of defined quality between a client and a host, in a thread of the test. A busy machine delays it, but its
+/// losses stay those of its seed.
 pub(crate) struct Hop {
-    pub(crate) program: Program,
+    link: Option<Emulated>,
     pub(crate) port: u16,
 }
 
 impl Hop {
     /// Starts a hop in front of `host`, at a free port if `port` is 0.
-    pub(crate) fn start(host: &Host, port: u16, args: &[&str]) -> Hop {
-        let (listen, to) = (format!("127.0.0.1:{port}"), host.address());
-        // A busy machine delays it, but its losses stay those of its seed.
-        let own = [
-            "lab",
-            "hop",
-            "--listen",
-            &listen,
-            "--to",
-            &to,
-            "--punctual",
-            "100s",
-        ];
-        let program = Program::start("hop", openuvr(&[&own, args].concat()));
-        let port = port_of(&program.line("relaying from"));
-        Hop { program, port }
+    pub(crate) fn start(host: &Host, port: u16, quality: Quality<'_>) -> Hop {
+        Hop::at((Ipv4Addr::LOCALHOST, port).into(), host, quality)
+    }
+
+    /// The same at this address.
+    pub(crate) fn at(listen: SocketAddr, host: &Host, quality: Quality<'_>) -> Hop {
+        let [up, down] = quality.schedules();
+        let config = hop::Config {
+            listen,
+            to: host.address().parse().expect("its address"),
+            up,
+            down,
+            seed: quality.seed,
+        };
+        let link = Emulated::of(config, None, true).expect("a relay");
+        let port = link.listens.port();
+        let link = Some(link);
+        Hop { link, port }
     }
 
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Stalls the link until the result is dropped.
+    pub(crate) fn stall(&self) -> MutexGuard<'_, ()> {
+        let link = self.link.as_ref().expect("it runs");
+        link.gate.hold()
+    }
+}
+
+impl Drop for Hop {
+    fn drop(&mut self) {
+        // Its port is free afterwards.
+        let report = self.link.take().map(Emulated::end);
+        if !std::thread::panicking() {
+            report.transpose().expect("the relay's report");
+        }
     }
 }

@@ -357,10 +357,6 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["no device"],
     ),
     (&["run"], &["required", "<GAME>"]),
-    (
-        &["lab", "hop", "--listen", "nowhere", "--to", "127.0.0.1:1"],
-        &["'nowhere'"],
-    ),
 ];
 
 /// Whether this is a usage error, independent of the machine.

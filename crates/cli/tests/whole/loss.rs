@@ -7,7 +7,8 @@ use openuvr_proto::units::Size;
 
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{
-    Display, Folder, Hop, Host, PIN, Painter, Program, ScreenCapture, client, eventually, psnr,
+    Display, Folder, Hop, Host, PIN, Painter, Program, Quality, ScreenCapture, client, eventually,
+    psnr,
 };
 
 /// Small pictures at a low rate: frames of a few datagrams.
@@ -37,12 +38,12 @@ struct LossyStream {
 }
 
 impl LossyStream {
-    fn start(hop: &[&str]) -> Option<LossyStream> {
-        LossyStream::with(hop, &[])
+    fn start(link: Quality<'_>) -> Option<LossyStream> {
+        LossyStream::with(link, &[])
     }
 
     /// As [`LossyStream::start`], with more arguments for the host.
-    fn with(hop: &[&str], more: &[&str]) -> Option<LossyStream> {
+    fn with(link: Quality<'_>, more: &[&str]) -> Option<LossyStream> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
@@ -50,7 +51,7 @@ impl LossyStream {
         let csv = records.join("host.csv");
         let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
         let host = Host::start(&[&PIN[..], &own, &FRUGAL, more].concat());
-        let hop = Hop::start(&host, 0, hop);
+        let hop = Hop::start(&host, 0, link);
         let args = [&PIN[..], &["--display", &there.name]].concat();
         let client = client(&host.folder, "client", &hop.address(), &args);
         client.line(&format!("showing {SIZE}"));
@@ -86,7 +87,7 @@ impl LossyStream {
         self.client.stop();
         self.host.program.line("left: it disconnected");
         self.host.program.stop();
-        self.hop.program.stop();
+        drop(self.hop);
         let rows = rows(&self.records.path().join("host.csv"));
         // Each captured frame has exactly one outcome.
         let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
@@ -143,10 +144,10 @@ fn count(rows: &[Row], outcome: &str) -> usize {
 
 /// Bursts over a link with this loss: the picture stands still after each, so that only the protocol itself
 /// can repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The
-/// deterministic simulation checks exact counts of complete frames (`crates/lab/tests/losses.rs`); here they
+/// deterministic simulation checks exact counts of complete frames (`crates/sim/tests/losses.rs`); here they
 /// also depend on the machine's load.
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
-    let mut chain = LossyStream::start(&["--loss", loss, "--seed", "7"])?;
+    let mut chain = LossyStream::start(Quality::both(&format!("loss={loss}")).seeded(7))?;
     for _ in 0..bursts {
         chain.burst(12);
     }
@@ -193,7 +194,7 @@ fn losses_are_answered_by_an_intra_refresh() {
     });
     let script = losses.fold("loss=0".to_owned(), |all, one| all + &one);
     let args = ["--recovery", "intra-refresh", "--log", "debug"];
-    let Some(mut chain) = LossyStream::with(&["--down", &script], &args) else {
+    let Some(mut chain) = LossyStream::with(Quality::down(&script), &args) else {
         return;
     };
     let until = Instant::now() + Duration::from_secs(60);
@@ -211,7 +212,8 @@ fn losses_are_answered_by_an_intra_refresh() {
 
 #[test]
 fn losses_in_bursts() {
-    let Some(mut chain) = LossyStream::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
+    let link = Quality::both("burst-loss=2%,25%").seeded(3);
+    let Some(mut chain) = LossyStream::start(link) else {
         return;
     };
     for _ in 0..4 {
@@ -223,7 +225,8 @@ fn losses_in_bursts() {
 #[test]
 fn a_lost_last_frame_is_noticed_although_nothing_moves() {
     // Single pictures with pauses: each is the last of its burst.
-    let Some(mut chain) = LossyStream::start(&["--loss", "20%", "--down", "--seed", "5"]) else {
+    let link = Quality::down("loss=20%").seeded(5);
+    let Some(mut chain) = LossyStream::start(link) else {
         return;
     };
     for _ in 0..12 {
@@ -234,18 +237,9 @@ fn a_lost_last_frame_is_noticed_although_nothing_moves() {
 
 #[test]
 fn reordering_and_duplication_do_no_harm() {
-    let link = [
-        "--reorder",
-        "10%",
-        "--reorder-by",
-        "3ms",
-        "--duplicate",
-        "20%",
-        "--seed",
-        "11",
-    ];
+    let link = Quality::both("reorder=10% reorder-by=3ms duplicate=20%").seeded(11);
     measured_without_stalls(3, STALLED, || {
-        let Some(mut chain) = LossyStream::start(&link) else {
+        let Some(mut chain) = LossyStream::start(link.clone()) else {
             return Ok(());
         };
         for _ in 0..3 {
@@ -270,9 +264,9 @@ fn reordering_and_duplication_do_no_harm() {
 /// quality: that would keep the link full.
 #[test]
 fn skipped_frames_do_not_raise_the_quality() {
-    let link = ["--rate", "200k", "--queue", "20000"];
+    let link = Quality::both("rate=200k queue=20000");
     // The link's rate is the host's minimum; otherwise it never drains.
-    let Some(mut chain) = LossyStream::with(&link, &["--min-bitrate", "100K"]) else {
+    let Some(mut chain) = LossyStream::with(link, &["--min-bitrate", "100K"]) else {
         return;
     };
     // The host's reaction time depends on the machine's load.

@@ -5,7 +5,6 @@
 mod support;
 
 mod arguments;
-mod attack;
 mod confined;
 mod descriptors;
 mod entry_script;
@@ -23,8 +22,8 @@ mod record;
 mod refusals;
 mod resilience;
 mod session;
+mod siblings;
 mod sound;
-mod starvation;
 mod stream;
 mod table;
 mod tickets;

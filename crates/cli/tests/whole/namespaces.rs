@@ -1,8 +1,16 @@
 //! Two emulated machines with separate networks, the client with another clock, and the two commands of the
 //! README.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::thread::JoinHandle;
+
+use openuvr_testbed::bridge::{self, Bridge, Report};
+use openuvr_testbed::hop::Stopper;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Display, Folder, Program, ScreenCapture, scene};
+use crate::support::{Display, Folder, Program, Quality, ScreenCapture, scene};
 
 /// The client's clock is a hundred days ahead: a mix of both clocks in a statistic would be off by that.
 const AHEAD_S: i64 = 8_640_000;
@@ -89,21 +97,14 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         std::fs::create_dir_all(&home).unwrap();
         on(machine, &[], &home, Some(display), args)
     };
-    let args = [
-        "lab",
-        "hop",
-        "--bridge",
-        "to-client,to-host",
-        "--delay",
-        "3ms",
-        // A busy machine delays it, but its effect on packets stays the same.
-        "--down",
-        "loss=2%",
-        "--punctual",
-        "100s",
-    ];
-    let mut hop = Program::start("hop", at_home(between, &here, &args));
-    hop.line("bridging to-client and to-host");
+    let bridge = RunningBridge::start(
+        between,
+        Quality {
+            up: "delay=3ms",
+            down: "delay=3ms loss=2%",
+            seed: 1,
+        },
+    );
     let csv = folder.join("host.csv");
     let args = ["host", "--pin", "123456", "--csv", &csv];
     let mut host = Program::start("host", at_home(&machines.host, &here, &args));
@@ -114,30 +115,55 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     ScreenCapture::open(&there).more_frames(25);
     client.stop();
     host.stop();
-    let report = hop.stop();
-    assert!(report.contains("down: 0s delay=3ms loss=0.02"), "{report}");
-    assert!(report.contains("this run is valid"), "{report}");
-    let ways: Vec<[u64; 3]> = report
-        .lines()
-        .filter(|line| line.contains(" sent, "))
-        .map(|line| {
-            let number = |name: &str| {
-                let words: Vec<&str> = line.split_whitespace().collect();
-                let at = words
-                    .iter()
-                    .position(|word| word.starts_with(name))
-                    .unwrap();
-                words[at - 1].parse().unwrap()
-            };
-            ["sent", "delivered", "lost"].map(number)
-        })
-        .collect();
-    let [[up, all, none], [down, most, lost]] = ways[..] else {
-        panic!("two directions: {report}");
-    };
-    assert!(up > 10 && all <= up && none == 0, "{report}");
-    assert!(down > 100 && lost > 0 && most + lost <= down, "{report}");
-    assert!(report.contains("0 frames unreadable, 0 unsent"), "{report}");
+    let Report {
+        up,
+        down,
+        unreadable,
+        unsent,
+        ..
+    } = bridge.end();
+    assert!(
+        up.sent > 10 && up.delivered <= up.sent && up.lost == 0,
+        "{up}"
+    );
+    assert!(down.sent > 100 && down.lost > 0, "{down}");
+    assert!(down.delivered + down.lost <= down.sent, "{down}");
+    assert_eq!((unreadable, unsent), (0, 0));
+}
+
+/// A bridge between the ends `to-client` and `to-host` of a machine, in a thread of the test.
+struct RunningBridge {
+    stopper: Stopper,
+    thread: JoinHandle<Report>,
+}
+
+impl RunningBridge {
+    fn start(machine: &str, quality: Quality<'_>) -> RunningBridge {
+        let namespace = File::open(format!("/run/netns/{machine}")).expect("its namespace");
+        let [up, down] = quality.schedules();
+        let (ready, opened) = std::sync::mpsc::sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            let network = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), network).expect("its network");
+            let bridge = Bridge::open(bridge::Config {
+                client_side: "to-client".into(),
+                host_side: "to-host".into(),
+                up,
+                down,
+                seed: quality.seed,
+            })
+            .expect("a bridge");
+            ready.send(bridge.stopper()).expect("the test waits");
+            bridge.run().expect("a run")
+        });
+        let stopper = opened.recv().expect("a bridge");
+        RunningBridge { stopper, thread }
+    }
+
+    fn end(self) -> Report {
+        self.stopper.stop();
+        self.thread.join().expect("its report")
+    }
 }
 
 /// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows

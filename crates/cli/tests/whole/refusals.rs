@@ -3,9 +3,7 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
-use crate::support::{
-    Display, Folder, Host, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of,
-};
+use crate::support::{Display, Folder, Host, PIN, Program, client, eventually, openuvr};
 
 /// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
@@ -470,29 +468,6 @@ fn a_device_is_forbidden_without_a_writable_list() {
     std::fs::write(&list, text.replace("allowed = true", "allowed = false")).unwrap();
     let (_, text) = guest.wait();
     assert_contains(&text, &["this device is forbidden"]);
-}
-
-#[test]
-fn a_late_hop_rejects_its_run() {
-    let target = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    target.set_read_timeout(Some(TIMEOUT)).expect("a time");
-    let to = target.local_addr().expect("an address").to_string();
-    // No packet leaves within a nanosecond.
-    for (limit, code) in [("1ns", 3), ("1000s", 0)] {
-        let args = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
-        let limits = ["--punctual", "1000s", "--max-late", limit];
-        let mut hop = Program::start("hop", openuvr(&[&args[..], &limits].concat()));
-        let port = port_of(&hop.line("relaying from"));
-        let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        client.send_to(b"word", ("127.0.0.1", port)).expect("sent");
-        let mut word = [0; 8];
-        assert_eq!(target.recv(&mut word).expect("a relayed datagram"), 4);
-        hop.signal(rustix::process::Signal::INT);
-        let (status, text) = hop.wait();
-        assert_eq!(status.code(), Some(code), "{text}");
-        let verdict = if code == 0 { "is valid" } else { "is INVALID" };
-        assert_contains(&text, &["this run ", verdict]);
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
 use crate::support::{
-    Display, Hop, Host, Painter, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr,
+    Display, Hop, Host, Painter, Program, Quality, ScreenCapture, Shot, client, eventually, psnr,
     skip,
 };
 
@@ -117,21 +117,22 @@ fn a_cut_link_recovers() {
     painter.paint();
     let args = [&SLOW[..], &["--display", &here.name]].concat();
     let mut host = Host::paired_with(&["client"], &args);
-    let mut hop = Hop::start(&host, 0, &[]);
+    let hop = Hop::start(&host, 0, Quality::PERFECT);
+    let port = hop.port;
     host.add_address("client", &hop.address());
     let args = ["--display", there.name.as_str()];
     let mut client = client(&host.folder, "client", &hop.address(), &args);
     let capture = ScreenCapture::open(&there);
     paint_until_shown(&mut painter, &capture);
     // Too short to be noticed: the same session continues from another port.
-    hop.program.stop();
-    let mut hop = Hop::start(&host, hop.port, &[]);
+    drop(hop);
+    let hop = Hop::start(&host, port, Quality::PERFECT);
     paint_until_shown(&mut painter, &capture);
     // Long enough that both sides give up the session.
-    hop.program.stop();
+    drop(hop);
     client.line("reconnecting");
     host.program.line("client left");
-    let _hop = Hop::start(&host, hop.port, &[]);
+    let _hop = Hop::start(&host, port, Quality::PERFECT);
     paint_until_shown(&mut painter, &capture);
     client.assert_running();
     host.program.assert_running();
@@ -146,11 +147,8 @@ fn a_host_is_found_at_its_names_new_address() {
     let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
     let host = Host::paired_with(&["client"], &args);
     // A hop answers at the old address.
-    let listen = format!("127.0.0.2:{}", host.port);
-    let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
-    let limits = ["--punctual", "100s"];
-    let mut hop = Program::start("hop", openuvr(&[&hop[..], &limits].concat()));
-    hop.line("relaying from");
+    let listen = ([127, 0, 0, 2], host.port).into();
+    let hop = Hop::at(listen, &host, Quality::PERFECT);
     let names = host.folder.join("names");
     std::fs::write(&names, "127.0.0.2 desk\n").unwrap();
     let desk = format!("desk:{}", host.port);
@@ -172,7 +170,7 @@ fn a_host_is_found_at_its_names_new_address() {
     let mut client = Program::start("client", command);
     client.line("showing");
     std::fs::write(&names, "127.0.0.1 desk\n").unwrap();
-    hop.stop();
+    drop(hop);
     client.line("reconnecting");
     client.nth_line(2, "connected to the host");
     client.assert_running();

@@ -10,7 +10,7 @@ use crate::support::sound::{
     LEVEL, Player, Recorder, from_first_to_last, levels, samples, silent_frames, tenths_at,
 };
 use crate::support::stalls::measured_without_stalls;
-use crate::support::{Folder, Hop, Host, NO_SOUND, Program, client, eventually, openuvr};
+use crate::support::{Folder, Hop, Host, NO_SOUND, Program, Quality, client, eventually, openuvr};
 
 /// A longer stall inserts silence that a test cannot attribute.
 const STALLED: Duration = Duration::from_millis(250);
@@ -317,7 +317,7 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
 
 /// A new client behind a link with 10 % of loss plays a tone. An error for a spoiled tone.
 fn hears_through_losses(server: &PulseServer, host: &Host) -> Result<(), String> {
-    let hop = Hop::start(host, 0, &["--loss", "10%", "--seed", "7"]);
+    let hop = Hop::start(host, 0, Quality::both("loss=10%").seeded(7));
     host.add_address("client", &hop.address());
     let mut client = Listener::join(host, "client", &hop.address(), &["--table", "on"]);
     let player = Player::start(&server.address, "usual", PITCH);

@@ -8,7 +8,7 @@ use openuvr_proto::control::ticket::{Ticket, TicketSigner, UnixTime};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 
 use crate::support::portal::{Portal, now};
-use crate::support::{Folder, Host, Program, client, openuvr, skip};
+use crate::support::{Folder, Hop, Host, Program, Quality, client, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
@@ -64,14 +64,14 @@ fn a_client_reconnects_without_a_ticket() {
     let mut ticket = portal.ticket(Role::Player, Some(&ours));
     // Within the tolerated clock skew.
     ticket.not_after = UnixTime(now().0 - 5);
-    let hop = crate::support::Hop::start(&host, 0, &[]);
+    let hop = Hop::start(&host, 0, Quality::PERFECT);
     let link = portal.link(&hop.address(), key, &ticket);
     let player = open_link(&host.folder, "player", &link);
     player.line("player at");
     let port = hop.port;
     drop(hop);
     host.program.line("player left");
-    let _hop = crate::support::Hop::start(&host, port, &[]);
+    let _hop = Hop::start(&host, port, Quality::PERFECT);
     player.nth_line(2, "player at");
     assert_eq!(host.program.count("refused a ticket"), 0);
 }

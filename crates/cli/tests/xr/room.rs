@@ -1,8 +1,6 @@
 //! The test room under `openuvr xr`: a bar code in each eye's picture encodes the view, which must match the
 //! frame's viewpoint.
 
-use std::path::Path;
-
 use openuvr_media::barcode::view::{self, STEP, ViewStamp};
 use openuvr_media::picture::Picture;
 use openuvr_proto::controller::{ControllerState, Hand};
@@ -48,8 +46,7 @@ fn centroids(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
 
 /// The room under `openuvr xr`; `None`, with a message, if a dependency is missing.
 pub(crate) fn room() -> Option<Hello> {
-    let room = Path::new(env!("CARGO_BIN_EXE_openuvr")).with_file_name("openuvr-bench");
-    Hello::with_application("raw", &[], &[room.to_str().expect("UTF-8"), "room"])
+    Hello::with_application("raw", &[], &[env!("CARGO_BIN_EXE_openuvr"), "room"])
 }
 
 /// A right controller with its trigger pulled.

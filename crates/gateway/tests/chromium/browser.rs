@@ -3,16 +3,11 @@
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use openuvr_testbed::chromium::protocol::{self, DevTools};
+pub(crate) use openuvr_testbed::chromium::protocol::{Tab, program};
 use serde_json::Value;
 
 use super::support::TIMEOUT;
-
-#[path = "../../../bench/src/chromium/protocol.rs"]
-#[allow(dead_code, reason = "the benches use more of it")]
-mod protocol;
-
-use protocol::DevTools;
-pub(crate) use protocol::{Tab, program};
 
 pub(crate) struct Browser {
     child: Child,

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use openuvr_lab::hop::{Config, Hop, Stopper};
-use openuvr_lab::link::Impairment;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_sim::link::Impairment;
+use openuvr_testbed::hop::{Config, Hop, Stopper};
 use serde_json::json;
 
 use super::browser::Tab;
@@ -16,7 +16,7 @@ use super::support::{PIN, Rig, eventually};
 use super::{BARCODE, KEYS, SIZE, next_press, start};
 
 /// Emulates a lossy link for media, and records the pictures passed to the compositor.
-const WATCH: &str = include_str!("../../../bench/assets/watch.js");
+const WATCH: &str = include_str!("../../../testbed/assets/watch.js");
 
 /// Loss rate in both directions.
 const LOSS: f64 = 0.05;
@@ -46,7 +46,6 @@ impl Lossy {
             to: host,
             up: course.clone().into(),
             down: course.into(),
-            wifi: None,
             seed: 13,
         })
         .unwrap();

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod acme;
-mod attacks;
 mod certificate_files;
 mod crowd;
 mod database;

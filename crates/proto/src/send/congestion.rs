@@ -69,7 +69,7 @@ const MIN_PLATEAU: Duration = Duration::from_millis(60);
 /// Minimum interval of stall events.
 const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth of the
-/// frames waits longer than 20 ms on the links of `crates/lab/tests/narrow.rs`, with this less.
+/// frames waits longer than 20 ms on the links of `crates/sim/tests/narrow.rs`, with this less.
 const BELOW_CAPACITY: f64 = 0.75;
 /// Maximum decrease: to a quarter (guess), because the spread of two frames may be a hiccup of the radio.
 const LARGEST_CUT: f64 = 0.25;

@@ -1,4 +1,4 @@
-//! A sample file in the probes' format (`probes/README.md`): one pair, which grows. It stays readable if the
+//! A sample file in the probes' format (`studies/probes/README.md`): one pair, which grows. It stays readable if the
 //! process dies.
 
 use std::fs::File;

@@ -1,0 +1,83 @@
+//! `openuvr bench` and `openuvr portal` execute other programs: those beside this one, or else on `$PATH`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::Folder;
+
+/// Copies `openuvr` to an empty folder. A symbolic link would still be next to the other programs: /proc/self/exe
+/// resolves it.
+fn alone(folder: &Folder) -> PathBuf {
+    let alone = folder.path().join("openuvr");
+    std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("space for a copy");
+    alone
+}
+
+/// A program that prints its arguments.
+fn sibling(folder: &Path, mode: u32) {
+    let file = folder.join("openuvr-bench");
+    std::fs::write(&file, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("a script");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("it is ours");
+}
+
+/// Runs `openuvr` with these arguments and only `path` on its `$PATH`.
+fn run(program: &Path, path: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).env("PATH", path);
+    command.output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn a_missing_program_is_one_line_with_a_remedy() {
+    let folder = Folder::new();
+    let alone = alone(&folder);
+    for (name, file, option) in [
+        ("bench", "openuvr-bench", "--bench"),
+        ("lab", "openuvr-bench", "--bench"),
+        ("portal", "openuvr-portal", "--portal"),
+    ] {
+        let out = run(&alone, Path::new("/nonexistent"), &[name, "--help"]);
+        assert_eq!(
+            text(&out.stderr),
+            format!(
+                "openuvr: `openuvr {name}` requires the program {file}, which is neither beside this one nor on \
+                 $PATH; install it with `./dev install {option}`\n"
+            )
+        );
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
+    }
+}
+
+#[test]
+fn a_program_beside_or_on_the_path_gets_all_arguments() {
+    let folder = Folder::new();
+    let alone = alone(&folder);
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    for (at, path) in [
+        (&elsewhere, elsewhere.as_path()),
+        (&folder.path().to_owned(), Path::new("/nonexistent")),
+    ] {
+        sibling(at, 0o700);
+        let out = run(&alone, path, &["lab", "hop", "--help"]);
+        assert_eq!(text(&out.stdout), "lab hop --help\n", "{out:?}");
+        assert_eq!(out.status.code(), Some(7));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named() {
+    let folder = Folder::new();
+    let alone = alone(&folder);
+    sibling(folder.path(), 0o600);
+    let out = run(&alone, Path::new("/nonexistent"), &["lab"]);
+    let message = text(&out.stderr);
+    assert!(message.starts_with("openuvr: can't start "), "{message}");
+    assert!(message.contains("Permission denied"), "{message}");
+    assert_eq!(out.status.code(), Some(1));
+}

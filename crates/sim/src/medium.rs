@@ -1,0 +1,55 @@
+//! A shared medium: a link model that several stations use together, such as a Wi-Fi network.
+//!
+//! It is an interface only: relay and bridge take any medium in place of a [`LinkModel`](crate::link::LinkModel) for
+//! each client.
+
+use std::fmt;
+
+use openuvr_proto::time::Instant;
+
+use crate::lateness::Lateness;
+use crate::link::Counters;
+
+/// Direction of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// To the stations: from the access point.
+    Down,
+    /// From the stations: to the access point.
+    Up,
+}
+
+/// A delivered datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// Delivery time.
+    pub due: Instant,
+    /// Its direction.
+    pub direction: Direction,
+    /// Its station.
+    pub station: usize,
+    /// Its payload.
+    pub bytes: Vec<u8>,
+}
+
+/// A model that carries the datagrams of its stations in real or virtual time. One thread calls it, with times that do
+/// not decrease.
+pub trait Medium: fmt::Debug + Send {
+    /// Number of stations for clients; their indices are below it.
+    fn stations(&self) -> usize;
+
+    /// Sends a datagram at `now` to or from a station, as a packet of `on_air` bytes from its IP header on.
+    fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize);
+
+    /// The next datagram delivered by `now`.
+    fn poll(&mut self, now: Instant) -> Option<Arrival>;
+
+    /// When to call [`Medium::poll`] next; `None` without traffic.
+    fn next_timeout(&mut self) -> Option<Instant>;
+
+    /// Counters of datagrams from stations, and to stations.
+    fn counters(&self) -> (Counters, Counters);
+
+    /// Delays of datagrams to the stations.
+    fn crossing(&self) -> &Lateness;
+}

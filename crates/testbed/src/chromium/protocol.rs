@@ -1,0 +1,243 @@
+//! Chromium's debugging protocol through two pipes: no library, and no port that others could reach.
+//!
+//! The gateway's tests have this file too (`crates/gateway/tests/chromium/browser.rs`): it needs nothing of
+//! this crate. <https://chromedevtools.github.io/devtools-protocol/> describes the methods.
+
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Names of the program, in order of preference.
+const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// No window.
+const HIDDEN: &str = "--headless=new";
+
+/// No GPU, nothing in the background; WebGL in software (SwiftShader). The sandbox is off, since
+/// Chromium does not start as root with it: only for pages of one's own host.
+const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
+    --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
+    --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
+    --use-angle=swiftshader --remote-debugging-pipe";
+
+/// Capacity of the message queue; the browser blocks beyond it.
+const WAITING: usize = 4096;
+
+/// The installed program, if any.
+pub fn program() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|name| version(name).is_some())
+}
+
+/// Its version.
+pub fn version(program: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    let said = command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    // Drop the builder and the platform.
+    let version = text.split(" built").next().unwrap_or_default();
+    said.status.success().then(|| version.trim().to_owned())
+}
+
+/// The command to start it with an empty profile in `folder`: it reads commands from its standard
+/// input, and answers on its standard output.
+pub fn command(program: &str, folder: &Path) -> Command {
+    command_with(program, folder, HIDDEN)
+}
+
+/// The same with other arguments in place of the headless one; the last of two conflicting ones wins.
+pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
+    // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
+    let line = format!(
+        "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
+    );
+    let mut command = Command::new("sh");
+    let [profile, log] = ["profile", "chromium.log"].map(|name| folder.join(name));
+    command.args(["-c", &line, "chromium"]).args([profile, log]);
+    command
+}
+
+/// The same, but also accepts certificates with this public key (a SHA-256 in base64), as if its
+/// user had accepted the certificate once.
+pub fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
+    let all = command(program, folder);
+    let mut words = all.get_args().map(|word| {
+        let trusted = format!("--ignore-certificate-errors-spki-list={public_key}");
+        word.to_string_lossy()
+            .replace("--ignore-certificate-errors", &trusted)
+    });
+    let mut command = Command::new(all.get_program());
+    command.args(words.by_ref());
+    command
+}
+
+/// A tab.
+pub struct Tab {
+    target: String,
+    session: String,
+}
+
+/// A remote-controlled browser.
+pub struct DevTools<W> {
+    commands: W,
+    messages: Receiver<Value>,
+    next: u64,
+    /// Timeout of each operation.
+    timeout: Duration,
+}
+
+impl<W: Write> DevTools<W> {
+    /// `commands` writes to the browser, `answers` reads from it.
+    pub fn new(commands: W, answers: impl Read + Send + 'static, timeout: Duration) -> DevTools<W> {
+        let (said, messages) = sync_channel(WAITING);
+        // Ends with the browser.
+        std::thread::spawn(move || {
+            for message in BufReader::new(answers).split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if said.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        DevTools {
+            commands,
+            messages,
+            next: 0,
+            timeout,
+        }
+    }
+
+    /// Opens a tab at this address.
+    pub fn open(&mut self, url: &str) -> Result<Tab, String> {
+        self.create(&json!({ "url": url }))
+    }
+
+    /// Opens a window, so that the other tabs stay visible.
+    #[allow(dead_code, reason = "only the portal's tests open windows")]
+    pub fn open_window(&mut self, url: &str) -> Result<Tab, String> {
+        self.create(&json!({ "url": url, "newWindow": true }))
+    }
+
+    fn create(&mut self, params: &Value) -> Result<Tab, String> {
+        let made = self.call(None, "Target.createTarget", params)?;
+        let target = words(&made, "targetId")?;
+        let attach = json!({ "targetId": target, "flatten": true });
+        let attached = self.call(None, "Target.attachToTarget", &attach)?;
+        let session = words(&attached, "sessionId")?;
+        Ok(Tab { target, session })
+    }
+
+    /// Closes a tab.
+    ///
+    /// # Errors
+    /// As [`DevTools::call`].
+    pub fn close(&mut self, tab: &Tab) -> Result<(), String> {
+        let which = json!({ "targetId": tab.target });
+        self.call(None, "Target.closeTarget", &which).map(|_| ())
+    }
+
+    /// Calls a method and waits for its result.
+    pub fn call(
+        &mut self,
+        tab: Option<&Tab>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, String> {
+        self.next += 1;
+        let id = self.next;
+        let mut command = json!({ "id": id, "method": method, "params": params });
+        if let Some(tab) = tab {
+            command["sessionId"] = json!(tab.session);
+        }
+        let mut line = command.to_string().into_bytes();
+        line.push(0);
+        let sent = self.commands.write_all(&line);
+        sent.map_err(|error| format!("{method}: the browser has ended: {error}"))?;
+        let until = Instant::now() + self.timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left);
+            let message = message.map_err(|error| format!("no answer to {method}: {error}"))?;
+            if message["id"] == json!(id) {
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(format!("{method}: {error}")),
+                };
+            }
+        }
+    }
+
+    /// Waits for the next event with this name; returns its parameters.
+    #[allow(dead_code, reason = "only the benches wait for events")]
+    pub fn event(&mut self, name: &str) -> Result<Value, String> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left);
+            let message = message.map_err(|error| format!("no event {name}: {error}"))?;
+            if message["method"] == name {
+                return Ok(message["params"].clone());
+            }
+        }
+    }
+
+    /// The value of a script's last expression; promises are awaited.
+    pub fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
+        let params = json!({
+            "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+        });
+        let done = self.call(Some(tab), "Runtime.evaluate", &params)?;
+        match &done["exceptionDetails"] {
+            Value::Null => Ok(done["result"]["value"].clone()),
+            thrown => Err(format!("{script}: {thrown}")),
+        }
+    }
+
+    /// Waits until a script's value is true, also while the page is still loading.
+    pub fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            let last = self.run(tab, script);
+            if last == Ok(json!(true)) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                let page = self.run(tab, "document.body.innerText");
+                return Err(format!("timeout: {script}: {last:?}; the page: {page:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses or releases a key.
+    pub fn key(&mut self, tab: &Tab, code: &str, key: &str, down: bool) -> Result<(), String> {
+        let kind = if down { "keyDown" } else { "keyUp" };
+        let params = json!({ "type": kind, "code": code, "key": key });
+        let done = self.call(Some(tab), "Input.dispatchKeyEvent", &params);
+        done.map(|_| ())
+    }
+
+    /// Types the PIN into a page of a host that does not know this browser, and waits for the picture.
+    pub fn log_in(&mut self, tab: &Tab, pin: &str) -> Result<(), String> {
+        self.until(tab, "!!document.querySelector('#login:not([hidden])')")?;
+        let typed = format!(
+            "document.querySelector('#pin').value = {}; \
+             document.querySelector('#login').requestSubmit(); true",
+            json!(pin)
+        );
+        self.run(tab, &typed)?;
+        self.until(tab, "document.querySelector('#video').videoWidth > 0")
+    }
+}
+
+fn words(answer: &Value, name: &str) -> Result<String, String> {
+    let found = answer[name].as_str().map(str::to_owned);
+    found.ok_or_else(|| format!("the browser gave no {name}: {answer}"))
+}

@@ -1,0 +1,254 @@
+//! Observations of a page, with times on this machine's clock.
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The bar code reader, shared with the gateway's tests.
+pub(super) const BARCODE: &str = include_str!("../../../gateway/tests/chromium/barcode.js");
+
+/// The script injected before the page's own.
+pub(super) const WATCH: &str = include_str!("../../assets/watch.js");
+
+/// The picture of the page, a PNG in base64.
+pub(super) const PICTURE: &str = "(() => { \
+    const video = document.querySelector('#video'); \
+    const canvas = document.createElement('canvas'); \
+    [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight]; \
+    canvas.getContext('2d').drawImage(video, 0, 0); \
+    return canvas.toDataURL('image/png').split(',')[1]; })()";
+
+/// A picture that was handed to the compositor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ComposedPicture {
+    /// The frame's number in the bar code.
+    pub frame: u32,
+    /// When the application drew it, µs of `CLOCK_MONOTONIC`.
+    pub drawn_us: u64,
+    /// Key presses that the application had received.
+    pub inputs: u16,
+    /// When it was handed over (`presentationTime`).
+    pub at: Instant,
+    /// Pictures that the browser had given to its compositor by then (`presentedFrames`), including
+    /// those replaced before they were reported to the page.
+    pub presented: u64,
+}
+
+/// Frames decoded by the browser, and the time of the count, in milliseconds of an arbitrary clock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Decoded {
+    /// Number of frames.
+    pub frames: f64,
+    /// Time of the count, ms.
+    pub at_ms: f64,
+}
+
+impl Decoded {
+    /// From the statistics of a video stream; `None`: there are none.
+    pub(super) fn of(video: &Value) -> Option<Decoded> {
+        Some(Decoded {
+            frames: video["framesDecoded"].as_f64()?,
+            at_ms: video["timestamp"].as_f64()?,
+        })
+    }
+
+    /// Frames per second from `before` until this; `None`: no time has passed.
+    pub fn rate_since(&self, before: &Decoded) -> Option<f64> {
+        let seconds = (self.at_ms - before.at_ms) / 1e3;
+        (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
+    }
+}
+
+/// Observations of a page.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PageObservations {
+    /// The time of 0 of the page's clock.
+    pub began: Instant,
+    /// Each frame once, in order of arrival.
+    pub pictures: Vec<ComposedPicture>,
+    /// For each press, the browser's event time, and its arrival at the page.
+    pub keys: Vec<[Instant; 2]>,
+    /// Pictures with an unreadable bar code.
+    pub unreadable: u64,
+    /// Pictures replaced before they could be read.
+    pub replaced: u64,
+    /// Its statistics.
+    pub statistics: Statistics,
+}
+
+/// The browser's statistics of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Statistics {
+    /// Decoded frames.
+    pub decoded: u64,
+    /// Dropped frames.
+    pub dropped: u64,
+    /// Lost RTP packets; negative with duplicates.
+    pub packets_lost: i64,
+    /// Retransmitted RTP packets.
+    pub retransmitted: u64,
+    /// NACKs sent.
+    pub nacks: u64,
+    /// Key frames requested.
+    pub key_frames_asked: u64,
+    /// Its own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
+    pub freezes: u64,
+    /// Total decoding time, ms.
+    pub decode_ms: f64,
+    /// Mean delay in the jitter buffer, ms.
+    pub jitter_buffer_ms: f64,
+    /// Concealed audio samples, without silent concealment.
+    pub concealed: u64,
+    /// Concealment events.
+    pub concealments: u64,
+    /// Received audio samples.
+    pub samples: u64,
+}
+
+/// A time in seconds of the browser's clock, which is this machine's (`base::TimeTicks` on Linux is
+/// `CLOCK_MONOTONIC`).
+pub(super) fn instant(seconds: f64) -> Instant {
+    Instant((seconds * 1e9) as i64)
+}
+
+/// `ms` milliseconds later.
+pub(super) fn later(began: Instant, ms: f64) -> Instant {
+    Instant(began.0 + (ms * 1e6) as i64)
+}
+
+/// Tolerance of a page's clock: 100 µs of resolution if it is not isolated, and the rounding of
+/// NavigationStart.
+const COARSE_NS: i64 = 200_000;
+
+pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
+    (before.0 - COARSE_NS..=after.0 + COARSE_NS).contains(&at.0)
+}
+
+impl PageObservations {
+    /// From the collected data of the page's script, and its statistics, which may be null.
+    pub(super) fn of(
+        began: Instant,
+        all: &Value,
+        video: &Value,
+        audio: &Value,
+    ) -> Result<PageObservations> {
+        let list = |name: &str| {
+            let found = all[name].as_array();
+            found.with_context(|| format!("the page has no list of {name}"))
+        };
+        let pictures = list("pictures")?.iter().filter_map(|picture| {
+            Some(ComposedPicture {
+                frame: u32::try_from(picture[0].as_u64()?).ok()?,
+                drawn_us: picture[1].as_u64()?,
+                inputs: u16::try_from(picture[2].as_u64()?).ok()?,
+                at: later(began, picture[3].as_f64()?),
+                presented: picture[5].as_u64()?,
+            })
+        });
+        let keys = list("keys")?.iter().filter_map(|key| {
+            let at = |place: usize| Some(later(began, key[place].as_f64()?));
+            Some([at(0)?, at(1)?])
+        });
+        let mut pictures: Vec<ComposedPicture> = pictures.collect();
+        pictures.sort_by_key(|picture| picture.at);
+        // A still picture is sent repeatedly, with increasing quality: the first time counts.
+        pictures.dedup_by_key(|picture| picture.frame);
+        Ok(PageObservations {
+            began,
+            keys: keys.collect(),
+            unreadable: all["unreadable"].as_u64().unwrap_or(0),
+            replaced: all["elsewhere"].as_u64().unwrap_or(0),
+            statistics: Statistics::of(video, audio),
+            pictures,
+        })
+    }
+}
+
+impl Statistics {
+    fn of(video: &Value, audio: &Value) -> Statistics {
+        let count = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+        let seconds = |name: &str| video[name].as_f64().unwrap_or(0.0);
+        let each = |sum: &str, of: &str| 1e3 * seconds(sum) / seconds(of).max(1.0);
+        let silent = count(audio, "silentConcealedSamples");
+        Statistics {
+            decoded: count(video, "framesDecoded"),
+            dropped: count(video, "framesDropped"),
+            packets_lost: video["packetsLost"].as_i64().unwrap_or(0),
+            retransmitted: count(video, "retransmittedPacketsReceived"),
+            nacks: count(video, "nackCount"),
+            key_frames_asked: count(video, "pliCount") + count(video, "firCount"),
+            freezes: count(video, "freezeCount"),
+            decode_ms: each("totalDecodeTime", "framesDecoded"),
+            jitter_buffer_ms: each("jitterBufferDelay", "jitterBufferEmittedCount"),
+            concealed: count(audio, "concealedSamples").saturating_sub(silent),
+            concealments: count(audio, "concealmentEvents"),
+            samples: count(audio, "totalSamplesReceived"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_pages_data_is_converted_to_our_clock() {
+        let began = instant(100.0);
+        let all = json!({
+            // Reading the first took longer than the second.
+            "pictures": [[8, 1_016_000, 1, 32.5, null, 2], [7, 1_000_000, 0, 16.25, 15.0, 1],
+                [8, 1_016_000, 1, 48.75, null, 3]],
+            "keys": [[10.0, 10.5], ["no number", 1]],
+            "unreadable": 2, "elsewhere": 3,
+        });
+        let video = json!({"framesDecoded": 10, "totalDecodeTime": 0.02, "packetsLost": -1,
+            "pliCount": 1, "firCount": 1, "jitterBufferDelay": 1.0, "jitterBufferEmittedCount": 100});
+        let audio = json!({"concealedSamples": 960, "silentConcealedSamples": 480});
+        let watched = PageObservations::of(began, &all, &video, &audio).unwrap();
+        let frames: Vec<u32> = watched
+            .pictures
+            .iter()
+            .map(|picture| picture.frame)
+            .collect();
+        assert_eq!(frames, [7, 8]);
+        assert_eq!(watched.pictures[0].at, Instant(100_016_250_000));
+        assert_eq!(
+            watched.keys,
+            [[Instant(100_010_000_000), Instant(100_010_500_000)]]
+        );
+        assert_eq!((watched.unreadable, watched.replaced), (2, 3));
+        let statistics = watched.statistics;
+        assert!((statistics.decode_ms - 2.0).abs() < 1e-9);
+        assert!((statistics.jitter_buffer_ms - 10.0).abs() < 1e-9);
+        assert_eq!(
+            (statistics.packets_lost, statistics.key_frames_asked),
+            (-1, 2)
+        );
+        assert_eq!(statistics.concealed, 480);
+        let none =
+            PageObservations::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
+        assert!(none.is_err(), "no list of keys");
+    }
+
+    #[test]
+    fn frames_are_counted_between_two_looks() {
+        let at = |frames: u32, ms: f64| json!({"framesDecoded": frames, "timestamp": ms});
+        let before = Decoded::of(&at(100, 5000.0)).unwrap();
+        let after = Decoded::of(&at(160, 6000.0)).unwrap();
+        assert_eq!(after.rate_since(&before), Some(60.0));
+        assert_eq!(before.rate_since(&before), None);
+        assert_eq!(Decoded::of(&Value::Null), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_ours_is_noticed() {
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        assert!(is_between(at(5), at(4), at(6)));
+        assert!(is_between(Instant(3_900_000), at(4), at(6)));
+        assert!(!is_between(at(3), at(4), at(6)));
+        assert!(!is_between(at(7), at(4), at(6)));
+    }
+}

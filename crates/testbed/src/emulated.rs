@@ -1,0 +1,100 @@
+//! An emulated link in a thread of this process, between a host and a client.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
+
+use anyhow::{Result, bail};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_sim::medium::Medium;
+use openuvr_sim::schedule::ImpairmentSchedule;
+
+use crate::hop::{Config, Gate, Hop, Meter, Report, Stopper};
+
+/// The link; it ends when dropped.
+#[derive(Debug)]
+pub struct Emulated {
+    /// The address for the client to connect to.
+    pub listens: SocketAddr,
+    /// Counts the traffic offered to the link.
+    pub meter: Meter,
+    /// Stalls the link.
+    pub gate: Gate,
+    stopper: Stopper,
+    thread: Option<JoinHandle<Result<Report>>>,
+}
+
+/// A free port of the loopback.
+const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+impl Emulated {
+    /// Starts to carry datagrams to the host at `to` and back, each direction (from clients, to clients) on its own
+    /// schedule, or over `medium`. With `real_time` its thread is scheduled as a real-time one, where permitted.
+    ///
+    /// # Errors
+    /// No port is free, or the thread can't be started.
+    pub fn start(
+        directions: [ImpairmentSchedule; 2],
+        medium: Option<Box<dyn Medium>>,
+        to: SocketAddr,
+        seed: u64,
+        real_time: bool,
+    ) -> Result<Emulated> {
+        let [up, down] = directions;
+        let config = Config {
+            listen: ANYWHERE,
+            to,
+            up,
+            down,
+            seed,
+        };
+        Emulated::of(config, medium, real_time)
+    }
+
+    /// Starts a relay of this configuration.
+    ///
+    /// # Errors
+    /// As [`Emulated::start`]; or the address is taken.
+    pub fn of(
+        config: Config,
+        medium: Option<Box<dyn Medium>>,
+        real_time: bool,
+    ) -> Result<Emulated> {
+        let mut hop = Hop::open(config)?;
+        if let Some(medium) = medium {
+            hop.share(medium);
+        }
+        let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());
+        let gate = hop.gate();
+        let scheduler = if real_time {
+            Scheduler::new()
+        } else {
+            Scheduler::ordinary()
+        };
+        let thread = scheduler.spawn(ThreadRole::EmulatedLink, "hop", || Ok(hop.run()?))?;
+        Ok(Emulated {
+            listens,
+            meter,
+            gate,
+            stopper,
+            thread: Some(thread),
+        })
+    }
+
+    /// Stops the link and returns its report.
+    ///
+    /// # Errors
+    /// The relay failed.
+    pub fn end(mut self) -> Result<Report> {
+        self.stopper.stop();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(report)) => report,
+            _ => bail!("the link's thread panicked"),
+        }
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}

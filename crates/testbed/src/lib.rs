@@ -1,0 +1,38 @@
+//! The testbed: programs, displays, browsers and links for tests and studies. It starts real parts and watches them from
+//! outside.
+//!
+//! - Programs: [`child`] is a process that never outlives its parent; [`programs`] finds `openuvr`; [`pair`] starts a host
+//!   and a client, optionally on a [`cable`] between two network namespaces.
+//! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] the bar codes of frames, and
+//!   [`picture_match`] compares pictures. [`sound`] is a sound server, [`clicks`] hears what it plays.
+//! - Browsers: [`chromium`].
+//! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread.
+//! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
+//!
+//! Hosts and clients do not depend on this crate, only tests, studies and `openuvr demo`.
+#![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "statistics work in floating point"
+)]
+
+pub mod audio_reports;
+pub mod background;
+pub mod bridge;
+pub mod cable;
+pub mod child;
+pub mod chromium;
+pub mod clicks;
+pub mod display;
+pub mod emulated;
+pub mod hop;
+pub mod journey;
+pub mod pair;
+pub mod picture_match;
+pub mod programs;
+pub mod reader;
+pub mod sched;
+pub mod screen;
+pub mod sound;
+pub mod stats;

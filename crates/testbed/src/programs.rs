@@ -1,0 +1,41 @@
+//! The programs that measurements start: this one, and `openuvr`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+/// A subcommand of this program.
+pub fn own(command: &str) -> Result<Command> {
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let mut own = Command::new(program);
+    own.arg(command);
+    Ok(own)
+}
+
+/// A subcommand of `openuvr`.
+pub fn openuvr(command: &str) -> Result<Command> {
+    let mut openuvr = Command::new(program()?);
+    openuvr.arg(command);
+    Ok(openuvr)
+}
+
+/// The program `openuvr`: next to this one, or else on `$PATH`.
+///
+/// # Errors
+/// It is in neither place.
+pub fn program() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("can't find this program's own file")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let beside = own.parent().map(PathBuf::from).into_iter();
+    let mut files = beside
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join("openuvr"));
+    files.find(|file| file.is_file()).with_context(|| {
+        format!(
+            "the program openuvr is neither next to {} nor on $PATH: build it with `cargo build \
+             --release`",
+            own.display()
+        )
+    })
+}

@@ -1,0 +1,63 @@
+//! Real-time scheduling of an instrument's own threads and displays.
+//!
+//! Host and client schedule themselves. A measurement reads the actual policy back from the
+//! kernel, so a refusal is no error here.
+
+mod sys;
+
+/// Whether to request real-time scheduling.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sched {
+    /// Where the system allows it
+    Auto,
+    /// Ordinary scheduling, also of host and client
+    #[default]
+    Off,
+}
+
+/// The participants in a measurement. The application's scheduling is never changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Participant {
+    /// An X server: its clients wait for it.
+    Display,
+    /// Reads bar codes.
+    Reader,
+    /// Presses keys.
+    Injector,
+    /// The floor's copier.
+    Copier,
+}
+
+impl Participant {
+    /// The SCHED_FIFO priority: above encoder and decoder (20), so that a finished picture is seen
+    /// while the next one is in progress; below receiving and sending threads (44, 45). A display
+    /// takes precedence over the clients that wait for it.
+    const fn priority(self) -> u8 {
+        match self {
+            Participant::Display => 42,
+            Participant::Reader | Participant::Injector => 41,
+            Participant::Copier => 40,
+        }
+    }
+}
+
+impl Sched {
+    /// Schedules the thread (or single-threaded process) `id` for its role.
+    pub fn raise(self, id: u32, part: Participant) {
+        if self == Sched::Auto {
+            let _ = sys::schedule(id, part.priority());
+        }
+    }
+
+    /// Schedules the calling thread for its role.
+    pub fn raise_me(self, part: Participant) {
+        self.raise(0, part);
+    }
+
+    /// Restores ordinary scheduling of the calling thread.
+    pub fn lower_me(self) {
+        if self == Sched::Auto {
+            let _ = sys::schedule(0, 0);
+        }
+    }
+}

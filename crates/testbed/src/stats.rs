@@ -1,0 +1,186 @@
+//! Order statistics of measured spans. A value: no clock, no file.
+//!
+//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all
+//! samples are not greater. It is always a measured value, never interpolated, and the 99th of
+//! fewer than 100 samples is their maximum.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use openuvr_proto::quantile::at_share;
+use serde::{Deserialize, Serialize};
+
+/// Order statistics of samples in milliseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    /// Number of samples.
+    pub count: usize,
+    /// The smallest.
+    pub min: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// `None` without samples; NaN samples are ignored.
+    pub fn of(samples: &[f64]) -> Option<Summary> {
+        let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        Some(Summary {
+            count: sorted.len(),
+            min: *sorted.first()?,
+            p50: percentile(&sorted, 50.0)?,
+            p90: percentile(&sorted, 90.0)?,
+            p99: percentile(&sorted, 99.0)?,
+            max: *sorted.last()?,
+        })
+    }
+}
+
+/// The nearest-rank percentile of sorted samples; `percent` from 0 to 100.
+pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
+    at_share(sorted, percent / 100.0)
+}
+
+/// The median and the range of repeated measurements.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Range {
+    /// The median.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Range {
+    /// `None` without samples. Of an even number, the median is the lower of the middle two.
+    pub fn of(samples: &[f64]) -> Option<Range> {
+        let Summary { min, p50, max, .. } = Summary::of(samples)?;
+        Some(Range {
+            median: p50,
+            min,
+            max,
+        })
+    }
+}
+
+/// The share of `part` in `of`, 0 to 1; `None` if `of` is 0.
+pub fn share(part: usize, of: usize) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// Frames of a run, counted by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Frames {
+    /// Frames that should become visible.
+    pub drawn: usize,
+    /// Distinct frames seen.
+    pub visible: usize,
+    /// Drawn and never seen.
+    pub missed: usize,
+}
+
+impl Frames {
+    /// From the numbers of the frames seen, in any order, repeats allowed. Drawn are those from the
+    /// first to the last of them: frames missing at the end are not counted.
+    pub fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
+        let seen: BTreeSet<u32> = numbers.into_iter().collect();
+        match (seen.first(), seen.last()) {
+            (Some(&first), Some(&last)) => Frames::drawn(first..=last, seen),
+            _ => Frames::default(),
+        }
+    }
+
+    /// From the numbers of the frames drawn, and of those seen; numbers outside of `drawn` are ignored.
+    pub fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
+        let seen: BTreeSet<u32> = (seen.into_iter())
+            .filter(|number| drawn.contains(number))
+            .collect();
+        let count = drawn.size_hint().0;
+        Frames {
+            drawn: count,
+            visible: seen.len(),
+            missed: count - seen.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let summary = Summary::of(&samples).unwrap();
+        assert_eq!(
+            (
+                summary.min,
+                summary.p50,
+                summary.p90,
+                summary.p99,
+                summary.max
+            ),
+            (1.0, 100.0, 180.0, 198.0, 200.0)
+        );
+        // The textbook example of the definition.
+        let five = [15.0, 20.0, 35.0, 40.0, 50.0];
+        let at = |percent| percentile(&five, percent).unwrap();
+        assert_eq!(
+            [5.0, 30.0, 40.0, 50.0, 100.0].map(at),
+            [15.0, 20.0, 20.0, 35.0, 50.0]
+        );
+    }
+
+    #[test]
+    fn few_samples_and_none() {
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[f64::NAN]), None);
+        let one = Summary::of(&[7.0]).unwrap();
+        assert_eq!(
+            (one.count, one.min, one.p50, one.p99, one.max),
+            (1, 7.0, 7.0, 7.0, 7.0)
+        );
+        let few = Summary::of(&[3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((few.p50, few.p99), (2.0, 3.0));
+    }
+
+    #[test]
+    fn frames_are_counted_by_number() {
+        let frames = Frames::of([5, 7, 7, 10, 6]);
+        assert_eq!(
+            frames,
+            Frames {
+                drawn: 6,
+                visible: 4,
+                missed: 2
+            }
+        );
+        assert_eq!(Frames::of([]), Frames::default());
+    }
+
+    #[test]
+    fn a_freeze_at_the_end_counts_and_earlier_frames_do_not() {
+        let frames = Frames::drawn(5..=20, [3, 4, 5, 6, 7, 7, 8]);
+        assert_eq!(
+            frames,
+            Frames {
+                drawn: 16,
+                visible: 4,
+                missed: 12
+            }
+        );
+        assert_eq!(
+            Frames::drawn(RangeInclusive::new(6, 5), [5, 6]),
+            Frames::default()
+        );
+        assert_eq!((share(4, 16), share(0, 0)), (Some(0.25), None));
+    }
+}

@@ -1,0 +1,262 @@
+//! An application of a session that tries to reach X displays, and reports how far it came: it
+//! captures the root window, and presses a key.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use openuvr_clock as clock;
+use serde::{Deserialize, Serialize};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{
+    ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
+};
+use x11rb::protocol::xtest::ConnectionExt as _;
+use x11rb::rust_connection::{DefaultStream, RustConnection};
+
+/// The subcommand.
+pub(crate) const NAME: &str = "intrude";
+
+/// The report, a file in its home directory.
+pub(super) const REPORT: &str = "intruded.json";
+
+/// Lifetime: a session ends with its application.
+const STAYS: Duration = Duration::from_secs(600);
+
+/// The left Shift key, on all keyboards of X servers for Linux: alone it types nothing.
+const SHIFT: u8 = 50;
+
+/// Try to reach another display from within a session; started by openuvr lab attack
+#[derive(clap::Args, Clone, Debug)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// The number of the other display
+    #[arg(value_name = "NUMBER")]
+    other: u32,
+}
+
+/// Tries both sockets of its own display and of the other one, then waits for a signal.
+///
+/// # Errors
+/// It is in no session, or can't write its report.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+    let (home, display) = (set("HOME")?, set("DISPLAY")?);
+    let own = number_of(&display)
+        .with_context(|| format!("{display} is not a display of this machine"))?;
+    let cookie = Cookie::read(Path::new(&set("XAUTHORITY")?))?;
+    let mut tries = Vec::new();
+    for (of_own, number) in [(true, own), (false, args.other)] {
+        for way in SOCKET_KINDS {
+            for cookie in [None, Some(&cookie)] {
+                tries.push(Attempt {
+                    own: of_own,
+                    way,
+                    cookie: cookie.is_some(),
+                    came: reach(number, way, cookie),
+                });
+            }
+        }
+    }
+    let report = Path::new(&home).join(REPORT);
+    let begun = report.with_extension("new");
+    // Appears atomically.
+    fs::write(&begun, serde_json::to_vec(&tries)?)
+        .and_then(|()| fs::rename(&begun, &report))
+        .with_context(|| format!("can't write {}", report.display()))?;
+    clock::sleep_until(clock::now() + STAYS);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One attempt.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    /// At the session's own display.
+    pub(super) own: bool,
+    pub(super) way: SocketKind,
+    /// With the cookie of the session's own display.
+    pub(super) cookie: bool,
+    pub(super) came: AttemptResult,
+}
+
+/// The kind of socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum SocketKind {
+    /// In the abstract namespace, which sandboxes with the host's network see.
+    Abstract,
+    /// In the file system.
+    Path,
+}
+
+pub(super) const SOCKET_KINDS: [SocketKind; 2] = [SocketKind::Abstract, SocketKind::Path];
+
+/// Result of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum AttemptResult {
+    /// There is no such socket.
+    NoSocket,
+    /// The server refuses it.
+    Refused,
+    /// The server accepts it.
+    In { looked: bool, typed: bool },
+}
+
+/// An X authority cookie.
+pub(super) struct Cookie {
+    protocol: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Cookie {
+    /// Reads the first cookie of an authority file.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn read(file: &Path) -> Result<Cookie> {
+        let shown = file.display();
+        let bytes = fs::read(file).with_context(|| format!("can't read {shown}"))?;
+        Cookie::parse(&bytes).with_context(|| format!("there is no cookie in {shown}"))
+    }
+
+    /// Xau(3): the family, then address, number, name and data, each after its length.
+    fn parse(bytes: &[u8]) -> Option<Cookie> {
+        let (_, rest) = bytes.split_at_checked(2)?;
+        let (_, rest) = part(rest)?;
+        let (_, rest) = part(rest)?;
+        let (protocol, rest) = part(rest)?;
+        let (data, _) = part(rest)?;
+        Some(Cookie {
+            protocol: protocol.to_vec(),
+            data: data.to_vec(),
+        })
+    }
+}
+
+fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
+}
+
+/// The number of a display of this machine, as of `:12.0`.
+pub(super) fn number_of(display: &str) -> Option<u32> {
+    let number = display.strip_prefix(':')?.split('.').next()?;
+    number.parse().ok()
+}
+
+/// Connects to a display of this machine, captures and types.
+pub(super) fn reach(display: u32, way: SocketKind, cookie: Option<&Cookie>) -> AttemptResult {
+    let path = format!("/tmp/.X11-unix/X{display}");
+    let connected = match way {
+        SocketKind::Abstract => SocketAddr::from_abstract_name(&path)
+            .and_then(|address| UnixStream::connect_addr(&address)),
+        SocketKind::Path => UnixStream::connect(&path),
+    };
+    let stream = connected.and_then(DefaultStream::from_unix_stream);
+    let Ok((stream, _)) = stream else {
+        return AttemptResult::NoSocket;
+    };
+    let (protocol, data) = match cookie {
+        Some(cookie) => (cookie.protocol.clone(), cookie.data.clone()),
+        None => (Vec::new(), Vec::new()),
+    };
+    match RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, data) {
+        Ok(conn) => AttemptResult::In {
+            looked: look(&conn).is_ok(),
+            typed: press(&conn).is_ok(),
+        },
+        Err(_) => AttemptResult::Refused,
+    }
+}
+
+fn look(conn: &RustConnection) -> Result<()> {
+    let screen = conn.setup().roots.first().context("there is no screen")?;
+    let format = ImageFormat::Z_PIXMAP;
+    conn.get_image(format, screen.root, 0, 0, 16, 16, u32::MAX)?
+        .reply()?;
+    Ok(())
+}
+
+fn press(conn: &RustConnection) -> Result<()> {
+    let now = x11rb::CURRENT_TIME;
+    for kind in [KEY_PRESS_EVENT, KEY_RELEASE_EVENT] {
+        conn.xtest_fake_input(kind, SHIFT, now, x11rb::NONE, 0, 0, 0)?
+            .check()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+
+    use openuvr_proto::units::Size;
+    use openuvr_runtime::launch::{Authority, xvfb};
+    use openuvr_testbed::child::Child;
+
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_in_an_authority_file() {
+        let file = b"\xff\xff\0\0\0\0\0\x12MIT-MAGIC-COOKIE-1\0\x04abcd";
+        let cookie = Cookie::parse(file).unwrap();
+        assert_eq!(cookie.protocol, b"MIT-MAGIC-COOKIE-1");
+        assert_eq!(cookie.data, b"abcd");
+        for end in 0..file.len() {
+            assert!(Cookie::parse(&file[..end]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_display_of_another_machine_has_no_number_here() {
+        assert_eq!(number_of(":12.0"), Some(12));
+        assert_eq!(number_of(":7"), Some(7));
+        assert_eq!(number_of("there:7"), None);
+        assert_eq!(number_of(":"), None);
+    }
+
+    #[test]
+    fn a_display_accepts_only_its_cookie() {
+        let authority = Authority::make_in(&std::env::temp_dir()).unwrap();
+        let command = xvfb(Size::new(64, 64), &authority);
+        let mut server = match Child::start("virtual display", command, None) {
+            Ok(server) => server,
+            Err(error) => {
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{error:#}");
+                eprintln!("skipped: {error:#}");
+                return;
+            }
+        };
+        let mut line = String::new();
+        let mut output = BufReader::new(server.stdout().unwrap());
+        output.read_line(&mut line).unwrap();
+        let number = line.trim().parse().unwrap();
+        let right = Cookie::read(authority.file()).unwrap();
+        let wrong = Cookie {
+            protocol: right.protocol.clone(),
+            data: vec![7; right.data.len()],
+        };
+        let whole = AttemptResult::In {
+            looked: true,
+            typed: true,
+        };
+        for way in SOCKET_KINDS {
+            assert_eq!(reach(number, way, Some(&right)), whole, "{way:?}");
+            assert_eq!(
+                reach(number, way, Some(&wrong)),
+                AttemptResult::Refused,
+                "{way:?}"
+            );
+            assert_eq!(reach(number, way, None), AttemptResult::Refused, "{way:?}");
+        }
+        drop(server);
+        // Another server may have taken the number by now.
+        for way in SOCKET_KINDS {
+            let came = reach(number, way, Some(&right));
+            assert!(!matches!(came, AttemptResult::In { .. }), "{way:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The ablation as text, CSV, JSON and plots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use openuvr_terminal::wrap::wrapped;
+use openuvr_testbed::stats::Range;
+
+use super::rows::{Ablation, Row};
+use crate::bench::plot::{self, Step, Waterfall};
+
+/// For people, at most 100 columns.
+pub(super) fn text(all: &Ablation) -> String {
+    let mut text = String::new();
+    // Writing to a string doesn't fail.
+    let _ = writeln!(
+        text,
+        "== value of each optimisation: {} at {} ==\nmachine  {}",
+        all.size, all.bitrate, all.machine
+    );
+    let _ = writeln!(
+        text,
+        "runs     {} of {} s each, interleaved; drawn -> visible, complete frames only",
+        plot::runs(f64::from(all.turns.repetitions)),
+        all.turns.seconds
+    );
+    if let Some(floor) = all.floor_ms {
+        let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
+    }
+    if all.is_loud() {
+        let _ = writeln!(
+            text,
+            "NOT QUIET: other processes used up to {:.1} cores; the figures are unreliable",
+            all.other_cores
+        );
+    }
+    for (title, rows, gain) in [
+        ("cumulative", &all.cumulative, "gained"),
+        ("ours, leaving one out", &all.leave_one_out, "worth"),
+        ("ours, with something else", &all.alternatives, "gained"),
+        ("ours over a virtual cable", &all.links, "gained"),
+        ("every core busy", &all.busy, "gained"),
+    ] {
+        let _ = writeln!(
+            text,
+            "\n{title:<28} {:>3} {:>18} {:>7} {:>6} {:>6}  {gain}, ms",
+            "n", "p50 ms (range)", "p99", "whole", "cores"
+        );
+        for row in rows {
+            text.push_str(&line(row));
+        }
+    }
+    text.push_str(&links(all));
+    text
+}
+
+/// The link of each row.
+fn links(all: &Ablation) -> String {
+    let mut names = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for run in &all.runs {
+        let link = run.link.as_deref().unwrap_or("unknown");
+        names.entry(link).or_default().insert(&run.configuration);
+    }
+    let mut text = String::from("\nn: runs. The video's link:\n");
+    for (link, rows) in names {
+        let rows = Vec::from_iter(rows).join("; ");
+        for (place, line) in wrapped(&rows, 86).into_iter().enumerate() {
+            let _ = writeln!(text, "{:<9} {line}", if place == 0 { link } else { "" });
+        }
+    }
+    text
+}
+
+fn line(row: &Row) -> String {
+    let name = &row.name;
+    let Some(p50) = row.p50_ms else {
+        let why = row.unavailable.as_deref().unwrap_or("not measured");
+        let why: String = why.chars().take(62).collect();
+        return format!("{name:<28}   - {why}\n");
+    };
+    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    let worth = match (row.worth_ms, row.clear) {
+        (Some(worth), Some(true)) => format!("{worth:+.2}"),
+        (Some(worth), Some(false)) => format!("{worth:+.2} (within the range)"),
+        (Some(worth), None) => format!("{worth:+.2} (one run)"),
+        _ => String::new(),
+    };
+    format!(
+        "{name:<28} {:>3} {:>18} {:>7.2} {:>4.0} % {:>6.2}  {worth}\n",
+        row.runs,
+        format!("{:.2} ({:.1}-{:.1})", p50.median, p50.min, p50.max),
+        number(row.p99_ms),
+        row.whole.unwrap_or(f64::NAN) * 100.0,
+        number(row.cores),
+    )
+}
+
+/// `ablation.json`, `.csv`, `.svg` and `.png` in `folder`.
+pub(super) fn files(all: &Ablation, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
+    };
+    write(
+        "ablation.json",
+        serde_json::to_string_pretty(all)?.as_bytes(),
+    )?;
+    write("ablation.csv", csv(all).as_bytes())?;
+    let waterfall = waterfall(all);
+    write("ablation.svg", plot::svg(&waterfall)?.as_bytes())?;
+    write("ablation.png", &plot::png(&waterfall)?)
+}
+
+/// One row per run.
+fn csv(all: &Ablation) -> String {
+    let mut text = String::from(
+        "configuration,repetition,p50_ms,p90_ms,p99_ms,max_ms,drawn,whole,wire_mbps,cores,\
+         other_cores,link\n",
+    );
+    for run in &all.runs {
+        let s = &run.latency_ms;
+        let wire = run
+            .wire_mbps
+            .map_or(String::new(), |mbps| format!("{mbps:.3}"));
+        let _ = writeln!(
+            text,
+            "{},{},{:.3},{:.3},{:.3},{:.3},{},{},{wire},{:.3},{:.3},{}",
+            run.configuration.replace(',', ""),
+            run.repetition,
+            s.p50,
+            s.p90,
+            s.p99,
+            s.max,
+            run.drawn,
+            run.whole,
+            run.cores,
+            run.other_cores,
+            run.link.as_deref().unwrap_or_default()
+        );
+    }
+    text
+}
+
+fn waterfall(all: &Ablation) -> Waterfall {
+    let steps = all.cumulative.iter().filter_map(|row| {
+        let p50 = row.p50_ms?;
+        Some(Step {
+            name: row.name.clone(),
+            note: row.note.clone(),
+            value: p50.median,
+            low: p50.min,
+            high: p50.max,
+        })
+    });
+    let quiet = if all.is_loud() {
+        "; machine NOT QUIET"
+    } else {
+        ""
+    };
+    Waterfall {
+        title: "Drawn to visible, one optimisation after the other".into(),
+        subtitle: format!(
+            "{} at {}, median and range; {} of {} s each{quiet}",
+            all.size,
+            all.bitrate,
+            plot::runs(f64::from(all.turns.repetitions)),
+            all.turns.seconds
+        ),
+        unit: "ms".into(),
+        floor: all.floor_ms.map(|floor| floor.p50),
+        steps: steps.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::machine::Machine;
+    use crate::bench::turns::Turns;
+
+    fn row(name: &str, p50: Option<f64>) -> Row {
+        Row {
+            name: name.into(),
+            note: String::new(),
+            link: p50.map(|_| "udp-gso".into()),
+            runs: usize::from(p50.is_some()) * 3,
+            unavailable: p50.is_none().then(|| "needs CAP_NET_RAW".to_owned()),
+            p50_ms: p50.map(|p50| Range {
+                median: p50,
+                min: p50 - 1.0,
+                max: p50 + 1.0,
+            }),
+            p99_ms: None,
+            whole: Some(1.0),
+            cores: None,
+            worth_ms: p50.map(|_| 3.0),
+            clear: Some(false),
+        }
+    }
+
+    #[test]
+    fn text_fits_and_marks_missing_and_uncertain_rows() {
+        let all = Ablation {
+            machine: Machine::this(),
+            size: "1280x720".into(),
+            bitrate: "10M".into(),
+            turns: Turns {
+                repetitions: 3,
+                seconds: 4.0,
+                quick: false,
+            },
+            floor_ms: None,
+            other_cores: 0.0,
+            cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],
+            leave_one_out: Vec::new(),
+            alternatives: Vec::new(),
+            links: vec![row("AF_XDP", None)],
+            busy: Vec::new(),
+            runs: Vec::new(),
+        };
+        let text = text(&all);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(text.contains("- needs CAP_NET_RAW"), "{text}");
+        assert!(text.contains("+3.00 (within the range)"), "{text}");
+        let picture = waterfall(&all);
+        assert_eq!(picture.steps.len(), 2);
+        assert_eq!((picture.steps[1].low, picture.steps[1].high), (19.0, 21.0));
+    }
+}

@@ -1,0 +1,301 @@
+//! `openuvr bench latency`: latency from drawn to visible, and from a key press to its effect.
+//!
+//! Two virtual displays; the scene on the first; on the second either the copier (the floor) or our
+//! client, connected to our host. A reader decodes the bar codes on the second display. Sender and
+//! receiver are on one machine and one clock, so this is the software's share of the latency: no
+//! panel, no radio. The same run measures the codec alone on pictures of the same scene
+//! ([`super::codec`]).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use openuvr_proto::units::Size;
+use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::sched::Sched;
+
+use super::codec::{self, CodecSetup};
+use super::machine::Machine;
+use super::report::{Report, Setting, Target, Targets};
+use super::report_text;
+use super::rig::{Rig, Setup, Source, StreamSetup};
+use super::verdict::LEAST_WHOLE;
+use crate::durations;
+
+/// Measure drawn-to-visible and input-to-visible latency from pixels.
+///
+/// Starts two virtual displays, the scene on one, and compares on the other the latency of a copier
+/// without codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080
+/// with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames per second, so
+/// that each phase against a 60 Hz clock occurs within four seconds.
+///
+/// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
+/// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
+/// colour conversions, one after the other. (end to end - floor) / serial rates the pipeline: 1
+/// would be no overlap, and no further delay.
+///
+/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. Due are
+/// the frames that the scene drew, read from its own display; with fewer than 99 % of them complete
+/// nothing else is judged, and if the scene drew too slowly no rate is. If other processes used
+/// more than 0.1 core, the run prints multiples of the floor instead of milliseconds and no
+/// verdict: measure on a quiet machine.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// What to measure
+    #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
+    cases: Vec<Preset>,
+    /// Measure this size instead (without targets)
+    #[arg(long, conflicts_with = "cases")]
+    size: Option<Size>,
+    /// Bitrate of the host (default: that of the case or, with --size, of 720p)
+    #[arg(long)]
+    bitrate: Option<String>,
+    /// Duration of each measurement: floor, and stream, of each case
+    #[arg(long = "duration", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
+    seconds: u32,
+    /// Key presses to measure on each display (0: none)
+    #[arg(long, default_value_t = 50)]
+    presses: u32,
+    /// Smoke test: two seconds, four presses; the figures are unreliable
+    #[arg(long, conflicts_with_all = ["seconds", "presses"])]
+    quick: bool,
+    /// Capture method
+    #[arg(long, value_enum, default_value = "x11")]
+    source: CaptureMethod,
+    /// Frames per second of the host
+    #[arg(long, default_value_t = 60.0)]
+    fps: f64,
+    /// Frames per second of the scene
+    #[arg(long, default_value_t = 60.25)]
+    scene_fps: f64,
+    /// Real-time scheduling of displays, reader, copier, host and client
+    #[arg(long, value_enum, default_value = "auto")]
+    sched: Sched,
+    /// Measure only the floor
+    #[arg(long)]
+    floor_only: bool,
+    /// Write every sample and figure to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the host's record of each frame here (one case only)
+    #[arg(long, value_name = "FILE")]
+    host_csv: Option<PathBuf>,
+    /// Further argument for the host; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+    /// Further argument for the client; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    client_arg: Vec<String>,
+}
+
+/// A case with targets.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Preset {
+    /// 1280x720, 10 Mb/s
+    #[value(name = "720p")]
+    P720,
+    /// 1920x1080, 20 Mb/s
+    #[value(name = "1080p")]
+    P1080,
+    /// 1280x720 as strips of JPEG, 60 Mb/s
+    Jpeg,
+}
+
+/// Capture methods.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum CaptureMethod {
+    /// A host captures the scene's display
+    X11,
+    /// `openuvr run` starts the scene, and the host is in its process
+    Hook,
+    /// The scene streams itself through the C API, from a pixel buffer
+    Capi,
+}
+
+impl From<CaptureMethod> for Source {
+    fn from(method: CaptureMethod) -> Source {
+        match method {
+            CaptureMethod::X11 => Source::Screen,
+            CaptureMethod::Hook => Source::Hook,
+            CaptureMethod::Capi => Source::Api { synchronous: false },
+        }
+    }
+}
+
+/// Warm-up of a case, in which caches, rate control and schedulers settle.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Warm-up of a smoke test.
+const QUICK_WARM_UP: Duration = Duration::from_millis(500);
+/// Frames compared for the PSNR; the targets require at least ten.
+const COMPARED: usize = 20;
+
+/// The host's default encoder; the serial time is defined for it.
+const DEFAULT_ENCODER: &str = "x264";
+
+/// Measures, prints, and writes the samples.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        args.seconds >= 1,
+        UsageError::new("--duration is at least 1s")
+    );
+    let settings = settings(args);
+    ensure!(
+        args.host_csv.is_none() || settings.len() == 1,
+        UsageError::new("--host-csv keeps one record: choose one of --cases")
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let (mut reports, mut failed) = (Vec::new(), Vec::new());
+    for setting in settings {
+        let mut report = Report::new(Machine::this(), setting);
+        let outcome = measure(args, &mut report, &stop);
+        // The floor and the other cases remain valid.
+        report_text::print(&report);
+        if let Err(error) = outcome {
+            let name = &report.setting.name;
+            eprintln!("openuvr bench latency: {name}: {error:#}");
+            failed.push(name.clone());
+        }
+        reports.push(report);
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&reports)?;
+        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let failed = failed.join(", ");
+    ensure!(failed.is_empty(), "failed cases: {failed}");
+    Ok(())
+}
+
+fn settings(args: &Args) -> Vec<Setting> {
+    let setting = |name: &str, size: Size, encoder: &str, bitrate: &str, targets| Setting {
+        name: name.to_owned(),
+        size: size.to_string(),
+        pixels: size,
+        fps: args.fps,
+        scene_fps: args.scene_fps,
+        encoder: encoder.to_owned(),
+        bitrate: args.bitrate.clone().unwrap_or_else(|| bitrate.to_owned()),
+        seconds: if args.quick { 2 } else { args.seconds },
+        presses: if args.quick { 4 } else { args.presses },
+        real_time: args.sched == Sched::Auto,
+        quick: args.quick,
+        targets,
+    };
+    if let Some(size) = args.size {
+        let name = size.to_string();
+        return vec![setting(
+            &name,
+            size,
+            DEFAULT_ENCODER,
+            "10M",
+            Targets::default(),
+        )];
+    }
+    let hd = Size::new(1280, 720);
+    let preset = |preset: &Preset| match preset {
+        Preset::P720 => {
+            let targets = Targets {
+                p50_ms: Target::aiming(6.2, 5.5),
+                p99_ms: Target::aiming(10.0, 9.0),
+                reaction_ms: Target::at(10.0),
+                ratio: Target::aiming(0.85, 0.75),
+                cores: Target::at(0.42),
+                wire_mbps: Target::at(10.0),
+                psnr_db: Target::at(37.0),
+                whole: Target::at(LEAST_WHOLE),
+            };
+            setting("720p", hd, DEFAULT_ENCODER, "10M", targets)
+        }
+        Preset::P1080 => {
+            let targets = Targets {
+                p50_ms: Target::at(10.0),
+                p99_ms: Target::at(15.0),
+                ratio: Target::aiming(0.85, 0.75),
+                wire_mbps: Target::at(20.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            };
+            setting(
+                "1080p",
+                Size::new(1920, 1080),
+                DEFAULT_ENCODER,
+                "20M",
+                targets,
+            )
+        }
+        Preset::Jpeg => {
+            let targets = Targets {
+                p50_ms: Target::at(3.5),
+                p99_ms: Target::at(6.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            };
+            setting("jpeg", hd, "jpeg", "60M", targets)
+        }
+    };
+    args.cases.iter().map(preset).collect()
+}
+
+/// One case: floor, stream, and the codec alone.
+fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<()> {
+    let setting = report.setting.clone();
+    let setup = Setup {
+        size: setting.pixels,
+        scene_fps: setting.scene_fps,
+        sched: args.sched,
+        warm_up: if setting.quick {
+            QUICK_WARM_UP
+        } else {
+            WARM_UP
+        },
+        compared: COMPARED,
+    };
+    let mut rig = Rig::start(setup, stop)?;
+    report.application_reaction_ms = rig.application_reaction(setting.presses)?;
+    let seconds = f64::from(setting.seconds);
+    report.floor = Some(rig.floor(seconds)?);
+    if args.floor_only {
+        return Ok(());
+    }
+    let dir = TemporaryDir::new()?;
+    let own_csv = dir.path().join("frames.csv");
+    let mut more_host = Vec::new();
+    if setting.encoder != DEFAULT_ENCODER {
+        more_host.extend(["--encoder".to_owned(), setting.encoder.clone()]);
+    }
+    more_host.extend(args.host_arg.iter().cloned());
+    report.stream = Some(rig.stream(&StreamSetup {
+        source: args.source.into(),
+        cable: None,
+        impaired: None,
+        fps: setting.fps,
+        bitrate: &setting.bitrate,
+        seconds,
+        presses: setting.presses,
+        compare: true,
+        dir: dir.path(),
+        csv: args.host_csv.as_ref().unwrap_or(&own_csv),
+        sound: None,
+        pads: None,
+        more_host: &more_host,
+        more_client: &args.client_arg,
+    })?);
+    // The serial time is defined for x264 only.
+    if setting.encoder == DEFAULT_ENCODER {
+        let bitrate = openuvr_sim::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
+        let film = rig.film()?;
+        drop(rig);
+        let how = CodecSetup {
+            fps: setting.fps,
+            bitrate,
+            frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,
+            sched: args.sched,
+        };
+        report.codec = Some(codec::measure(&film, how, stop)?);
+    }
+    Ok(())
+}

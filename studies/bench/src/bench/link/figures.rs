@@ -1,0 +1,254 @@
+//! The figures of a case of `openuvr bench link`, from the host's record.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openuvr_testbed::journey::Row;
+use openuvr_testbed::stats::{Summary, percentile};
+use serde::Serialize;
+
+use super::super::machine::QUIET;
+
+/// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
+/// Beyond it the run measures the emulator.
+const LATE_MS: f64 = 1.0;
+
+/// Time after the drop during which the queue may still be full.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The figures of a case.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) case: String,
+    /// The recovery method.
+    pub(super) recovery: String,
+    pub(super) size: String,
+    pub(super) bitrate: String,
+    pub(super) quick: bool,
+    /// Cores used by other processes during the run.
+    pub(super) other_cores: f64,
+    #[serde(flatten)]
+    pub(super) recorded: Recorded,
+    /// The p99 of the emulated link's own lateness, in milliseconds.
+    pub(super) link_late_ms: Option<f64>,
+    /// Wi-Fi only: the p99 of the datagrams' delay to the client, in milliseconds.
+    pub(super) link_p99_ms: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Narrow {
+    /// The p99 from two seconds after the drop on.
+    pub(super) settled_p99_ms: Option<f64>,
+    /// The mean rate before the drop, in the narrow part, and at the end.
+    pub(super) mbps: [f64; 3],
+    /// From the end of the narrow part until the rate over one second was back at 90 %.
+    pub(super) back_after_s: Option<f64>,
+}
+
+impl Figures {
+    /// Why the figures are not judged.
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
+        match self.other_cores > QUIET {
+            true => Some("not quiet"),
+            false => late.then_some("the link was late"),
+        }
+    }
+}
+
+/// The measured time, in nanoseconds of the clock, and its parts of equal length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) from: i64,
+    /// Duration of a part.
+    pub(super) part: Duration,
+    /// One, or three: before, within and after the narrow one.
+    pub(super) parts: u32,
+}
+
+impl Measured {
+    fn at(self, part: u32) -> i64 {
+        self.from + (self.part * part).as_nanos() as i64
+    }
+
+    fn seconds(self) -> f64 {
+        (self.part * self.parts).as_secs_f64()
+    }
+}
+
+/// The record's figures of the frames captured in the measured time.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Recorded {
+    pub(super) seconds: f64,
+    /// Outcomes of the captured frames.
+    pub(super) outcomes: BTreeMap<String, u32>,
+    pub(super) whole_per_second: f64,
+    /// Between two complete frames, in milliseconds.
+    pub(super) longest_gap_ms: f64,
+    /// From Captured to Submitted, of complete frames.
+    pub(super) latency_ms: Option<Summary>,
+    /// From a key press to the first displayed frame that may show its effect.
+    pub(super) input_ms: Option<Summary>,
+    /// The p95 of these.
+    pub(super) input_p95_ms: Option<f64>,
+    pub(super) wire_mbps: f64,
+    /// `narrow` only.
+    pub(super) narrow: Option<Narrow>,
+}
+
+impl Recorded {
+    /// Computes the figures from the whole record.
+    pub(super) fn of(record: &[Row], time: Measured) -> Recorded {
+        let (from, to) = (time.from, time.at(time.parts));
+        let rows = captured(record, from, to);
+        let whole: Vec<_> = rows.iter().filter(|row| row.is_whole()).copied().collect();
+        let seconds = time.seconds();
+        let mut outcomes = BTreeMap::new();
+        for row in &rows {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+        }
+        let narrow = (time.parts == 3).then(|| {
+            let (drop, back) = (time.at(1), time.at(2));
+            let settled = captured(record, drop + SETTLED.as_nanos() as i64, back);
+            let settled: Vec<_> = settled.into_iter().filter(|row| row.is_whole()).collect();
+            narrow(
+                &captured(record, from, drop),
+                &captured(record, drop, back),
+                &captured(record, back, to),
+                &settled,
+                time.part.as_secs_f64(),
+            )
+        });
+        let mut input = inputs(&rows);
+        input.sort_by(f64::total_cmp);
+        Recorded {
+            outcomes,
+            seconds,
+            whole_per_second: whole.len() as f64 / seconds,
+            longest_gap_ms: longest_gap(&whole, from, to),
+            latency_ms: Summary::of(&latencies(&whole)),
+            input_ms: Summary::of(&input),
+            input_p95_ms: percentile(&input, 95.0),
+            wire_mbps: mbps(&rows, seconds),
+            narrow,
+        }
+    }
+}
+
+/// The frames captured in an interval.
+fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
+    let in_it = |row: &&Row| {
+        row.at("Captured")
+            .is_some_and(|at| (from..to).contains(&at))
+    };
+    record.iter().filter(in_it).collect()
+}
+
+/// Latency of the key presses with a first visible effect in these frames, in milliseconds.
+fn inputs(rows: &[&Row]) -> Vec<f64> {
+    let spans = rows.iter().filter_map(|row| row.motion_to_photon);
+    spans.map(|ns| ns as f64 / 1e6).collect()
+}
+
+fn latencies(whole: &[&Row]) -> Vec<f64> {
+    let span = |row: &&Row| Some((row.at("Submitted")? - row.at("Captured")?) as f64 / 1e6);
+    whole.iter().filter_map(span).collect()
+}
+
+/// The longest time without a complete frame; both ends of the run count as frames.
+fn longest_gap(whole: &[&Row], from: i64, to: i64) -> f64 {
+    let mut shown: Vec<i64> = whole.iter().filter_map(|row| row.at("Submitted")).collect();
+    shown.extend([from, to]);
+    shown.sort_unstable();
+    let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().unwrap_or(0) as f64 / 1e6
+}
+
+fn mbps(rows: &[&Row], seconds: f64) -> f64 {
+    let bytes: u64 = rows.iter().map(|row| row.wire_bytes).sum();
+    bytes as f64 * 8.0 / 1e6 / seconds
+}
+
+fn narrow(
+    before: &[&Row],
+    within: &[&Row],
+    after: &[&Row],
+    settled: &[&Row],
+    seconds: f64,
+) -> Narrow {
+    let usual = mbps(before, seconds);
+    let start = after.iter().filter_map(|row| row.at("Captured")).min();
+    let second = |from: i64| {
+        let in_it = |row: &&&Row| {
+            row.at("Captured")
+                .is_some_and(|at| (from..from + 1_000_000_000).contains(&at))
+        };
+        mbps(
+            &after.iter().filter(in_it).copied().collect::<Vec<_>>(),
+            1.0,
+        )
+    };
+    let steps = (seconds * 10.0) as i64 - 10;
+    let back = start.and_then(|start| {
+        (0..=steps.max(0)).find(|step| second(start + step * 100_000_000) >= usual * 0.9)
+    });
+    Narrow {
+        settled_p99_ms: Summary::of(&latencies(settled)).map(|s| s.p99),
+        mbps: [usual, mbps(within, seconds), mbps(after, seconds)],
+        back_after_s: back.map(|step| step as f64 / 10.0 + 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_testbed::journey;
+
+    use super::*;
+
+    /// A record of the complete frames `from..to` at 60 per second, of `bytes` bytes each, with a
+    /// latency of 10 ms.
+    fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
+        let header = "frame,outcome,stage,cause,Captured_ns,Converted_ns,FirstSlice_ns,Encoded_ns,FirstSent_ns,LastSent_ns,\
+            FirstReceived_ns,Recoverable_ns,Decoded_ns,Submitted_ns,datagrams,bytes,motion_to_photon_ns";
+        let rows = frames.map(|frame| {
+            let at = frame * 16_666_667;
+            let shown = at + 10_000_000;
+            format!("{frame},complete,,,{at},,,,,,,,,{shown},0,{bytes},")
+        });
+        let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
+        journey::parse(&text.join("\n")).expect("a record")
+    }
+
+    fn of(rows: &[Row]) -> Vec<&Row> {
+        rows.iter().collect()
+    }
+
+    #[test]
+    fn the_longest_gap_counts_both_ends_of_the_run() {
+        let rows = record(0..60, 1000);
+        let (from, to) = (0, 1_000_000_000);
+        let gap = longest_gap(&of(&rows), from, to);
+        assert!((gap - 16.67).abs() < 0.1, "{gap}");
+        let gap = longest_gap(&of(&rows[10..]), from, to);
+        assert!((gap - 176.67).abs() < 0.1, "{gap}");
+        assert!((longest_gap(&[], from, to) - 1000.0).abs() < 0.1);
+        assert_eq!(latencies(&of(&rows)), [10.0; 60]);
+    }
+
+    #[test]
+    fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
+        let before = record(0..360, 10_000);
+        let within = record(360..720, 3_000);
+        // Three seconds at half the rate, then the full rate.
+        let mut after = record(720..900, 5_000);
+        let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
+        assert_eq!(never.back_after_s, None);
+        assert_eq!(never.settled_p99_ms, Some(10.0));
+        after.extend(record(900..1080, 10_000));
+        let all = narrow(&of(&before), &of(&within), &of(&after), &[], 6.0);
+        let back = all.back_after_s.expect("it comes back");
+        assert!((3.5..=4.1).contains(&back), "{back}");
+        assert!((all.mbps[0] - 4.8).abs() < 0.1, "{:?}", all.mbps);
+        assert_eq!(all.settled_p99_ms, None, "no frame, no figure");
+    }
+}

@@ -1,0 +1,89 @@
+//! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
+
+mod ablation;
+mod case;
+mod codec;
+mod data;
+mod doors;
+mod figures;
+mod floor;
+mod foveation;
+mod handoff;
+mod heading;
+pub(crate) mod html;
+mod jitter;
+mod keys;
+mod latency;
+mod link;
+pub(crate) mod machine;
+mod mark;
+mod pads;
+mod page;
+mod peers;
+pub(crate) mod plot;
+mod prediction;
+mod quality;
+mod report;
+mod report_text;
+mod reprojection;
+mod rig;
+mod sections;
+mod sessions;
+mod sound;
+mod sync;
+mod traffic;
+mod turns;
+mod verdict;
+mod web;
+mod wifi;
+
+use anyhow::Result;
+
+/// Benchmarks of this program on this machine, mostly measured from pixels.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Bench,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Bench {
+    Latency(latency::Args),
+    Ablation(ablation::Args),
+    Quality(quality::Args),
+    Link(link::Args),
+    Sound(sound::Args),
+    Pads(pads::Args),
+    Sync(sync::Args),
+    Doors(doors::Args),
+    Foveation(foveation::Args),
+    Handoff(handoff::Args),
+    Peers(peers::Args),
+    Prediction(prediction::Args),
+    Sessions(sessions::Args),
+    Web(web::Args),
+    Reprojection(reprojection::Args),
+    Report(page::Args),
+}
+
+/// Runs the selected bench.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        Bench::Latency(args) => latency::run(args),
+        Bench::Ablation(args) => ablation::run(args),
+        Bench::Quality(args) => quality::run(args),
+        Bench::Link(args) => link::run(args),
+        Bench::Sound(args) => sound::run(args),
+        Bench::Pads(args) => pads::run(args),
+        Bench::Sync(args) => sync::run(args),
+        Bench::Doors(args) => doors::run(args),
+        Bench::Foveation(args) => foveation::run(args),
+        Bench::Handoff(args) => handoff::run(args),
+        Bench::Peers(args) => peers::run(args),
+        Bench::Prediction(args) => prediction::run(args),
+        Bench::Sessions(args) => sessions::run(args),
+        Bench::Web(args) => web::run(args),
+        Bench::Reprojection(args) => reprojection::run(args),
+        Bench::Report(args) => page::run(args),
+    }
+}

@@ -1,0 +1,495 @@
+//! `openuvr bench peers`: our stream compared with those of other programs, in turn, with the same
+//! scene, size, bitrate and reader.
+//!
+//! Unavoidable differences: the others poll the display, ours waits for damage, so the scene draws
+//! slightly faster than they poll, which covers each phase; ours requests real-time scheduling, so
+//! it is measured without it as well; neither TCP connections nor browsers use the emulated link.
+
+mod figures;
+mod page;
+pub(super) mod presence;
+mod print;
+pub(super) mod table;
+mod windows;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::Impairment;
+use openuvr_testbed::chromium::{self, Slices};
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::pair::{self, TemporaryDir};
+use serde::Serialize;
+
+use self::figures::Figures;
+pub(super) use self::page::{CLAIMS, show};
+use self::table::{PEERS, Peer, Transport};
+use self::windows::{WINDOWS, Window};
+use super::case::Stream;
+use super::heading::{Heading, Report, write_json};
+use super::machine::QUIET;
+use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
+use super::turns::{ComparisonOptions, Turns};
+use super::verdict::Verdict;
+
+/// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
+///
+/// Our stream is shown by our own client, and by our host's page in a window of Chromium; further
+/// rendering paths of that window, and its lower bound, are measured where `--only` names them.
+///
+/// The figures, for the same scene at the same size and bitrate, read from the pixels of the
+/// receiver's display: drawn to visible; distinct frames seen per second; the share of compared
+/// pictures that are intact (30 dB of luma PSNR or more), and the median PSNR; traffic of the
+/// loopback device in both directions; cores of sender and receiver; and, where keys reach the
+/// application, from a press to its effect. `loss` sends datagrams through an emulated link with a
+/// delay of 2 ms each way and 1 % loss; neither TCP nor browsers use it. A missing program is
+/// reported with its package. Medians and ranges over interleaved repetitions.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: ComparisonOptions,
+    /// What to measure, such as openuvr,webrtc (default: most)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
+    only: Vec<&'static str>,
+    /// Link between sender and receiver
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "direct,loss")]
+    links: Vec<Link>,
+    /// Key presses in each run, where they reach the application
+    #[arg(long, default_value_t = 15)]
+    presses: u32,
+    /// Further arguments of Chromium, for what no page can request
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    browser_args: String,
+    /// Seed of the losses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write peers.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// The link between sender and receiver.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Link {
+    /// The loopback device
+    Direct,
+    /// An emulated link: 2 ms each way, 1 % of the datagrams lost
+    Loss,
+}
+
+impl Link {
+    fn impairment(self) -> Option<Impairment> {
+        match self {
+            Link::Direct => None,
+            // As the case `loss` of `bench link`.
+            Link::Loss => Some(Impairment {
+                delay: Duration::from_millis(2),
+                loss: 0.01,
+                ..Impairment::default()
+            }),
+        }
+    }
+}
+
+/// Ours, with its default scheduling, and with the default of other programs.
+const OURS: [(&str, &str, &[&str]); 2] = [
+    (
+        "openuvr",
+        "openuvr host and client; real-time scheduling, where the system allows it",
+        &[],
+    ),
+    (
+        "openuvr-ordinary",
+        "the same, scheduled like the others (--realtime off)",
+        &["--realtime", "off"],
+    ),
+];
+
+/// A compared program.
+#[derive(Clone, Copy, Debug)]
+enum Contender {
+    /// Ours, with further arguments for both ends.
+    Ours(&'static [&'static str]),
+    Other(&'static Peer),
+    /// A browser's window.
+    Window(&'static Window),
+}
+
+fn name(name: &str) -> Result<&'static str, String> {
+    let mut names = names();
+    names.find(|known| *known == name).ok_or_else(|| {
+        format!(
+            "expected one of {}",
+            self::names().collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let ours = OURS.iter().map(|(name, ..)| *name);
+    let others = PEERS.iter().map(|peer| peer.name);
+    let windows = WINDOWS.iter().map(|window| window.name);
+    ours.chain(others).chain(windows)
+}
+
+/// One program, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    versions: Vec<String>,
+    /// Both command lines, with display, port and size in braces. For a browser, only the non-default options.
+    commands: Vec<String>,
+    takes_input: bool,
+    /// The packages to install: it was not measured.
+    skipped: Option<String>,
+    /// Why its measurement failed.
+    failed: Option<String>,
+    direct: Option<Figures>,
+    loss: Option<Figures>,
+    #[serde(skip)]
+    contender: Contender,
+    #[serde(skip)]
+    runs: [Vec<Run>; 2],
+}
+
+/// One measurement.
+#[derive(Debug)]
+struct Run {
+    stream: Stream,
+    /// For browsers only.
+    slices: Slices,
+    /// The p99 of the emulated link's own lateness, ms.
+    link_late_ms: Option<f64>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.options, 1.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
+    ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut rows = rows(args);
+    for row in &rows {
+        if let Some(what) = &row.skipped {
+            eprintln!("bench peers: {}: skipped: {what}", row.name);
+        }
+    }
+    let setup = turns.setup(args.options.size, args.options.scene_fps);
+    let presses = if turns.quick { 2 } else { args.presses };
+    let own_ms = Rig::start(setup, &stop)?.application_reaction(presses)?;
+    let bench = Bench {
+        args,
+        setup,
+        bitrate,
+        seconds: turns.seconds,
+        presses,
+        stop: &stop,
+    };
+    for repetition in 1..=turns.repetitions {
+        for link in &args.links {
+            for row in &mut rows {
+                let (name, link) = (row.name, *link);
+                if row.skipped.is_some()
+                    || row.failed.is_some()
+                    || !supports_link(row.contender, link)
+                {
+                    continue;
+                }
+                eprintln!(
+                    "bench peers: {repetition}/{} {name}, {link:?}",
+                    turns.repetitions
+                );
+                match bench.once(row.contender, link) {
+                    Ok(run) => row.runs[link as usize].push(run),
+                    Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
+                    Err(error) => {
+                        eprintln!("bench peers: {name}: {error:#}");
+                        row.failed = Some(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+    }
+    for row in &mut rows {
+        [row.direct, row.loss] = [0, 1].map(|link| Figures::of(&row.runs[link]));
+    }
+    let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
+    let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
+    let loud = (head.other_cores > QUIET).then_some("not quiet");
+    let found = Output {
+        verdicts: windows::verdicts(&rows, loud),
+        report: Report { head, ways: rows },
+        own_reaction_ms: own_ms,
+    };
+    print::print(&found);
+    if let Some(folder) = &args.out {
+        write_json(folder, "peers.json", &found)?;
+    }
+    let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
+    let failed: Vec<&str> = failed.map(|row| row.name).collect();
+    ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// The JSON output.
+#[derive(Debug, Serialize)]
+struct Output {
+    #[serde(flatten)]
+    report: Report<Row>,
+    /// Key press to its effect on the scene's own display, ms.
+    own_reaction_ms: Vec<f64>,
+    verdicts: Vec<Verdict>,
+}
+
+/// The requested programs, and whether they are installed.
+fn rows(args: &Args) -> Vec<Row> {
+    let empty = |name, what, contender| Row {
+        name,
+        what,
+        versions: Vec::new(),
+        commands: Vec::new(),
+        takes_input: true,
+        skipped: None,
+        failed: None,
+        direct: None,
+        loss: None,
+        contender,
+        runs: Default::default(),
+    };
+    let ours = OURS.iter().map(|(name, what, more)| Row {
+        versions: vec![format!("openuvr {}", env!("CARGO_PKG_VERSION"))],
+        ..empty(name, what, Contender::Ours(more))
+    });
+    let others = PEERS.iter().map(|peer| {
+        let missing = presence::missing(peer);
+        let there = missing.is_empty();
+        Row {
+            versions: if there {
+                presence::versions(peer)
+            } else {
+                Vec::new()
+            },
+            commands: [peer.sender, peer.receiver].map(str::to_owned).to_vec(),
+            takes_input: peer.takes_input,
+            skipped: (!there).then(|| format!("install {}", missing.join(" "))),
+            ..empty(peer.name, peer.what, Contender::Other(peer))
+        }
+    });
+    let browser = chromium::program().and_then(chromium::version);
+    let windows = WINDOWS.iter().map(|window| Row {
+        versions: browser.iter().cloned().collect(),
+        commands: Vec::from_iter(Some(arguments(window, args)).filter(|all| !all.is_empty())),
+        takes_input: window.takes_input(),
+        skipped: browser
+            .is_none()
+            .then(|| format!("install {}", chromium::PACKAGE)),
+        ..empty(window.name, window.what, Contender::Window(window))
+    });
+    let is_selected = |row: &Row| match row.contender {
+        Contender::Window(window) if window.by_name => args.only.contains(&row.name),
+        _ => args.only.is_empty() || args.only.contains(&row.name),
+    };
+    ours.chain(others)
+        .chain(windows)
+        .filter(is_selected)
+        .collect()
+}
+
+/// Further arguments of a browser.
+fn arguments(window: &Window, args: &Args) -> String {
+    let both = format!("{} {}", window.arguments, args.browser_args);
+    both.trim().to_owned()
+}
+
+/// Whether the program can use the link.
+fn supports_link(contender: Contender, link: Link) -> bool {
+    let direct_alone = match contender {
+        Contender::Ours(_) => false,
+        Contender::Other(peer) => peer.transport == Transport::Tcp,
+        Contender::Window(_) => true,
+    };
+    link == Link::Direct || !direct_alone
+}
+
+/// Shared state of all measurements.
+struct Bench<'a> {
+    args: &'a Args,
+    setup: Setup,
+    bitrate: Bitrate,
+    seconds: f64,
+    presses: u32,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Measures one program once, on its own displays.
+    fn once(&self, contender: Contender, link: Link) -> Result<Run> {
+        let dir = TemporaryDir::new()?;
+        let mut rig = Rig::start(self.setup, self.stop)?;
+        let mut slices = Slices::new();
+        let (stream, link) = match contender {
+            Contender::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
+            Contender::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
+            Contender::Window(window) => {
+                let (stream, traced) = self.window(&mut rig, window, dir.path())?;
+                slices = traced;
+                (stream, None)
+            }
+        };
+        let report = link.map(Emulated::end).transpose()?;
+        let late = report.and_then(|report| report.lateness.quantile(990));
+        Ok(Run {
+            stream,
+            slices,
+            link_late_ms: late.map(|late| late.as_secs_f64() * 1e3),
+        })
+    }
+
+    fn ours(
+        &self,
+        rig: &mut Rig<'_>,
+        more: &[&str],
+        link: Link,
+        dir: &Path,
+    ) -> Result<(Stream, Option<Emulated>)> {
+        let more = Vec::from_iter(more.iter().map(|word| (*word).to_owned()));
+        let of = StreamSetup {
+            source: Source::Screen,
+            cable: None,
+            impaired: None,
+            // The cap admits 2 % more, and the rate control distributes the bitrate by it.
+            fps: self.polled_fps(),
+            bitrate: &self.args.options.bitrate,
+            seconds: self.seconds,
+            presses: self.presses,
+            compare: true,
+            dir,
+            csv: &dir.join("frames.csv"),
+            sound: None,
+            pads: None,
+            more_host: &more,
+            more_client: &more,
+        };
+        let Some(impairment) = link.impairment() else {
+            return Ok((rig.stream(&of)?, None));
+        };
+        let mut carried = None;
+        let stream = rig.stream_over(&of, |host| {
+            let link = self.carry(host, &impairment)?;
+            let (listens, meter) = (link.listens, link.meter.clone());
+            carried = Some(link);
+            Ok((listens, meter))
+        })?;
+        Ok((stream, carried))
+    }
+
+    fn other(
+        &self,
+        rig: &mut Rig<'_>,
+        peer: &Peer,
+        link: Link,
+        dir: &Path,
+    ) -> Result<(Stream, Option<Emulated>)> {
+        let port = match peer.transport {
+            // A free UDP port is usually free for TCP, too; otherwise the sender fails with a message.
+            Transport::Udp | Transport::Agreed => pair::free_port()?,
+            Transport::Tcp => pair::free_tcp_port()?,
+        };
+        let link = match link.impairment() {
+            Some(impairment) => Some(self.carry((Ipv4Addr::LOCALHOST, port).into(), &impairment)?),
+            None => None,
+        };
+        let sent_to = link.as_ref().map_or(port, |link| link.listens.port());
+        let size = self.setup.size;
+        let (width, height) = (size.width.to_string(), size.height.to_string());
+        let fps = self.polled_fps();
+        let (kbps, two_frames) = (self.bitrate.0 / 1000, 2.0 / fps);
+        let (near, far) = (rig.near().to_owned(), rig.far().to_owned());
+        let dir_name = dir.display().to_string();
+        let webrtc = dir.join("webrtc.py");
+        std::fs::write(&webrtc, table::WEBRTC)
+            .with_context(|| format!("can't write {}", webrtc.display()))?;
+        let webrtc = webrtc.display().to_string();
+        let line = |line, port: u16| {
+            table::command(
+                line,
+                &[
+                    ("near", &near),
+                    ("far", &far),
+                    ("width", &width),
+                    ("height", &height),
+                    ("fps", &fps.to_string()),
+                    ("kbps", &kbps.to_string()),
+                    ("two_frames_ms", &format!("{:.0}", two_frames * 1e3)),
+                    (
+                        "two_frames_kbit",
+                        &format!("{:.0}", two_frames * kbps as f64),
+                    ),
+                    ("port", &port.to_string()),
+                    ("to", &sent_to.to_string()),
+                    ("webrtc", &webrtc),
+                    ("dir", &dir_name),
+                ],
+            )
+        };
+        // Senders use the link's port in place of the receiver's, if there is a link.
+        let sender = line(
+            peer.sender,
+            match peer.transport {
+                Transport::Udp => sent_to,
+                Transport::Tcp | Transport::Agreed => port,
+            },
+        );
+        let receiver = line(peer.receiver, port);
+        let stream = rig.peer(PeerSetup {
+            sender,
+            receiver,
+            listens: match peer.transport {
+                Transport::Udp => Listens::Receiver(port),
+                Transport::Tcp | Transport::Agreed => Listens::Sender(port),
+            },
+            meter: link.as_ref().map(|link| link.meter.clone()),
+            seconds: self.seconds,
+            presses: if peer.takes_input { self.presses } else { 0 },
+            dir,
+        })?;
+        Ok((stream, link))
+    }
+
+    fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
+        rig.window(&WindowSetup {
+            shows: window.shows,
+            browser: chromium::program().context("there is no browser any more")?,
+            arguments: &arguments(window, self.args),
+            fps: self.polled_fps(),
+            bitrate: &self.args.options.bitrate,
+            seconds: self.seconds,
+            presses: self.presses,
+            dir,
+        })
+    }
+
+    /// Starts to carry datagrams to `to`.
+    fn carry(&self, to: SocketAddr, impairment: &Impairment) -> Result<Emulated> {
+        let courses = [(); 2].map(|()| impairment.clone().into());
+        Emulated::start(courses, None, to, self.args.seed, true)
+    }
+
+    /// The others' polling rate: that of a 60 Hz display, while the scene draws slightly faster.
+    fn polled_fps(&self) -> f64 {
+        self.args.options.scene_fps.floor().max(1.0)
+    }
+}

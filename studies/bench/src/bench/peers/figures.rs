@@ -1,0 +1,135 @@
+//! Figures of the runs of one program over one link. A value: no clock, no process.
+
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::{Range, Summary, share};
+use serde::Serialize;
+
+use super::Run;
+use crate::bench::case::{Compared, Stream};
+
+/// Minimum luma PSNR of an intact picture, dB: streams of these bitrates stay well above it without
+/// loss, and visible damage stays below.
+pub(super) const INTACT_DB: f64 = 30.0;
+
+/// Figures, measured by the same instrument for all.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) runs: usize,
+    /// Drawn to visible, of every frame with a readable number.
+    pub(super) p50_ms: Option<Range>,
+    pub(super) p99_ms: Option<Range>,
+    /// Distinct frames seen per second.
+    pub(super) seen_fps: Option<Range>,
+    /// Frames per second drawn by the scene.
+    pub(super) drawn_fps: Option<Range>,
+    /// Compared pictures, and the share of intact ones.
+    pub(super) compared: usize,
+    pub(super) intact: Option<f64>,
+    pub(super) psnr_db: Option<Summary>,
+    /// The record's rows of the damaged pictures, if there is a record.
+    pub(super) not_intact: Vec<Compared>,
+    /// Both directions, with Ethernet, IP and UDP or TCP headers: on the loopback device, or
+    /// offered to the emulated link.
+    pub(super) wire_mbps: Option<Range>,
+    /// In cores.
+    pub(super) sender_cores: Option<Range>,
+    pub(super) receiver_cores: Option<Range>,
+    /// Press to its effect; presses without effect are excluded.
+    pub(super) reaction_ms: Option<Summary>,
+    /// If there is a record: the duration of each step of the complete frames; for a browser also
+    /// its own steps, from its trace.
+    pub(super) steps: Vec<Step>,
+    /// Maximum over the runs of the p99 of the emulated link's own lateness.
+    pub(super) link_late_ms: Option<f64>,
+}
+
+/// A step of a frame's path, over all runs.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) p50_ms: Range,
+    pub(super) p99_ms: Range,
+}
+
+impl Figures {
+    /// `None` without runs.
+    pub(super) fn of(runs: &[Run]) -> Option<Figures> {
+        let streams = || runs.iter().map(|run| &run.stream);
+        let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
+            Range::of(&streams().filter_map(of).collect::<Vec<_>>())
+        };
+        let cores = |names: [&'static str; 2]| {
+            range(&|stream| {
+                names
+                    .iter()
+                    .find_map(|name| stream.case.cores.get(name).copied())
+            })
+        };
+        let psnr: Vec<f64> = streams()
+            .flat_map(|stream| stream.psnr_db.clone())
+            .collect();
+        let intact = psnr.iter().filter(|db| **db >= INTACT_DB).count();
+        let reactions = streams().flat_map(|stream| stream.reaction_ms.clone());
+        let late = runs.iter().filter_map(|run| run.link_late_ms);
+        (!runs.is_empty()).then(|| Figures {
+            runs: runs.len(),
+            p50_ms: range(&|stream| Some(latency(stream)?.p50)),
+            p99_ms: range(&|stream| Some(latency(stream)?.p99)),
+            seen_fps: range(&|stream| {
+                Some(stream.case.frames.visible as f64 / stream.case.seconds)
+            }),
+            drawn_fps: range(&|stream| Some(stream.case.drawn_fps())),
+            compared: psnr.len(),
+            intact: share(intact, psnr.len()),
+            psnr_db: Summary::of(&psnr),
+            not_intact: streams()
+                .flat_map(|stream| stream.compared.clone())
+                .filter(|picture| picture.psnr_db < INTACT_DB)
+                .collect(),
+            wire_mbps: range(&|stream| {
+                let case = &stream.case;
+                Some(case.carried_mbps.unwrap_or(case.loopback_mbps))
+            }),
+            sender_cores: cores(["host", "sender"]),
+            receiver_cores: cores(["client", "receiver"]),
+            reaction_ms: Summary::of(&reactions.collect::<Vec<_>>()),
+            steps: steps(runs),
+            link_late_ms: late.reduce(f64::max),
+        })
+    }
+}
+
+/// In the order of the first run that has them.
+fn steps(runs: &[Run]) -> Vec<Step> {
+    let mut found: Vec<(String, Vec<Summary>)> = Vec::new();
+    for run in runs {
+        let ways = run.stream.steps.iter();
+        let ways = ways.map(|step| (format!("{} -> {}", step.from, step.to), step.ms));
+        let traced = run.slices.iter().filter_map(|(name, took)| {
+            let words = format!("Chromium: {name}");
+            Some((words, Summary::of(took)?))
+        });
+        for (name, ms) in ways.chain(traced) {
+            match found.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.push(ms),
+                None => found.push((name, vec![ms])),
+            }
+        }
+    }
+    let step = |(name, all): (String, Vec<Summary>)| {
+        let of = |part: fn(&Summary) -> f64| Range::of(&Vec::from_iter(all.iter().map(part)));
+        Some(Step {
+            p50_ms: of(|ms| ms.p50)?,
+            p99_ms: of(|ms| ms.p99)?,
+            name,
+        })
+    };
+    found.into_iter().filter_map(step).collect()
+}
+
+/// Over every frame seen: only ours has a record of the complete ones.
+fn latency(stream: &Stream) -> Option<Summary> {
+    let samples = stream.case.samples.iter();
+    let latencies = samples.map(|sample| Sighting::latency_ms(&sample.sighting));
+    Summary::of(&latencies.collect::<Vec<_>>())
+}

@@ -1,0 +1,96 @@
+//! Windows of a browser: our host's page by each of its rendering paths, and a page that only
+//! copies pictures, as the lower bound of such a window.
+
+use openuvr_testbed::stats::Range;
+
+use super::Row;
+use crate::bench::rig::WindowContent;
+use crate::bench::verdict::Verdict;
+
+/// A measured window.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) shows: WindowContent,
+    /// Arguments of the browser, for what a page can't request.
+    pub(super) arguments: &'static str,
+    /// Whether it is measured only on request.
+    pub(super) by_name: bool,
+}
+
+/// The unmodified page.
+const PAGE: &str = "openuvr-page";
+/// The reference.
+const PEER: &str = "gstreamer";
+
+/// All of them.
+pub(super) static WINDOWS: [Window; 5] = [
+    Window {
+        name: PAGE,
+        what: "openuvr host, its page in Chromium's window",
+        shows: WindowContent::Page { less: 0 },
+        arguments: "",
+        by_name: false,
+    },
+    Window {
+        name: "openuvr-scaled",
+        what: "the same, displayed 8 pixels smaller, so that the browser scales it",
+        shows: WindowContent::Page { less: 8 },
+        arguments: "",
+        by_name: true,
+    },
+    Window {
+        name: "openuvr-unpaced",
+        what: "the unmodified page, the browser without its limit of 60 frames/s, which no page can lift",
+        shows: WindowContent::Page { less: 0 },
+        arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
+        by_name: true,
+    },
+    Window {
+        name: "openuvr-floor",
+        what: "no host, no video: a page copies its own pictures by requestAnimationFrame",
+        shows: WindowContent::Own {
+            desynchronized: false,
+        },
+        arguments: "",
+        by_name: true,
+    },
+    Window {
+        name: "openuvr-floor-2d",
+        what: "the same, its canvas desynchronized",
+        shows: WindowContent::Own {
+            desynchronized: true,
+        },
+        arguments: "",
+        by_name: true,
+    },
+];
+
+impl Window {
+    /// Whether keys reach the application.
+    pub(super) fn takes_input(&self) -> bool {
+        matches!(self.shows, WindowContent::Page { .. })
+    }
+}
+
+/// Target: the page's latency as a share of GStreamer's.
+const PART: f64 = 0.7;
+
+/// The verdicts, if both were measured; `loud`: why nothing is judged.
+pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict> {
+    let direct = |name: &str| rows.iter().find(|row| row.name == name)?.direct.as_ref();
+    let (Some(page), Some(peer)) = (direct(PAGE), direct(PEER)) else {
+        return Vec::new();
+    };
+    let part = |what, ours: Option<Range>, other: Option<Range>| {
+        let measured = ours
+            .zip(other)
+            .map(|(ours, other)| ours.median / other.median);
+        Verdict::at_most(what, "", PART).of(measured, loud)
+    };
+    vec![
+        part("the page's p50, of GStreamer's", page.p50_ms, peer.p50_ms),
+        part("the page's p99, of GStreamer's", page.p99_ms, peer.p99_ms),
+    ]
+}

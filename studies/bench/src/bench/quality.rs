@@ -1,0 +1,303 @@
+//! `openuvr bench quality`: picture quality at the client, against link conditions and coding
+//! parameters.
+//!
+//! After GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and 6.4 (video quality,
+//! figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
+
+mod clips;
+mod condition;
+mod figures;
+mod point;
+mod similarity;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_proto::units::Size;
+use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::display::VirtualDisplay;
+
+use super::machine::Machine;
+use crate::durations;
+use clips::{Content, Format, StoredClip};
+use condition::{AxisValue, Condition, Vary, point_of};
+use figures::{Measured, Table};
+use point::Setup;
+
+/// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
+///
+/// A host plays a clip with a bar code in each frame; a client shows it on a virtual display, over
+/// an emulated link; each captured frame is compared with the picture that was visible in its
+/// place. A frame that did not arrive is compared with the picture displayed instead, so that
+/// freezes count.
+///
+/// PSNR is of luma, in decibel: 10 log10 of 255² over the mean squared difference; above 37
+/// differences are hardly visible, below 30 they are obvious. SSIM is of luma, 0 to 1, in windows
+/// of 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of
+/// the worst batch of 150 frames, which the mean over a run hides.
+///
+/// Delay is the round trip, half each way. Loss is independent per datagram, both ways. Bandwidth
+/// limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper
+/// used); the stream's target is --bitrate, once adaptive and once constant. The GOP size is the
+/// distance of periodic key frames; `none` is our default, key frames only on demand. The network
+/// load includes IP and UDP headers.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Example: the whole set, for plots:
+  openuvr bench quality --csv quality.csv --json quality.json
+
+The clips are stored in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB per frame at
+1280x720. Any film can be used: convert it with ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
+pub(crate) struct Args {
+    /// Quantities to vary
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "delay,loss,bandwidth,gop"
+    )]
+    vary: Vec<Vary>,
+    /// Only these points of the varied quantity, such as 0,50,100; none is no limit, or no periodic
+    /// key frame. With one --vary only
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
+    points: Vec<AxisValue>,
+    /// The clip in addition to the scene: openarena (a match of bots, recorded at the first run),
+    /// none, or a .y4m file
+    #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
+    clip: Option<Content>,
+    /// Omit the scene
+    #[arg(long, conflicts_with = "quick")]
+    no_scene: bool,
+    /// Size of the recordings
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Frames per second (the paper's)
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+    fps: u32,
+    /// Target bitrate of the stream (the paper's)
+    #[arg(long, default_value = "3M")]
+    bitrate: String,
+    /// Duration of each point; a batch is 150 frames
+    #[arg(long = "duration", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
+    seconds: f64,
+    /// Smoke test in less than 45 s: few points of two seconds, the scene only, 640x360
+    #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
+    quick: bool,
+    /// Seed of the losses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Real-time scheduling of the link, host and client
+    #[arg(long, value_enum, default_value = "auto")]
+    sched: openuvr_testbed::sched::Sched,
+    /// Write a CSV with a row per point
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the figures, as lists of points
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Further argument for the host; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+}
+
+fn content(text: &str) -> Result<Content, String> {
+    match text {
+        "none" => Ok(Content::Scene),
+        "openarena" => Ok(Content::OpenArena),
+        path if path.ends_with(".y4m") => Ok(Content::File(path.into())),
+        _ => Err("expected openarena, none, or a file FILE.y4m".into()),
+    }
+}
+
+/// Measures, prints, and writes the points.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        (0.5..=30.0).contains(&args.seconds),
+        UsageError::new("--duration is 0.5s to 30s: all pictures of a point are kept in memory")
+    );
+    ensure!(
+        args.points.is_empty() || args.vary.len() == 1,
+        UsageError::new("--points needs exactly one --vary")
+    );
+    let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
+    ensure!(
+        args.vary.iter().copied().all(valid),
+        UsageError::new(
+            "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+        )
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut table = Table::new(Machine::this(), args.bitrate.clone(), args.fps);
+    let contents = args.contents();
+    ensure!(
+        !contents.is_empty(),
+        UsageError::new("--no-scene needs a --clip")
+    );
+    for content in contents {
+        let format = Format {
+            size: if args.quick {
+                Size::new(640, 360)
+            } else {
+                args.size
+            },
+            fps: args.fps,
+            // Two batches; played forwards and backwards, a clip lasts twice its length.
+            frames: if args.quick { 60 } else { 300 },
+        };
+        let clip = clips::find(&content, format, &stop)?;
+        println!("{clip}");
+        let far = VirtualDisplay::start(clip.size)?;
+        table.print_heading(&clip);
+        for condition in args.conditions() {
+            let content = clip.name.clone();
+            match point::measure(&args.setup(&clip, condition)?, &far, &stop) {
+                Ok(point) => table.add(Measured {
+                    content,
+                    condition,
+                    point,
+                }),
+                // The first point has a perfect link: a failure there is fatal.
+                Err(why) if stop.load(Ordering::Relaxed) || table.is_empty() => return Err(why),
+                Err(why) => table.miss(content, condition, &why),
+            }
+        }
+    }
+    table.print_verdict();
+    if let Some(path) = &args.csv {
+        std::fs::write(path, table.csv())
+            .with_context(|| format!("can't write {}", path.display()))?;
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&table.file(&args.varied(), args.quick))?;
+        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let missing = table.missing();
+    ensure!(
+        missing == 0,
+        "points that could not be measured: {missing}; see the reasons above; --vary with \
+         --points measures only these"
+    );
+    Ok(())
+}
+
+impl Args {
+    fn contents(&self) -> Vec<Content> {
+        let scene = (!self.no_scene).then_some(Content::Scene);
+        let clip = self
+            .clip
+            .clone()
+            .filter(|clip| *clip != Content::Scene && !self.quick);
+        scene.into_iter().chain(clip).collect()
+    }
+
+    fn varied(&self) -> Vec<Vary> {
+        let mut varied = self.vary.clone();
+        varied.sort_unstable();
+        varied.dedup();
+        varied
+    }
+
+    /// Every condition once, the best first, as the reference of the others.
+    fn conditions(&self) -> Vec<Condition> {
+        let mut all = vec![Condition::default()];
+        for vary in self.varied() {
+            let points = if self.points.is_empty() {
+                vary.points(self.quick)
+            } else {
+                self.points.clone()
+            };
+            // Explicit points apply to one line.
+            let short = self.quick || !self.points.is_empty();
+            for condition in vary.conditions(&points, short) {
+                if !all.contains(&condition) {
+                    all.push(condition);
+                }
+            }
+        }
+        all
+    }
+
+    fn setup<'a>(&'a self, clip: &'a StoredClip, condition: Condition) -> Result<Setup<'a>> {
+        let mut more_host = self.host_arg.clone();
+        if let Some(gop) = condition.gop {
+            more_host.extend(["--key-frame-interval".to_owned(), gop.to_string()]);
+        }
+        if condition.constant {
+            more_host.extend(["--rate", "constant"].map(String::from));
+        }
+        Ok(Setup {
+            clip: &clip.path,
+            size: clip.size,
+            fps: f64::from(self.fps),
+            bitrate: &self.bitrate,
+            link: condition.link(),
+            round_trip: Duration::from_millis(condition.delay_ms.into()),
+            seed: self.seed,
+            seconds: if self.quick { 2.0 } else { self.seconds },
+            real_time: self.sched == openuvr_testbed::sched::Sched::Auto,
+            more_host,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use openuvr_proto::units::Bitrate;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        let words = std::iter::once("quality").chain(line.split_whitespace());
+        Program::try_parse_from(words).unwrap().args
+    }
+
+    #[test]
+    fn each_condition_is_measured_once_and_the_best_first() {
+        let all = parse("").conditions();
+        assert_eq!(all[0], Condition::default());
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[at + 1..].contains(one), "{one:?} twice");
+        }
+        // 7 + 7 + 14 + 14, with the best in each figure, and 1 % loss in two.
+        assert_eq!(all.len(), 38);
+        assert_eq!(parse("--vary loss").conditions().len(), 7);
+        assert_eq!(parse("--quick").conditions().len(), 5);
+        let chosen = parse("--vary gop --points 15,none").conditions();
+        let gops: Vec<AxisValue> = chosen.iter().map(|condition| condition.gop).collect();
+        assert_eq!(gops, [None, Some(15)]);
+        assert!(run(&parse("--points 15")).is_err(), "of which axis?");
+        assert!(run(&parse("--vary gop --points 0")).is_err());
+    }
+
+    #[test]
+    fn a_delay_is_split_and_both_ways_are_alike() {
+        let condition = Condition {
+            delay_ms: 300,
+            loss_percent: 2,
+            mbps: Some(3),
+            ..Condition::default()
+        };
+        let link = condition.link();
+        let link = link.last();
+        assert_eq!(link.delay, Duration::from_millis(150));
+        assert_eq!((link.loss, link.rate), (0.02, Some(Bitrate(3_000_000))));
+    }
+
+    #[test]
+    fn the_scene_is_included_unless_excluded() {
+        assert_eq!(parse("").contents(), [Content::Scene, Content::OpenArena]);
+        assert_eq!(parse("--clip none").contents(), [Content::Scene]);
+        let own = parse("--no-scene --clip a.y4m").contents();
+        assert_eq!(own, [Content::File("a.y4m".into())]);
+        assert!(parse("--no-scene --clip none").contents().is_empty());
+        assert_eq!(parse("--quick").contents(), [Content::Scene]);
+    }
+}

@@ -1,0 +1,424 @@
+//! One point: a host that plays a clip, an emulated link, a client, and the similarity of its
+//! display to the captured pictures.
+//!
+//! Every captured frame counts, in capture order: a frame that was not shown is compared with the
+//! picture displayed in its place. The pictures are stored while the stream runs and compared
+//! afterwards, so that the comparison does not slow the stream.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use openuvr_media::barcode::{self, Stamp};
+use openuvr_media::capture::clip::{Clip, picture_index};
+use openuvr_media::picture::Picture;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_testbed::display::VirtualDisplay;
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Pair, TemporaryDir};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::screen::{Area, Screen};
+
+use super::super::machine::Load;
+use super::super::rig::pass;
+use super::similarity::Luma;
+use openuvr_clock as clock;
+
+/// Parameters of a measurement.
+pub(super) struct Setup<'a> {
+    pub(super) clip: &'a Path,
+    pub(super) size: Size,
+    pub(super) fps: f64,
+    pub(super) bitrate: &'a str,
+    /// The link's impairments, both ways.
+    pub(super) link: ImpairmentSchedule,
+    pub(super) round_trip: Duration,
+    pub(super) seed: u64,
+    pub(super) seconds: f64,
+    pub(super) real_time: bool,
+    pub(super) more_host: Vec<String>,
+}
+
+/// Results of a measurement.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    /// Of each comparable captured frame, in order, in decibel.
+    pub(super) psnr: Vec<f64>,
+    /// SSIM of the same frames.
+    pub(super) ssim: Vec<f64>,
+    /// Outcomes of the captured frames, from the host's record.
+    pub(super) outcomes: BTreeMap<String, u32>,
+    /// Frames that were shown but missed by the bench, which was late itself. They are excluded.
+    pub(super) unseen: u32,
+    /// Upstream from the client, downstream from the host.
+    pub(super) up: Traffic,
+    pub(super) down: Traffic,
+    /// Cores used by other processes during the measurement.
+    pub(super) other_cores: f64,
+    /// The p99 of the emulated link's own lateness.
+    pub(super) link_late: Option<Duration>,
+}
+
+/// Traffic offered to the link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    /// Megabits per second, with IP and UDP headers.
+    pub(super) mbps: f64,
+    /// Datagrams per second.
+    pub(super) rate: f64,
+    /// Mean payload of a datagram in bytes, without headers.
+    pub(super) payload: f64,
+}
+
+/// IPv4 and UDP headers.
+const HEADERS: f64 = 28.0;
+/// Timeout of the first picture; over the worst link pairing alone takes seconds.
+const FIRST_PICTURE: Duration = Duration::from_secs(20);
+/// Warm-up: the first key frame, and the rate control's first seconds.
+const WARM_UP: Duration = Duration::from_millis(1500);
+
+/// Measures one point; `far` is the client's display.
+pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool) -> Result<Point> {
+    let dir = TemporaryDir::new()?;
+    let csv = dir.path().join("frames.csv");
+    let mut more_host: Vec<String> = ["--source", "clip", "--clip"].map(String::from).to_vec();
+    more_host.push(setup.clip.to_string_lossy().into_owned());
+    more_host.extend(setup.more_host.iter().cloned());
+    let mut more_client = Vec::new();
+    if !setup.real_time {
+        for more in [&mut more_host, &mut more_client] {
+            more.extend(["--realtime", "off"].map(String::from));
+        }
+    }
+    let options = pair::Options {
+        serve: pair::Serve::Host,
+        host_display: far.name(),
+        client_display: far.name(),
+        fps: setup.fps,
+        bitrate: setup.bitrate,
+        dir: dir.path(),
+        csv: Some(&csv),
+        sound: None,
+        pads: None,
+        show_host: false,
+        more_host: &more_host,
+        more_client: &more_client,
+    };
+    let mut link = None;
+    let mut pair = Pair::start_over(&options, |host| {
+        let courses = [setup.link.clone(), setup.link.clone()];
+        let started = Emulated::start(courses, None, host, setup.seed, setup.real_time)?;
+        let listens = started.listens;
+        link = Some(started);
+        Ok(listens)
+    })?;
+    let link = link.context("no link")?;
+    let mut pass = |span: Duration| pass(clock::now() + span, stop, &mut || pair.check());
+    let eye = DisplayRecorder::open(far.name(), setup)?;
+    let until = clock::now() + FIRST_PICTURE;
+    while eye.watched().area.is_none() {
+        if clock::now() > until {
+            bail!(
+                "no picture was visible within {} s",
+                FIRST_PICTURE.as_secs()
+            );
+        }
+        pass(Duration::from_millis(50))?;
+    }
+    pass(WARM_UP + setup.round_trip)?;
+    let (load, before) = (Load::now(), (clock::now(), link.meter.read()));
+    eye.watched().keeping = true;
+    pass(Duration::from_secs_f64(setup.seconds))?;
+    eye.watched().keeping = false;
+    let after = (clock::now(), link.meter.read());
+    let used = Load::now().since(&load);
+    // Wait for the reports of the last frames.
+    pass(Duration::from_millis(300) + setup.round_trip)?;
+    pair.client.stop();
+    pair.host.stop();
+    let shots = eye.end()?;
+    let report = link.end()?;
+    let text = std::fs::read_to_string(&csv)
+        .with_context(|| format!("can't read the host's record {}", csv.display()))?;
+    let rows = journey::parse(&text)?;
+    let mut point = judge(setup, &shots, &rows).map_err(|why| {
+        let ends = ends(&rows, before.0, after.0);
+        let words = pair.client.last_words();
+        anyhow!("{why}; captured frames: {ends}{words}")
+    })?;
+    let seconds = after.0.since(before.0).as_secs_f64();
+    let [up, down] = [0, 1].map(|way| traffic(before.1[way], after.1[way], seconds));
+    (point.up, point.down) = (up, down);
+    point.other_cores = used.other_cores;
+    point.link_late = report.lateness.quantile(990);
+    Ok(point)
+}
+
+fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
+    let (datagrams, bytes) = ((after.0 - before.0) as f64, (after.1 - before.1) as f64);
+    Traffic {
+        mbps: (bytes + datagrams * HEADERS) * 8.0 / 1e6 / seconds,
+        rate: datagrams / seconds,
+        payload: bytes / datagrams.max(1.0),
+    }
+}
+
+/// A visible picture.
+struct Shot {
+    /// When the picture had been read.
+    at: Instant,
+    stamp: Option<Stamp>,
+    luma: Luma,
+}
+
+/// Records each new picture of a display.
+struct DisplayRecorder {
+    watched: Arc<Mutex<RecordedShots>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+#[derive(Default)]
+struct RecordedShots {
+    /// The picture's area, once it is known.
+    area: Option<Area>,
+    keeping: bool,
+    shots: Vec<Shot>,
+}
+
+impl DisplayRecorder {
+    fn open(display: &str, setup: &Setup<'_>) -> Result<DisplayRecorder> {
+        let mut screen = Screen::open(display)?;
+        screen.watch()?;
+        let watched = Arc::new(Mutex::new(RecordedShots::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
+        // Maximum number of pictures of this stream.
+        let most = (setup.seconds * setup.fps * 1.5) as usize + 100;
+        let thread = std::thread::Builder::new()
+            .name("eye".into())
+            .spawn(move || watch(&screen, &ours, &stopped, most))?;
+        Ok(DisplayRecorder {
+            watched,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    fn watched(&self) -> std::sync::MutexGuard<'_, RecordedShots> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(mut self) -> Result<Vec<Shot>> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result?,
+            _ => bail!("the thread that records the display panicked"),
+        }
+        Ok(std::mem::take(&mut self.watched().shots))
+    }
+}
+
+impl Drop for DisplayRecorder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn watch(
+    screen: &Screen,
+    watched: &Mutex<RecordedShots>,
+    stop: &AtomicBool,
+    most: usize,
+) -> Result<()> {
+    let watched = || watched.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pixels = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        if !screen.changed(Duration::from_millis(50))? {
+            continue;
+        }
+        let Some(area) = watched().area else {
+            let found = screen.find_code(&mut pixels)?;
+            watched().area = found;
+            continue;
+        };
+        if !watched().keeping {
+            continue;
+        }
+        screen.grab(area, &mut pixels)?;
+        let at = clock::now();
+        let Size { width, .. } = area.size;
+        let stamp = barcode::read(&Picture::bgrx(area.size, &pixels, width as usize * 4));
+        let luma = Luma::of(&pixels, area.size, barcode::height(width));
+        let mut watched = watched();
+        if watched.shots.len() < most {
+            watched.shots.push(Shot { at, stamp, luma });
+        }
+    }
+    Ok(())
+}
+
+/// Compares each captured frame with the picture shown for it.
+fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
+    if shots.is_empty() {
+        bail!(
+            "the client's picture did not change in the measured {} s",
+            setup.seconds
+        );
+    }
+    let mut point = Point::default();
+    let Some(rows) = Numbered::new(setup.fps, shots, rows) else {
+        bail!(
+            "no bar code could be read on the client's display, of {} pictures",
+            shots.len()
+        );
+    };
+    let shown = rows.shown(shots);
+    let Some((&first, _)) = shown.first_key_value() else {
+        bail!("no picture was shown during the measurement");
+    };
+    let mut clip = Clip::open(setup.clip)?;
+    let mut bgrx = Vec::new();
+    let mut stands: Option<&Shot> = None;
+    let count = (setup.seconds * setup.fps) as u32;
+    for number in first..first + count {
+        let row = rows.by_number.get(&number).copied();
+        let outcome = row.map_or("not captured", |row| row.outcome.as_str());
+        *point.outcomes.entry(outcome.to_owned()).or_insert(0) += 1;
+        if let Some(shot) = shown.get(&number) {
+            stands = Some(shot);
+        } else if row.is_some_and(|row| row.at("Submitted").is_some()) {
+            // It was visible, so the visible picture is unknown until the next sighting.
+            stands = None;
+        }
+        let Some(stands) = stands else {
+            point.unseen += 1;
+            continue;
+        };
+        clip.read(picture_index(number, clip.count()), &mut bgrx)?;
+        let captured = Luma::of(&bgrx, setup.size, barcode::height(setup.size.width));
+        let same = "the client's window and the clip differ in size";
+        point.psnr.push(stands.luma.psnr(&captured).context(same)?);
+        point.ssim.push(stands.luma.ssim(&captured).context(same)?);
+    }
+    Ok(point)
+}
+
+/// Outcomes of the frames captured from `begin` to `end`, in words.
+fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
+    let mut ends = BTreeMap::<&str, u32>::new();
+    let meanwhile = |row: &&Row| {
+        row.at("Captured")
+            .is_some_and(|at| (begin.0..end.0).contains(&at))
+    };
+    for row in rows.iter().filter(meanwhile) {
+        *ends.entry(&row.outcome).or_insert(0) += 1;
+    }
+    let words: Vec<_> = (ends.iter().map(|(end, count)| format!("{count} {end}"))).collect();
+    match words.is_empty() {
+        true => "none".to_owned(),
+        false => words.join(", "),
+    }
+}
+
+/// The host's record, indexed by the clip's frame numbers.
+struct Numbered<'a> {
+    rows: &'a [Row],
+    /// Due time of frame 1, and the frame period, in microseconds.
+    begin: f64,
+    period: f64,
+    by_number: BTreeMap<u32, &'a Row>,
+}
+
+impl<'a> Numbered<'a> {
+    /// `None` if no bar code was read.
+    fn new(fps: f64, shots: &[Shot], rows: &'a [Row]) -> Option<Numbered<'a>> {
+        let period = 1e6 / fps;
+        // A frame is drawn at its due time or later: the earliest one gives the phase.
+        let begin = shots
+            .iter()
+            .filter_map(|shot| shot.stamp)
+            .map(|stamp| stamp.drawn_us as f64 - (f64::from(stamp.frame) - 1.0) * period)
+            .min_by(f64::total_cmp)?;
+        let mut numbered = Numbered {
+            rows,
+            begin,
+            period,
+            by_number: BTreeMap::new(),
+        };
+        let of = rows
+            .iter()
+            .filter_map(|row| Some((numbered.number(row)?, row)));
+        numbered.by_number = of.collect();
+        Some(numbered)
+    }
+
+    /// The clip's frame number of a row: the last one due before the capture.
+    fn number(&self, row: &Row) -> Option<u32> {
+        let since = row.at("Captured")? as f64 / 1e3 - self.begin;
+        (since >= 0.0).then(|| (since / self.period) as u32 + 1)
+    }
+
+    /// The picture shown for each frame. A bar code is valid only in complete pictures: after error
+    /// concealment it may belong to an earlier frame. For the others the record has the display
+    /// times.
+    fn shown<'s>(&self, shots: &'s [Shot]) -> BTreeMap<u32, &'s Shot> {
+        let sightings: Vec<Sighting> = shots
+            .iter()
+            .map(|shot| Sighting {
+                frame: 0,
+                drawn_us: 0,
+                seen_us: barcode::micros(shot.at),
+                inputs: 0,
+            })
+            .collect();
+        let mut shown = BTreeMap::new();
+        for (shot, by_time) in shots.iter().zip(journey::join(&sightings, self.rows)) {
+            let whole = shot.stamp.map(|stamp| stamp.frame).filter(|number| {
+                let row = self.by_number.get(number);
+                row.is_some_and(|row| row.is_whole()) && !shown.contains_key(number)
+            });
+            let by_time = || by_time.and_then(|row| self.number(row));
+            if let Some(number) = whole.or_else(by_time) {
+                shown.entry(number).or_insert(shot);
+            }
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_still_picture_differs_from_an_unreadable_code() {
+        let setup = Setup {
+            clip: Path::new("/nowhere.y4m"),
+            size: Size::new(64, 48),
+            fps: 30.0,
+            bitrate: "3M",
+            link: ImpairmentSchedule::default(),
+            round_trip: Duration::ZERO,
+            seed: 1,
+            seconds: 2.0,
+            real_time: false,
+            more_host: Vec::new(),
+        };
+        let words = |shots: &[Shot]| judge(&setup, shots, &[]).unwrap_err().to_string();
+        assert!(words(&[]).contains("did not change in the measured 2 s"));
+        let shot = Shot {
+            at: Instant(0),
+            stamp: None,
+            luma: Luma::of(&[0; 64 * 48 * 4], setup.size, 8),
+        };
+        assert!(words(&[shot]).contains("of 1 pictures"));
+    }
+}

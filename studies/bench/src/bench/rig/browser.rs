@@ -1,0 +1,196 @@
+//! A browser that plays a host's capture of the rig's display, measured at its page.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_proto::time::Instant;
+use openuvr_sim::link::Impairment;
+use openuvr_testbed::chromium::{Browser, Page, PageObservations};
+use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::journey::{self, Row};
+use openuvr_testbed::pair::{self, Host};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, sound_words};
+
+use super::{Drawn, GRACE_PERIOD, Rig, SEED};
+use crate::bench::keys::Keys;
+use crate::bench::machine::Load;
+
+/// Parameters of a browser's measurement.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct BrowserSetup<'a> {
+    /// The program.
+    pub(in crate::bench) browser: &'a str,
+    /// Impairments of an emulated link, each way; `None`: no emulated link.
+    pub(in crate::bench) impaired: Option<&'a Impairment>,
+    pub(in crate::bench) fps: f64,
+    pub(in crate::bench) bitrate: &'a str,
+    pub(in crate::bench) seconds: f64,
+    /// Key presses; 0: none.
+    pub(in crate::bench) presses: u32,
+    /// Folder of keys, logs, the browser's profile and the record.
+    pub(in crate::bench) dir: &'a Path,
+    /// The sound server of the rig's clicks; `None`: without sound.
+    pub(in crate::bench) sound: Option<&'a str>,
+}
+
+/// Results of a browser's measurement.
+#[derive(Debug)]
+pub(in crate::bench) struct BrowserMeasurement {
+    /// Start and end, and the frames that the scene drew in between.
+    pub(in crate::bench) window: [Instant; 2],
+    pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
+    /// Pictures of drawn frames that were handed to the compositor; `seen` is that time.
+    pub(in crate::bench) sightings: Vec<Sighting>,
+    /// All sightings from the start.
+    pub(in crate::bench) watched: PageObservations,
+    /// Frames per second that the browser decoded; `None`: not reported.
+    pub(in crate::bench) decoded_fps: Option<f64>,
+    /// The host's record.
+    pub(in crate::bench) record: Vec<Row>,
+    /// When an X client on the host's display received each press.
+    pub(in crate::bench) pressed: Vec<Instant>,
+    pub(in crate::bench) other_cores: f64,
+    pub(in crate::bench) host_cores: f64,
+    pub(in crate::bench) browser_cores: f64,
+    /// The p99 of the emulated link's own lateness, ms.
+    pub(in crate::bench) link_late_ms: Option<f64>,
+}
+
+impl Rig<'_> {
+    /// Starts a host with a page, which writes its record to `csv`; with the rig's clicks if `sound` names their
+    /// server.
+    pub(super) fn host_with_page(
+        &self,
+        (fps, bitrate): (f64, &str),
+        dir: &Path,
+        csv: &Path,
+        sound: Option<&str>,
+    ) -> Result<Host> {
+        let mut more_host = ["--web", "127.0.0.1:0", "--encoder", "x264"]
+            .map(str::to_owned)
+            .to_vec();
+        more_host.extend(match sound {
+            Some(_) => sound_words(HOST_SINK),
+            None => ["--sound", "off"].map(str::to_owned),
+        });
+        Host::start(&pair::Options {
+            pads: None,
+            serve: pair::Serve::Host,
+            host_display: self.near.name(),
+            client_display: self.far.name(),
+            fps,
+            bitrate,
+            dir,
+            csv: Some(csv),
+            sound,
+            show_host: false,
+            more_host: &more_host,
+            more_client: &[],
+        })
+    }
+
+    /// Plays the scene in a browser.
+    pub(in crate::bench) fn browse(&mut self, of: &BrowserSetup<'_>) -> Result<BrowserMeasurement> {
+        self.with_scene()?;
+        let csv = of.dir.join("frames.csv");
+        let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound)?;
+        let url = pair::page_of(&mut host.child)?;
+        let link = match of.impaired {
+            Some(impaired) => Some(media_link(&url, impaired)?),
+            None => None,
+        };
+        let sound = of.sound.map(|server| (server, CLIENT_SINK));
+        let mut browser = Browser::start(of.browser, &of.dir.join("browser"), sound)?;
+        let tab = browser.show(Page {
+            url: &url,
+            pin: &host.pin,
+            query: "",
+            link: link.as_ref().map(|link| link.listens.port()),
+        })?;
+        browser.wait_until_playing(&tab)?;
+        browser.watch(&tab)?;
+
+        let scene = Drawn::open(self.near.name())?;
+        let mut check = |browser: &mut Browser| {
+            host.child.check()?;
+            browser.check()
+        };
+        self.pass(self.setup.warm_up, &mut || check(&mut browser))?;
+        let decoded = browser.decoded(&tab)?;
+        let (from, first) = scene.newest()?;
+        let before = Load::now();
+        let seconds = Duration::from_secs_f64(of.seconds);
+        self.pass(seconds, &mut || check(&mut browser))?;
+        let used = Load::now().since(&before);
+        let (to, last) = scene.newest()?;
+        let decoded_fps = match (decoded, browser.decoded(&tab)?) {
+            (Some(before), Some(after)) => after.rate_since(&before),
+            _ => None,
+        };
+        self.pass(GRACE_PERIOD, &mut || check(&mut browser))?;
+
+        let keys = Keys::watch(self.near.name(), self.setup.sched)?;
+        for press in 0..of.presses {
+            browser.space(&tab, true)?;
+            browser.space(&tab, false)?;
+            // Vary the phase against the frames.
+            let apart = Duration::from_micros(60_000 + u64::from(press) * 6_180 % 16_667);
+            self.pass(apart, &mut || Ok(()))?;
+        }
+        self.pass(GRACE_PERIOD, &mut || Ok(()))?;
+        let pressed = keys.pressed();
+        let watched = browser.watched(&tab)?;
+        let (host_id, browser_id) = (host.child.id(), browser.id());
+        let host_cores = used.of_family(host_id);
+        let browser_cores = used.of_family(browser_id);
+        drop(browser);
+        host.child.stop_by_itself();
+        let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
+        for row in &mut record {
+            row.convert_to_our_clock(watched.began);
+        }
+        let drawn = first + 1..=last;
+        let sightings = watched
+            .pictures
+            .iter()
+            .filter(|picture| drawn.contains(&picture.frame));
+        Ok(BrowserMeasurement {
+            sightings: sightings.map(sighting).collect(),
+            window: [from, to],
+            drawn,
+            decoded_fps,
+            record,
+            watched,
+            pressed,
+            other_cores: used.other_cores,
+            host_cores,
+            browser_cores,
+            link_late_ms: match link {
+                Some(link) => {
+                    let late = link.end()?.lateness.quantile(990);
+                    late.map(|late| late.as_secs_f64() * 1e3)
+                }
+                None => None,
+            },
+        })
+    }
+}
+
+/// The hand-over to the compositor counts as visible.
+fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
+    Sighting {
+        frame: picture.frame,
+        drawn_us: picture.drawn_us,
+        seen_us: openuvr_media::barcode::micros(picture.at),
+        inputs: picture.inputs,
+    }
+}
+
+/// An emulated link in front of the media port of the page's host; the page itself bypasses it.
+fn media_link(url: &str, impaired: &Impairment) -> Result<Emulated> {
+    let address = url.trim_start_matches("https://").trim_end_matches('/');
+    let courses = [(); 2].map(|()| impaired.clone().into());
+    Emulated::start(courses, None, address.parse()?, SEED, true)
+}

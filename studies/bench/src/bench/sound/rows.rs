@@ -1,0 +1,314 @@
+//! The rows and targets of `bench sound`, and their output.
+
+use openuvr_testbed::clicks::Lateness;
+use openuvr_testbed::stats::{Range, Summary};
+use serde::Serialize;
+
+use super::super::case::Stream;
+use super::super::heading::Heading;
+use super::super::machine::QUIET;
+use super::Measured;
+
+/// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Targets {
+    /// From sink to sink.
+    p50_ms: f64,
+    p99_ms: f64,
+    /// Median offset to the video, in either direction.
+    offset_ms: f64,
+    /// Cores at each end.
+    cores: f64,
+    /// Of the longest concealment on a lossy link.
+    concealment_ms: f64,
+}
+
+impl Default for Targets {
+    fn default() -> Targets {
+        Targets {
+            p50_ms: 25.0,
+            p99_ms: 40.0,
+            offset_ms: 15.0,
+            cores: 0.02,
+            concealment_ms: 20.0,
+        }
+    }
+}
+
+/// One configuration, over its repetitions.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    name: &'static str,
+    /// Drawn to visible.
+    p50_ms: Option<Range>,
+    p99_ms: Option<Range>,
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
+    whole: Option<f64>,
+    host_cores: Option<Range>,
+    client_cores: Option<Range>,
+    /// The audio threads' share of these.
+    host_audio_cores: Option<Range>,
+    client_audio_cores: Option<Range>,
+    /// From sink to sink. This and all following fields are `None` without sound.
+    sound_ms: Option<Summary>,
+    /// The same less the flash's latency: above 0, sound is later.
+    offset_ms: Option<Summary>,
+    /// From a flash's drawing to its click at the host's sink.
+    made_ms: Option<Summary>,
+    unheard: Option<usize>,
+    /// From capture to playback, as the client reports: the medians of each second.
+    reported_ms: Option<Summary>,
+    /// The last target delay of each repetition.
+    delay_ms: Option<Range>,
+    /// Total number of concealed sample frames.
+    concealed: Option<u64>,
+}
+
+/// Cores used by audio: medians of the repetitions with sound less those without.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cost {
+    host: f64,
+    client: f64,
+}
+
+/// Over a lossy link.
+#[derive(Debug, Serialize)]
+pub(super) struct LinkRow {
+    name: &'static str,
+    sound_ms: Option<Summary>,
+    offset_ms: Option<Summary>,
+    unheard: usize,
+    /// The last target delay.
+    delay_ms: Option<f64>,
+    concealed: Option<u64>,
+    /// The longest concealment, with the silence after it.
+    longest_ms: Option<f64>,
+}
+
+/// The JSON output.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    #[serde(flatten)]
+    pub(super) head: Heading,
+    pub(super) targets: Targets,
+    pub(super) ways: Vec<Row>,
+    pub(super) cost: Option<Cost>,
+    pub(super) links: Vec<LinkRow>,
+}
+
+fn range(all: &[Measured], of: &dyn Fn(&Stream) -> Option<f64>) -> Option<Range> {
+    let values: Vec<f64> = all.iter().filter_map(|m| of(&m.stream)).collect();
+    Range::of(&values)
+}
+
+impl Row {
+    pub(super) fn of(name: &'static str, all: &[Measured]) -> Row {
+        let audio =
+            |end: &'static str| range(all, &move |s: &Stream| s.case.audio_cores.get(end).copied());
+        let mut lateness: Option<Lateness> = None;
+        for one in all.iter().filter_map(|m| m.lateness.as_ref()) {
+            lateness.get_or_insert_default().extend(one);
+        }
+        let figures = || all.iter().filter_map(|m| m.figures.as_ref());
+        let reported: Vec<f64> = figures().flat_map(|f| f.latencies.clone()).collect();
+        let delays: Vec<f64> = figures().map(|f| f.delay).collect();
+        let of = |samples: &dyn Fn(&Lateness) -> Vec<f64>| {
+            Summary::of(&lateness.as_ref().map(samples).unwrap_or_default())
+        };
+        Row {
+            name,
+            p50_ms: range(all, &|s| Some(s.case.latency_ms?.p50)),
+            p99_ms: range(all, &|s| Some(s.case.latency_ms?.p99)),
+            whole: (all.iter())
+                .filter_map(|m| m.stream.whole_share())
+                .reduce(f64::min),
+            host_cores: range(all, &|s| s.cores_of("host")),
+            client_cores: range(all, &|s| s.cores_of("client")),
+            host_audio_cores: audio("host"),
+            client_audio_cores: audio("client"),
+            sound_ms: of(&|l| l.sound_ms.clone()),
+            offset_ms: of(&|l| l.offset_ms.clone()),
+            made_ms: of(&|l| l.made_ms.clone()),
+            unheard: lateness.as_ref().map(|l| l.unheard),
+            reported_ms: Summary::of(&reported),
+            delay_ms: Range::of(&delays),
+            concealed: figures()
+                .next()
+                .map(|_| figures().map(|f| f.concealed).sum()),
+        }
+    }
+}
+
+impl Cost {
+    pub(super) fn of(without: &[Measured], with: &[Measured]) -> Option<Cost> {
+        let median = |all: &[Measured], end| Some(range(all, &|s| s.cores_of(end))?.median);
+        let of = |end| Some(median(with, end)? - median(without, end)?);
+        Some(Cost {
+            host: of("host")?,
+            client: of("client")?,
+        })
+    }
+}
+
+impl LinkRow {
+    pub(super) fn of(name: &'static str, measured: &Measured) -> LinkRow {
+        let lateness = measured.lateness.clone().unwrap_or_default();
+        let figures = measured.figures.as_ref();
+        LinkRow {
+            name,
+            sound_ms: Summary::of(&lateness.sound_ms),
+            offset_ms: Summary::of(&lateness.offset_ms),
+            unheard: lateness.unheard,
+            delay_ms: figures.map(|f| f.delay),
+            concealed: figures.map(|f| f.concealed),
+            longest_ms: figures.map(|f| f.longest_ms()),
+        }
+    }
+}
+
+/// One target, the measurement, and the verdict.
+fn line(what: &str, measured: Option<f64>, target: f64, unit: &str, loud: bool) -> String {
+    let judged = match measured {
+        None => "not measured",
+        Some(_) if loud => "not judged: not quiet",
+        Some(measured) if measured.abs() <= target => "met",
+        Some(_) => "MISSED",
+    };
+    let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
+    format!("{what:<36} <= {target:>6} {measured:>8} {unit:<4} {judged}")
+}
+
+impl Report {
+    pub(super) fn print(&self) {
+        self.head.print("sound", "");
+        println!(
+            "\n{:<12} {:>20} {:>6} {:>7} {:>17} {:>17} {:>15}",
+            "",
+            "p50 ms (range)",
+            "p99",
+            "whole",
+            "host's cores",
+            "client's cores",
+            "sound's threads"
+        );
+        let in_words = |range: Option<Range>| {
+            range.map_or("no data".to_owned(), |range| {
+                format!("{:.2} ({:.2}-{:.2})", range.median, range.min, range.max)
+            })
+        };
+        let share =
+            |range: Option<Range>| range.map_or("-".to_owned(), |r| format!("{:.3}", r.median));
+        for row in &self.ways {
+            println!(
+                "{:<12} {:>20} {:>6.2} {:>5.0} % {:>17} {:>17} {:>15}",
+                row.name,
+                in_words(row.p50_ms),
+                row.p99_ms.map_or(f64::NAN, |range| range.median),
+                row.whole.unwrap_or(f64::NAN) * 100.0,
+                in_words(row.host_cores),
+                in_words(row.client_cores),
+                format!(
+                    "{} {}",
+                    share(row.host_audio_cores),
+                    share(row.client_audio_cores)
+                )
+            );
+        }
+        println!();
+        let Some(row) = self.ways.last() else { return };
+        let all = |name: &str, summary: Option<Summary>| {
+            if let Some(s) = summary {
+                println!(
+                    "{name:<36} p50 {:.1} ms, p99 {:.1}, {:.1} to {:.1}, of {}",
+                    s.p50, s.p99, s.min, s.max, s.count
+                );
+            }
+        };
+        all("click, host's sink to client's", row.sound_ms);
+        all("less the flash's latency", row.offset_ms);
+        all("flash drawn to click made", row.made_ms);
+        all("reported by the client, by seconds", row.reported_ms);
+        if let Some(delay) = row.delay_ms {
+            println!("{:<36} {:.1} ms", "target buffer", delay.median);
+        }
+        if let (Some(concealed), Some(unheard)) = (row.concealed, row.unheard) {
+            println!(
+                "{:<36} {concealed} sample frames; {unheard} clicks not heard",
+                "concealed"
+            );
+        }
+        for link in &self.links {
+            println!("\n{}", link.name);
+            all("click, host's sink to client's", link.sound_ms);
+            all("less the flash's latency", link.offset_ms);
+            if let (Some(delay), Some(concealed), Some(longest)) =
+                (link.delay_ms, link.concealed, link.longest_ms)
+            {
+                println!("{:<36} {delay:.1} ms", "target buffer");
+                println!(
+                    "{:<36} {concealed} sample frames, {longest:.0} ms at most; {} clicks not heard",
+                    "concealed", link.unheard
+                );
+            }
+        }
+        println!();
+        for line in self.verdicts() {
+            println!("{line}");
+        }
+    }
+
+    fn verdicts(&self) -> Vec<String> {
+        let (targets, loud) = (self.targets, self.head.other_cores > QUIET);
+        let with = self.ways.last();
+        let sound = with.and_then(|row| row.sound_ms);
+        let offset = with.and_then(|row| row.offset_ms);
+        let mut lines = vec![
+            line(
+                "sink to sink, p50",
+                sound.map(|s| s.p50),
+                targets.p50_ms,
+                "ms",
+                loud,
+            ),
+            line(
+                "sink to sink, p99",
+                sound.map(|s| s.p99),
+                targets.p99_ms,
+                "ms",
+                loud,
+            ),
+            line(
+                "offset to the video, p50",
+                offset.map(|s| s.p50),
+                targets.offset_ms,
+                "ms",
+                loud,
+            ),
+            line(
+                "audio cores at the host",
+                self.cost.map(|cost| cost.host),
+                targets.cores,
+                "",
+                loud,
+            ),
+            line(
+                "audio cores at the client",
+                self.cost.map(|cost| cost.client),
+                targets.cores,
+                "",
+                loud,
+            ),
+        ];
+        for link in &self.links {
+            let what = format!("{}: longest concealment", link.name);
+            lines.push(line(
+                &what,
+                link.longest_ms,
+                targets.concealment_ms,
+                "ms",
+                false,
+            ));
+        }
+        lines
+    }
+}

@@ -1,0 +1,170 @@
+//! `openuvr bench sync`: a host that encodes concurrently with the application, against an
+//! application that waits for the host (the paper's section V-E).
+//!
+//! Three configurations of the same scene: captured from its display by another process; submitted
+//! in the host's own process while drawing continues; submitted and waiting until the picture is
+//! encoded and sent. The first two are "continuous", the third is "synchronous". The second and the
+//! third differ only in the waiting; the first and the second in the process boundary with the cost
+//! of capture. Not covered: a GPU encoder, a multi-threaded engine, and energy.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::{Range, Summary};
+use serde::Serialize;
+
+use super::case::Stream;
+use super::heading::{Heading, Report, write_json};
+use super::rig::{Rig, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
+
+/// Measure an application that waits for the host against one that does not.
+///
+/// The figures: drawn to visible, the application's frame rate, the share of frames displayed
+/// completely, cores of all processes together, and luma PSNR, for the same scene captured from its
+/// display, submitted from within the host, and submitted with waiting. Medians and ranges over
+/// interleaved repetitions.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: ComparisonOptions,
+    /// Write sync.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// The configurations.
+const WAYS: [(&str, &str, Source); 3] = [
+    (
+        "captured",
+        "another process, by damage; the scene draws on",
+        Source::Screen,
+    ),
+    (
+        "submitted",
+        "the host's process; the scene draws on",
+        Source::Submit("free"),
+    ),
+    (
+        "lock-step",
+        "the host's process; the scene waits until it is sent",
+        Source::Submit("lock-step"),
+    ),
+];
+
+/// One configuration, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    p50_ms: Option<Range>,
+    p99_ms: Option<Range>,
+    /// Frames per second drawn by the scene.
+    drawn_fps: Option<Range>,
+    /// Share of those displayed completely; the minimum of the repetitions.
+    whole: Option<f64>,
+    /// Cores of scene, host and client together.
+    cores: Option<Range>,
+    psnr_db: Option<Summary>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.options, 1.5)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut rig = Rig::start(
+        turns.setup(args.options.size, args.options.scene_fps),
+        &stop,
+    )?;
+    let dir = TemporaryDir::new()?;
+    let csv = dir.path().join("frames.csv");
+    let mut streams: [Vec<Stream>; 3] = Default::default();
+    for repetition in 1..=repetitions {
+        for ((name, _, source), streams) in WAYS.iter().zip(&mut streams) {
+            eprintln!("bench sync: {repetition}/{repetitions} {name}");
+            streams.push(rig.stream(&StreamSetup {
+                source: *source,
+                cable: None,
+                impaired: None,
+                // The cap admits 2 % more, and the rate control distributes the bitrate by it.
+                fps: args.options.scene_fps.floor().max(1.0),
+                bitrate: &args.options.bitrate,
+                seconds,
+                presses: 0,
+                compare: repetition == 1,
+                dir: dir.path(),
+                csv: &csv,
+                sound: None,
+                pads: None,
+                more_host: &[],
+                more_client: &[],
+            })?);
+        }
+    }
+    let report = Report {
+        head: Heading::new(&args.options, turns, streams.iter().flatten()),
+        ways: WAYS
+            .iter()
+            .zip(&streams)
+            .map(|((name, what, _), streams)| row(name, what, streams))
+            .collect(),
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        write_json(folder, "sync.json", &report)?;
+    }
+    Ok(())
+}
+
+fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
+    let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
+        Range::of(&streams.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let psnr: Vec<f64> = streams.iter().flat_map(|s| s.psnr_db.clone()).collect();
+    Row {
+        name,
+        what,
+        p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
+        p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
+        drawn_fps: range(&|s| Some(s.case.drawn_fps())),
+        whole: (streams.iter())
+            .filter_map(Stream::whole_share)
+            .reduce(f64::min),
+        cores: range(&|s| Some(s.all_cores())),
+        psnr_db: Summary::of(&psnr),
+    }
+}
+
+fn print(report: &Report<Row>) {
+    report.head.print("continuous against synchronous", "");
+    println!(
+        "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
+        "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"
+    );
+    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    for row in &report.ways {
+        let p50 = row.p50_ms.map_or("no data".to_owned(), |p50| {
+            format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
+        });
+        println!(
+            "{:<12} {p50:>20} {:>7.2} {:>9.1} {:>5.0} % {:>7.2} {:>8.1}",
+            row.name,
+            number(row.p99_ms),
+            number(row.drawn_fps),
+            row.whole.unwrap_or(f64::NAN) * 100.0,
+            number(row.cores),
+            row.psnr_db.map_or(f64::NAN, |psnr| psnr.p50)
+        );
+    }
+    println!();
+    for row in &report.ways {
+        println!("{:<12} {}", row.name, row.what);
+    }
+}

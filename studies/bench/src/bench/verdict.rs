@@ -1,0 +1,350 @@
+//! Whether a case reaches its targets, and by how much; or why that can't be said.
+
+use openuvr_testbed::stats::Summary;
+use serde::Serialize;
+
+use super::case::Stream;
+use super::report::{Report, Target};
+
+/// A target and what was measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Verdict {
+    what: &'static str,
+    unit: &'static str,
+    measured: Option<f64>,
+    target: Target,
+    at_least: bool,
+    /// Why it is not judged.
+    withheld: Option<&'static str>,
+}
+
+/// Of the frames due, those that must come whole for anything to be judged. A frame that did not
+/// come is later than any that did: with more than one of a hundred missing, there is no p99.
+pub(super) const LEAST_WHOLE: f64 = 0.99;
+
+/// Presses below which their median is chance (a guess).
+const FEWEST_PRESSES: usize = 10;
+
+/// Of its frames per second, those that the scene must draw for what is counted in seconds to be
+/// judged (a guess): fewer frames take less of everything.
+const LEAST_DRAWN: f64 = 0.9;
+
+/// Fewer compared pictures have no median to speak of; the targets ask for as many.
+const FEWEST_COMPARED: usize = 10;
+
+impl Verdict {
+    /// That it is at most so much.
+    pub(super) fn at_most(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
+        Verdict {
+            what,
+            unit,
+            measured: None,
+            target: Target::at(bound),
+            at_least: false,
+            withheld: None,
+        }
+    }
+
+    /// That it is at least so much.
+    pub(super) fn at_least(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
+        Verdict {
+            at_least: true,
+            ..Verdict::at_most(what, unit, bound)
+        }
+    }
+
+    /// With what was measured, and why it is not judged, if so.
+    pub(super) fn of(self, measured: Option<f64>, withheld: Option<&'static str>) -> Verdict {
+        Verdict {
+            measured,
+            withheld,
+            ..self
+        }
+    }
+
+    pub(super) fn line(&self) -> String {
+        let sign = if self.at_least { ">=" } else { "<=" };
+        let bound = self.target.pass.unwrap_or(f64::INFINITY);
+        let target = format!("{sign} {bound}");
+        let (what, unit) = (self.what, self.unit);
+        if let Some(why) = self.withheld {
+            return format!(
+                "{what:<36} {target:>10} {:>10} {unit:<4}  not judged: {why}",
+                ""
+            );
+        }
+        let Some(measured) = self.measured else {
+            return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not measured", "");
+        };
+        let beyond = |bound: f64| match self.at_least {
+            true => bound - measured,
+            false => measured - bound,
+        };
+        let judged = match self.target.aim {
+            _ if beyond(bound) > 0.0 => format!("MISSED by {:.2} {unit}", beyond(bound)),
+            None => "met".to_owned(),
+            Some(aim) if beyond(aim) <= 0.0 => format!("met, and the aim of {aim} too"),
+            Some(aim) => format!("met; {:.2} {unit} from the aim of {aim}", beyond(aim)),
+        };
+        format!("{what:<36} {target:>10} {measured:>10.2} {unit:<4}  {judged}")
+    }
+}
+
+/// Why a target is not judged.
+struct Withheld {
+    /// Other processes were busy.
+    loud: Option<&'static str>,
+    /// Frames are missing.
+    lacking: Option<&'static str>,
+    /// The scene did not draw what it was asked for.
+    slow: Option<&'static str>,
+    /// Few presses were seen.
+    unseen: Option<&'static str>,
+}
+
+impl Withheld {
+    fn of(report: &Report, stream: &Stream) -> Withheld {
+        let setting = &report.setting;
+        let lacking = report
+            .whole_of_due()
+            .is_none_or(|share| share < LEAST_WHOLE);
+        let wanted = setting.scene_fps.min(setting.fps);
+        let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
+        let reactions = [&stream.reaction_ms, &report.application_reaction_ms];
+        let seen = reactions.map(Vec::len).into_iter().min().unwrap_or(0);
+        // Those without an effect are not in the median, and would be its slow half.
+        let unseen = seen < FEWEST_PRESSES || seen * 10 < setting.presses as usize * 9;
+        Withheld {
+            loud: report.is_loud().then_some("not quiet"),
+            lacking: lacking.then_some("frames are missing"),
+            slow: slow.then_some("the scene was slow"),
+            unseen: unseen.then_some("few presses seen"),
+        }
+    }
+
+    /// For times.
+    fn time(&self) -> Option<&'static str> {
+        self.loud.or(self.lacking)
+    }
+}
+
+/// One for each target that the case has.
+pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
+    let Some(stream) = &report.stream else {
+        return Vec::new();
+    };
+    let (targets, why) = (&report.setting.targets, Withheld::of(report, stream));
+    let median = |samples: &[f64]| Summary::of(samples).map(|s| s.p50);
+    let latency = stream.case.latency_ms;
+    let reaction = median(&stream.reaction_ms)
+        .zip(median(&report.application_reaction_ms))
+        .map(|(all, own)| all - own);
+    let psnr = Some(&stream.psnr_db).filter(|all| all.len() >= FEWEST_COMPARED);
+    let most = |what, unit, measured, target: Target, withheld| Verdict {
+        what,
+        unit,
+        measured,
+        target,
+        at_least: false,
+        withheld,
+    };
+    let least = |what, unit, measured, target, withheld| Verdict {
+        at_least: true,
+        ..most(what, unit, measured, target, withheld)
+    };
+    let mut all = vec![
+        least(
+            "whole frames, of those due",
+            "%",
+            report.whole_of_due().map(|share| share * 100.0),
+            targets.whole.in_percent(),
+            why.loud,
+        ),
+        most(
+            "drawn -> visible p50",
+            "ms",
+            latency.map(|s| s.p50),
+            targets.p50_ms,
+            why.time(),
+        ),
+        most(
+            "drawn -> visible p99",
+            "ms",
+            latency.map(|s| s.p99),
+            targets.p99_ms,
+            why.time(),
+        ),
+        most(
+            "reaction beyond the application's",
+            "ms",
+            reaction,
+            targets.reaction_ms,
+            why.time().or(why.unseen),
+        ),
+        most(
+            "(end to end - floor) / serial",
+            "",
+            report.ratio(),
+            targets.ratio,
+            why.time(),
+        ),
+        most(
+            "host + client, of a core",
+            "%",
+            Some(stream.cores() * 100.0),
+            targets.cores.in_percent(),
+            why.time().or(why.slow),
+        ),
+        most(
+            "on the wire",
+            "Mb/s",
+            stream.wire_mbps,
+            targets.wire_mbps,
+            why.lacking.or(why.slow),
+        ),
+        least(
+            "luma PSNR, median",
+            "dB",
+            psnr.and_then(|all| median(all)),
+            targets.psnr_db,
+            why.lacking,
+        ),
+    ];
+    all.retain(|verdict| verdict.target.pass.is_some());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use openuvr_proto::time::Instant;
+    use openuvr_proto::units::Size;
+    use openuvr_testbed::stats::Frames;
+
+    use super::super::case::Case;
+    use super::super::machine::Machine;
+    use super::super::report::{Setting, Targets};
+    use super::*;
+
+    fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {
+        Verdict {
+            what: "it",
+            unit: "ms",
+            measured,
+            target: Target::at(8.0),
+            at_least,
+            withheld: None,
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_by_how_much_or_why_not() {
+        let judged = |verdict: Verdict| verdict.line();
+        assert!(judged(verdict(Some(8.0), false)).ends_with("met"));
+        assert!(judged(verdict(Some(9.5), false)).ends_with("MISSED by 1.50 ms"));
+        assert!(judged(verdict(Some(9.5), true)).ends_with("met"));
+        assert!(judged(verdict(Some(7.0), true)).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(verdict(None, false)).ends_with("not measured"));
+        let hoped = |measured| Verdict {
+            target: Target::aiming(8.0, 6.0),
+            ..verdict(Some(measured), false)
+        };
+        assert!(judged(hoped(5.9)).ends_with("met, and the aim of 6 too"));
+        assert!(judged(hoped(7.5)).ends_with("met; 1.50 ms from the aim of 6"));
+        assert!(judged(hoped(9.0)).ends_with("MISSED by 1.00 ms"));
+        let withheld = Verdict {
+            withheld: Some("frames are missing"),
+            ..hoped(5.0)
+        };
+        assert!(judged(withheld).ends_with("not judged: frames are missing"));
+    }
+
+    /// A report of 10 s at 60 frames per second, of which the scene drew so many and so many came
+    /// whole, while others used so much.
+    fn report(drawn: usize, whole: usize, other_cores: f64) -> Report {
+        let setting = Setting {
+            name: "it".into(),
+            size: "1280x720".into(),
+            pixels: Size::new(1280, 720),
+            fps: 60.0,
+            scene_fps: 60.25,
+            encoder: "x264".into(),
+            bitrate: "10M".into(),
+            seconds: 10,
+            presses: 0,
+            real_time: false,
+            quick: false,
+            targets: Targets {
+                p50_ms: Target::at(6.2),
+                wire_mbps: Target::at(10.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            },
+        };
+        let case = Case {
+            frames: Frames {
+                drawn,
+                visible: whole,
+                missed: drawn - whole,
+            },
+            window: [Instant(0); 2],
+            seconds: 10.0,
+            latency_ms: Summary::of(&vec![5.0; whole]),
+            unreadable: 0,
+            other_cores,
+            cores: BTreeMap::new(),
+            audio_cores: BTreeMap::new(),
+            loopback_mbps: 0.0,
+            carried_mbps: None,
+            threads: Vec::new(),
+            samples: Vec::new(),
+        };
+        let mut report = Report::new(Machine::this(), setting);
+        report.stream = Some(Stream {
+            case,
+            link: None,
+            not_whole: 0,
+            steps: Vec::new(),
+            outcomes: BTreeMap::new(),
+            wire_mbps: Some(9.0),
+            reaction_ms: Vec::new(),
+            psnr_db: Vec::new(),
+            compared: Vec::new(),
+        });
+        report
+    }
+
+    #[test]
+    fn nothing_is_judged_where_frames_are_missing() {
+        let lines = |report: Report| -> Vec<String> {
+            verdicts(&report).iter().map(Verdict::line).collect()
+        };
+        let ends = |report: Report, ends: [&str; 3]| {
+            let lines = lines(report);
+            for (line, end) in lines.iter().zip(ends) {
+                assert!(
+                    line.ends_with(end) && line.chars().count() <= 100,
+                    "{lines:?}"
+                );
+            }
+            assert_eq!(lines.len(), 3);
+        };
+        ends(report(602, 600, 0.0), ["met", "met", "met"]);
+        let lacking = "not judged: frames are missing";
+        ends(
+            report(602, 330, 0.0),
+            ["MISSED by 44.18 %", lacking, lacking],
+        );
+        let slow = "not judged: the scene was slow";
+        ends(report(330, 330, 0.0), ["met", "met", slow]);
+        let loud = "not judged: not quiet";
+        ends(report(602, 602, 0.5), [loud, loud, "met"]);
+        let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
+        assert!(verdicts(&nothing).is_empty());
+        // What the host may not send is not due.
+        let mut fast = report(1200, 600, 0.0);
+        fast.setting.scene_fps = 120.0;
+        assert_eq!(fast.whole_of_due(), Some(1.0));
+    }
+}

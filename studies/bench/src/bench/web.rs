@@ -1,0 +1,269 @@
+//! `openuvr bench web`: a browser and video players on our encode, and the observer overhead for the player.
+//!
+//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar
+//! code in a picture's pixels identifies the picture handed to the compositor, and the browser's
+//! clock, which is this machine's, gives the time. Key presses are made in the browser and received
+//! by an X client on the host's display. Then the native player is measured alone and with
+//! observers, by the reader that all benches share. All of them share one machine's processors, so
+//! a browser takes CPU time here that it would not take on another machine.
+
+mod figures;
+mod goals;
+mod observers;
+mod page;
+mod players;
+mod print;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_proto::units::Bitrate;
+use openuvr_sim::link::Impairment;
+use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::chromium;
+use openuvr_testbed::clicks::{ClickRecorder, Lateness};
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
+use serde::Serialize;
+
+use self::figures::{Browser, Run};
+use self::goals::Goals;
+use self::observers::Beside;
+pub(super) use self::page::show;
+use self::players::Player;
+use super::heading::{Heading, write_json};
+use super::rig::{BrowserSetup, Rig, Setup};
+use super::turns::{ComparisonOptions, Turns};
+use super::verdict::Verdict;
+
+/// Measure a browser and video players on our encode, and the observer overhead.
+///
+/// Of a browser that plays: drawn to handed to the compositor, and that time by stage; frames per
+/// second decoded and handed over, and the longest freeze; from a press in the page to the
+/// application; sound against the picture (with PulseAudio). Directly, and over emulated links with
+/// a delay of 2 ms each way and a loss of 1 % and 5 % in each direction. Of our own client: drawn
+/// to visible alone, and with observers: a browser, one video player, several, or one that stopped
+/// reading; and the host's cost per observer. Of ffplay and GStreamer: drawn to visible. Needs
+/// Chromium and ffmpeg; without them it is skipped with a message.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: ComparisonOptions,
+    /// Parts to measure
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "browser,beside,players"
+    )]
+    parts: Vec<Section>,
+    /// Key presses in each run of the browser
+    #[arg(long, default_value_t = 60)]
+    presses: u32,
+    /// Write web.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Section {
+    /// A browser that plays
+    Browser,
+    /// Our own client, with observers
+    Beside,
+    /// ffplay and GStreamer
+    Players,
+}
+
+/// The link between host and browser: a name, and its loss in each direction.
+type Link = (&'static str, Option<f64>);
+const LINKS: [Link; 3] = [
+    ("direct", None),
+    ("1 % lost", Some(0.01)),
+    ("5 % lost", Some(0.05)),
+];
+
+/// Delay as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
+fn losing(loss: f64) -> Impairment {
+    Impairment {
+        delay: Duration::from_millis(2),
+        loss,
+        ..Impairment::default()
+    }
+}
+
+/// The JSON output.
+#[derive(Debug, Serialize)]
+struct Output {
+    #[serde(flatten)]
+    head: Heading,
+    /// The browser's version.
+    version: String,
+    goals: Goals,
+    /// The browser, by link.
+    browsers: Vec<Browser>,
+    /// Our own client, by observers.
+    beside: Vec<Beside>,
+    players: Vec<Player>,
+    verdicts: Vec<Verdict>,
+}
+
+/// The JSON output of a skipped run.
+#[derive(Debug, Serialize)]
+struct SkippedOutput {
+    skipped: String,
+    quick: bool,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.options, 2.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
+    ensure!(
+        bitrate.0 >= 100_000,
+        UsageError::new("--bitrate must be at least 100K")
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let missing = players::missing();
+    let program = match chromium::program() {
+        Some(program) if missing.is_empty() => program,
+        found => {
+            let chromium = found.is_none().then_some(chromium::PACKAGE);
+            let skipped = format!(
+                "install {}",
+                Vec::from_iter(chromium.into_iter().chain(missing)).join(" ")
+            );
+            eprintln!("bench web: skipped: {skipped}");
+            let quick = turns.quick;
+            let left = args
+                .out
+                .as_ref()
+                .map(|out| write_json(out, "web.json", &SkippedOutput { skipped, quick }));
+            return left.unwrap_or(Ok(()));
+        }
+    };
+    let bench = Bench {
+        args,
+        program,
+        setup: turns.setup(args.options.size, args.options.scene_fps),
+        turns,
+        stop: &stop,
+    };
+    let is_selected = |part| args.parts.contains(&part);
+    let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
+    let mut beside = observers::ways();
+    for repetition in 1..=turns.repetitions {
+        for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
+            if is_selected(Section::Browser) {
+                bench.log_progress(repetition, &format!("a browser plays, {name}"));
+                runs.push(bench.browse(loss.map(losing))?);
+            }
+        }
+        for way in &mut beside {
+            if is_selected(Section::Beside) {
+                bench.log_progress(repetition, &format!("our client, {}", way.name()));
+                way.measure(&bench)?;
+            }
+        }
+    }
+    let mut players = Vec::new();
+    if is_selected(Section::Players) {
+        players = players::measure(&bench)?;
+    }
+    let streams = beside.iter().flat_map(|way| way.streams());
+    let mut head = Heading::new(
+        &args.options,
+        turns,
+        streams.chain(players.iter().map(Player::stream)),
+    );
+    let loudest = runs.iter().flatten().map(|run| run.browsing.other_cores);
+    head.other_cores = loudest.fold(head.other_cores, f64::max);
+    let browsers = LINKS
+        .iter()
+        .zip(&runs)
+        .filter_map(|((name, _), runs)| Browser::of(name, runs));
+    let mut found = Output {
+        head,
+        version: chromium::version(program).unwrap_or_default(),
+        goals: Goals::default(),
+        browsers: browsers.collect(),
+        beside: beside
+            .iter()
+            .filter_map(observers::ObserverCase::figures)
+            .collect(),
+        players,
+        verdicts: Vec::new(),
+    };
+    found.verdicts = goals::verdicts(&found);
+    print::print(&found);
+    if let Some(folder) = &args.out {
+        write_json(folder, "web.json", &found)?;
+    }
+    Ok(())
+}
+
+/// Shared state of all measurements.
+struct Bench<'a> {
+    args: &'a Args,
+    program: &'static str,
+    setup: Setup,
+    turns: Turns,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    fn log_progress(&self, repetition: u32, what: &str) {
+        let all = self.turns.repetitions;
+        eprintln!("bench web: {repetition}/{all} {what}");
+    }
+
+    /// Frames per second of the host.
+    fn fps(&self) -> f64 {
+        self.args.options.scene_fps.floor().max(1.0)
+    }
+
+    /// Measures a browser once.
+    fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
+        let dir = TemporaryDir::new()?;
+        // Without a sound server everything else is measured.
+        let server = SoundServer::start(dir.path()).inspect_err(|why| {
+            eprintln!("bench web: without sound: {why:#}");
+        });
+        let server = server.ok();
+        let sound = server.as_ref().map(SoundServer::address);
+        let ears = sound
+            .map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| ClickRecorder::start(server, sink)));
+        let mut rig = Rig::start(self.setup, self.stop)?;
+        if let Some(server) = sound {
+            rig.click(server, HOST_SINK);
+        }
+        let browsing = rig.browse(&BrowserSetup {
+            browser: self.program,
+            impaired: impaired.as_ref(),
+            fps: self.fps(),
+            bitrate: &self.args.options.bitrate,
+            seconds: self.turns.seconds,
+            presses: if self.turns.quick {
+                5
+            } else {
+                self.args.presses
+            },
+            dir: dir.path(),
+            sound,
+        })?;
+        let seen: &[Sighting] = &browsing.sightings;
+        let lateness = ears.map(|ears| -> Result<Lateness> {
+            let [host, client] = ears;
+            let (host, client) = (host?.clicks(), client?.clicks());
+            Ok(Lateness::of(&host, &client, seen, browsing.window))
+        });
+        let lateness = lateness.transpose()?;
+        Ok(Run { browsing, lateness })
+    }
+}

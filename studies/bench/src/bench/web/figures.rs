@@ -1,0 +1,275 @@
+//! Figures of a browser's runs. A value: no clock, no process.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_testbed::chromium::Statistics;
+use openuvr_testbed::clicks::Lateness;
+use openuvr_testbed::journey::{self, Step};
+use openuvr_testbed::reader::Sighting;
+use openuvr_testbed::stats::{Range, Summary};
+use serde::Serialize;
+
+use crate::bench::rig::BrowserMeasurement;
+
+/// A frame's steps to a browser, which does not report Decoded.
+const STEPS: [(&str, &str); 8] = [
+    ("drawn", "Captured"),
+    ("Captured", "Converted"),
+    ("Converted", "FirstSlice"),
+    ("FirstSlice", "Encoded"),
+    ("Encoded", "LastSent"),
+    ("LastSent", "Recoverable"),
+    ("Recoverable", "Submitted"),
+    ("Captured", "Submitted"),
+];
+
+/// Maximum delay of a press; a later effect belongs to another one.
+const LATEST: Duration = Duration::from_millis(200);
+
+/// One measurement.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) browsing: BrowserMeasurement,
+    /// Delays of its audio, if any.
+    pub(super) lateness: Option<Lateness>,
+}
+
+/// A browser, over its repetitions.
+#[derive(Debug, Serialize)]
+pub(super) struct Browser {
+    pub(super) name: &'static str,
+    /// Drawn to handed to the compositor (Submitted), of every picture with a readable number.
+    pub(super) p50_ms: Option<Range>,
+    pub(super) p99_ms: Option<Range>,
+    /// Frames per second drawn by the scene; decoded by the browser (from complete frames only: it
+    /// does not decode a frame that lacks a packet); given to its compositor; reported to the page
+    /// as handed over; and complete in the host's record. A compositor takes one picture for each
+    /// of its 60 slots a second: of two pictures in one slot, the page learns only of the second.
+    pub(super) drawn_fps: Option<Range>,
+    pub(super) decoded_fps: Option<Range>,
+    pub(super) presented_fps: Option<Range>,
+    pub(super) whole_fps: Option<Range>,
+    pub(super) handed_fps: Option<Range>,
+    /// The longest time without a new picture.
+    pub(super) freeze_ms: Option<Range>,
+    /// Over all repetitions.
+    pub(super) steps: Vec<Step>,
+    /// From a key press's arrival at the page to its arrival at an X client on the host's display.
+    pub(super) input_ms: Option<Summary>,
+    /// From the browser's creation of the event to its arrival at the page.
+    pub(super) page_ms: Option<Summary>,
+    /// Lost presses.
+    pub(super) presses_lost: usize,
+    /// A click from the host's sink to the browser's, and the same less the latency of its flash to the hand-over.
+    pub(super) sound_ms: Option<Summary>,
+    pub(super) offset_ms: Option<Summary>,
+    /// Clicks of the host's sink without a counterpart at the browser's; `None`: no sound.
+    pub(super) unheard: Option<usize>,
+    pub(super) host_cores: Option<Range>,
+    pub(super) browser_cores: Option<Range>,
+    /// Maximum over the runs of the p99 of the emulated link's own lateness.
+    pub(super) link_late_ms: Option<f64>,
+    /// The browser's own counters, of each run from its start.
+    pub(super) statistics: Vec<Statistics>,
+    /// Pictures with an unreadable bar code, and pictures replaced before they could be read.
+    pub(super) unreadable: u64,
+    pub(super) replaced: u64,
+}
+
+impl Browser {
+    /// `None` without runs.
+    pub(super) fn of(name: &'static str, runs: &[Run]) -> Option<Browser> {
+        let all = || runs.iter().map(|run| &run.browsing);
+        let range = |of: &dyn Fn(&BrowserMeasurement) -> Option<f64>| {
+            Range::of(&all().filter_map(of).collect::<Vec<_>>())
+        };
+        let latency = |run: &BrowserMeasurement| {
+            let spans: Vec<f64> = run.sightings.iter().map(Sighting::latency_ms).collect();
+            Summary::of(&spans)
+        };
+        let pairs = Vec::from_iter(all().map(|run| presses(&run.watched.keys, &run.pressed)));
+        let spans = |of: &dyn Fn(&Press) -> f64| {
+            Summary::of(&pairs.iter().flatten().map(of).collect::<Vec<_>>())
+        };
+        let mut lateness: Option<Lateness> = None;
+        for one in runs.iter().filter_map(|run| run.lateness.as_ref()) {
+            lateness.get_or_insert_default().extend(one);
+        }
+        let received = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
+        let made: usize = all().map(|run| run.watched.keys.len()).sum();
+        (!runs.is_empty()).then(|| Browser {
+            name,
+            p50_ms: range(&|run| Some(latency(run)?.p50)),
+            p99_ms: range(&|run| Some(latency(run)?.p99)),
+            drawn_fps: range(&|run| Some(run.drawn.clone().count() as f64 / seconds(run))),
+            decoded_fps: range(&|run| run.decoded_fps),
+            presented_fps: range(&presented),
+            whole_fps: range(&|run| Some(whole(run) as f64 / seconds(run))),
+            handed_fps: range(&|run| Some(run.sightings.len() as f64 / seconds(run))),
+            freeze_ms: range(&|run| Some(longest_freeze(run))),
+            steps: steps(runs),
+            input_ms: spans(&|press| press.arrived_ms),
+            page_ms: spans(&|press| press.page_ms),
+            presses_lost: made - pairs.iter().map(Vec::len).sum::<usize>(),
+            sound_ms: received(&|lateness| lateness.sound_ms.clone()),
+            offset_ms: received(&|lateness| lateness.offset_ms.clone()),
+            unheard: lateness.as_ref().map(|lateness| lateness.unheard),
+            host_cores: range(&|run| Some(run.host_cores)),
+            browser_cores: range(&|run| Some(run.browser_cores)),
+            link_late_ms: all().filter_map(|run| run.link_late_ms).reduce(f64::max),
+            statistics: all().map(|run| run.watched.statistics).collect(),
+            unreadable: all().map(|run| run.watched.unreadable).sum(),
+            replaced: all().map(|run| run.watched.replaced).sum(),
+        })
+    }
+}
+
+fn seconds(run: &BrowserMeasurement) -> f64 {
+    let [from, to] = run.window;
+    to.since(from).as_secs_f64()
+}
+
+/// Frames captured during the run that are complete in the host's record.
+fn whole(run: &BrowserMeasurement) -> usize {
+    let [from, to] = run.window.map(|at| at.0);
+    let captured = |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
+    run.record
+        .iter()
+        .filter(captured)
+        .filter(|row| row.is_whole())
+        .count()
+}
+
+/// Pictures per second that the browser gave to its compositor, between the first and the last
+/// picture in the window that were reported to the page.
+fn presented(run: &BrowserMeasurement) -> Option<f64> {
+    let [from, to] = run.window;
+    let pictures = run.watched.pictures.iter();
+    let mut inside = pictures.filter(|picture| (from..=to).contains(&picture.at));
+    let first = inside.next()?;
+    let last = inside.next_back()?;
+    let seconds = last.at.since(first.at).as_secs_f64();
+    (seconds > 0.0).then(|| last.presented.saturating_sub(first.presented) as f64 / seconds)
+}
+
+/// The longest time without a new picture, ms; the window's ends count as pictures.
+fn longest_freeze(run: &BrowserMeasurement) -> f64 {
+    let [from, to] = run.window;
+    let seen = run.watched.pictures.iter().map(|picture| picture.at);
+    let inside = seen.filter(|at| (from..=to).contains(at));
+    let times = Vec::from_iter([from].into_iter().chain(inside).chain([to]));
+    let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
+    gaps.max().unwrap_or_default().as_secs_f64() * 1e3
+}
+
+/// Durations of each step, over all runs.
+fn steps(runs: &[Run]) -> Vec<Step> {
+    let (mut sightings, mut rows) = (Vec::new(), Vec::new());
+    for Run { browsing, .. } in runs {
+        sightings.extend(&browsing.sightings);
+        rows.extend(journey::join(&browsing.sightings, &browsing.record));
+    }
+    journey::these_steps(&STEPS, &sightings, &rows)
+}
+
+/// A press that arrived at the application.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Press {
+    /// From the browser's event to the page, ms.
+    page_ms: f64,
+    /// From there to the application.
+    arrived_ms: f64,
+}
+
+/// The page's keys that arrived at the host, each with the first arrival after it.
+fn presses(keys: &[[Instant; 2]], received: &[Instant]) -> Vec<Press> {
+    let mut left = received.iter().copied().peekable();
+    let mut found = Vec::new();
+    for [made, got] in keys {
+        while left.next_if(|at| at < got).is_some() {}
+        if let Some(at) = left.next_if(|at| at.since(*got) < LATEST) {
+            found.push(Press {
+                page_ms: got.since(*made).as_secs_f64() * 1e3,
+                arrived_ms: at.since(*got).as_secs_f64() * 1e3,
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_testbed::chromium::{ComposedPicture, PageObservations};
+
+    use super::*;
+
+    fn at(ms: i64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    /// Pictures of frames, with drawing and hand-over times in milliseconds after the start.
+    fn browsing(pictures: &[(u32, u64, i64)]) -> BrowserMeasurement {
+        let handed = pictures
+            .iter()
+            .map(|(frame, drawn, handed)| ComposedPicture {
+                presented: u64::from(*frame),
+                frame: *frame,
+                drawn_us: drawn * 1000,
+                inputs: 0,
+                at: at(*handed),
+            });
+        let sightings = pictures.iter().map(|(frame, drawn, handed)| Sighting {
+            frame: *frame,
+            drawn_us: drawn * 1000,
+            seen_us: u64::try_from(handed * 1000).unwrap(),
+            inputs: 0,
+        });
+        BrowserMeasurement {
+            window: [at(1000), at(2000)],
+            drawn: 1..=60,
+            decoded_fps: Some(59.5),
+            sightings: sightings.collect(),
+            watched: PageObservations {
+                pictures: handed.collect(),
+                keys: vec![[at(1500), at(1501)], [at(1600), at(1601)]],
+                ..PageObservations::default()
+            },
+            record: Vec::new(),
+            pressed: vec![at(1499), at(1502)],
+            other_cores: 0.0,
+            host_cores: 0.3,
+            browser_cores: 0.5,
+            link_late_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_freeze_is_between_pictures_and_at_both_ends() {
+        let between = browsing(&[(1, 1000, 1005), (2, 1016, 1205), (30, 1790, 1800)]);
+        assert!((longest_freeze(&between) - 595.0).abs() < 1e-6);
+        let at_the_end = browsing(&[(1, 1000, 1010), (2, 1016, 1100)]);
+        assert!((longest_freeze(&at_the_end) - 900.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_press_is_matched_with_the_first_arrival_after_it() {
+        let run = Run {
+            browsing: browsing(&[(1, 1000, 1006), (2, 1016, 1024)]),
+            lateness: None,
+        };
+        let browser = Browser::of("direct", &[run]).unwrap();
+        let input = browser.input_ms.unwrap();
+        assert_eq!((input.count, browser.presses_lost), (1, 1));
+        assert!((input.p50 - 1.0).abs() < 1e-6);
+        assert_eq!(browser.p50_ms.map(|range| range.median), Some(6.0));
+        assert_eq!(browser.p99_ms.map(|range| range.median), Some(8.0));
+        assert_eq!(browser.drawn_fps.map(|range| range.median), Some(60.0));
+        assert_eq!(browser.decoded_fps.map(|range| range.median), Some(59.5));
+        // Another one, 18 ms later.
+        let presented = browser.presented_fps.unwrap().median;
+        assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
+        assert_eq!((browser.unheard, browser.sound_ms), (None, None));
+        assert!(Browser::of("direct", &[]).is_none());
+    }
+}

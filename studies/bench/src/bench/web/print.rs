@@ -1,0 +1,183 @@
+//! What `openuvr bench web` has found, for people.
+
+use openuvr_testbed::stats::{Range, Summary};
+
+use super::Output;
+use super::figures::Browser;
+
+pub(super) fn print(found: &Output) {
+    found.head.print("web", "");
+    println!(
+        "browser  {}, without a window and a GPU, on this machine",
+        found.version
+    );
+    if !found.browsers.is_empty() {
+        println!(
+            "\ndrawn, decoded, composed, handed (to the compositor) and whole: frames a second\n\
+             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            "browser",
+            "p50 ms (range)",
+            "p99",
+            "drawn",
+            "decoded",
+            "composed",
+            "handed",
+            "whole",
+            "freeze ms",
+            "cores"
+        );
+    }
+    for browser in &found.browsers {
+        println!(
+            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            browser.name,
+            spread(browser.p50_ms),
+            median(browser.p99_ms, 1),
+            median(browser.drawn_fps, 1),
+            median(browser.decoded_fps, 1),
+            median(browser.presented_fps, 1),
+            median(browser.handed_fps, 1),
+            median(browser.whole_fps, 1),
+            browser
+                .freeze_ms
+                .map_or("-".to_owned(), |freeze| format!("{:.0}", freeze.max)),
+            [browser.host_cores, browser.browser_cores]
+                .map(|cores| median(cores, 2))
+                .join(" + "),
+        );
+    }
+    for browser in &found.browsers {
+        one(browser);
+    }
+    if !found.beside.is_empty() {
+        println!(
+            "\n{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            "our client",
+            "p50 ms (range)",
+            "p99 ms (range)",
+            "whole",
+            "host's cores",
+            "encoders",
+            "no record"
+        );
+    }
+    for way in &found.beside {
+        println!(
+            "{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            way.name,
+            spread(way.p50_ms),
+            spread(way.p99_ms),
+            way.whole
+                .map_or("-".to_owned(), |whole| format!("{:.0} %", whole * 100.0)),
+            median(way.host_cores, 3),
+            way.encoders_opened,
+            way.unaccounted,
+        );
+    }
+    if !found.players.is_empty() {
+        println!(
+            "\n{:<10} {:>10} {:>8} {:>8}",
+            "player", "p50 ms", "p99 ms", "seen/s"
+        );
+    }
+    for player in &found.players {
+        let latency = player.latency_ms();
+        println!(
+            "{:<10} {:>10} {:>8} {:>8.1}",
+            player.name(),
+            latency.map_or("-".to_owned(), |s| format!("{:.1}", s.p50)),
+            latency.map_or("-".to_owned(), |s| format!("{:.1}", s.p99)),
+            player.seen_fps(),
+        );
+    }
+    println!();
+    for way in &found.beside {
+        println!("{:<10} {}", way.name, way.what);
+    }
+    for player in &found.players {
+        println!("{:<10} {}", player.name(), player.what());
+    }
+    println!();
+    for verdict in &found.verdicts {
+        println!("{}", verdict.line());
+    }
+}
+
+fn one(browser: &Browser) {
+    println!("\n{}: by stage, ms", browser.name);
+    for step in &browser.steps {
+        let name = format!("{} -> {}{}", step.from, step.to, step.bound());
+        all(&name, Some(step.ms));
+    }
+    all("key: made -> the page has it", browser.page_ms);
+    all("key: the page -> the application", browser.input_ms);
+    if browser.presses_lost > 0 {
+        println!(
+            "{:<36} {}",
+            "presses that did not arrive", browser.presses_lost
+        );
+    }
+    all("click, host's sink to browser's", browser.sound_ms);
+    all("that, less the flash's way", browser.offset_ms);
+    if let Some(unheard) = browser.unheard {
+        println!("{:<36} {unheard}", "clicks not heard");
+    }
+    for (run, counted) in browser.statistics.iter().enumerate() {
+        println!(
+            "run {}, the browser counts: {} decoded, {} dropped, {} freezes; {} key frames asked for",
+            run + 1,
+            counted.decoded,
+            counted.dropped,
+            counted.freezes,
+            counted.key_frames_asked,
+        );
+        println!(
+            "  {} packets lost, {} NACK, {} sent again; decode {:.1} ms, jitter buffer {:.1} ms",
+            counted.packets_lost,
+            counted.nacks,
+            counted.retransmitted,
+            counted.decode_ms,
+            counted.jitter_buffer_ms,
+        );
+        if counted.samples > 0 {
+            // 48 sample frames are a millisecond.
+            let made_up = counted.concealed as f64 / 48.0;
+            println!(
+                "  {made_up:.0} ms of sound made up, in {} pieces",
+                counted.concealments
+            );
+        }
+    }
+    if browser.unreadable + browser.replaced > 0 {
+        println!(
+            "{:<36} {} unreadable, {} replaced while they were read",
+            "pictures that don't count", browser.unreadable, browser.replaced
+        );
+    }
+    if let Some(late) = browser.link_late_ms {
+        println!(
+            "{:<36} {late:.2} ms at most",
+            "p99 of the link's own lateness"
+        );
+    }
+}
+
+fn all(name: &str, summary: Option<Summary>) {
+    if let Some(s) = summary {
+        println!(
+            "{name:<36} p50 {:>6.2}  p90 {:>6.2}  p99 {:>6.2}  max {:>7.2}  of {}",
+            s.p50, s.p90, s.p99, s.max, s.count
+        );
+    }
+}
+
+fn spread(range: Option<Range>) -> String {
+    range.map_or("nothing came".to_owned(), |range| {
+        let Range { median, min, max } = range;
+        format!("{median:.2} ({min:.2}-{max:.2})")
+    })
+}
+
+fn median(range: Option<Range>, digits: usize) -> String {
+    range.map_or("-".to_owned(), |range| format!("{:.digits$}", range.median))
+}

@@ -1,0 +1,520 @@
+//! `openuvr lab`: the studies, from the command line.
+
+mod folder;
+mod jitter;
+mod traffic;
+mod wifi;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use openuvr_lab::capture::relayed::LinkCaptures;
+use openuvr_lab::wifi::scenario::Scenario;
+use openuvr_lab::wifi::{live, words};
+use openuvr_net::address::parse_address;
+use openuvr_proto::units::Bitrate;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_sim::lateness::Lateness;
+use openuvr_sim::link::{BurstLoss, Impairment, Queue};
+use openuvr_sim::schedule::ImpairmentSchedule;
+use openuvr_sim::script;
+use openuvr_testbed::bridge::{self, Bridge};
+use openuvr_testbed::hop::{self, Hop, HopError, Stopper};
+
+/// Interval of checking for a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Studies: links, Wi-Fi, latency jitter, captured traffic, attacks, and soak tests.
+#[derive(Args, Debug)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Subcommand, Debug)]
+enum Study {
+    /// Emulate a link, as a UDP relay or as an Ethernet bridge.
+    ///
+    /// With --to it is a relay: clients connect to the --listen address as if it were the host, and
+    /// each has its own link. With --bridge it forwards every Ethernet frame between two network
+    /// interfaces; run it as root in a network namespace with one end of two cables, without
+    /// addresses.
+    ///
+    /// It reports its own lateness: a run on a machine too busy to keep the schedule (see
+    /// --punctual and --max-late), or one without traffic, prints so and exits with code 3, so that
+    /// its figures are not used. Its thread runs as SCHED_FIFO 60 where permitted.
+    #[command(after_help = HOP_HELP)]
+    Hop(Box<HopArgs>),
+    Wifi(wifi::WifiArgs),
+    Jitter(jitter::JitterArgs),
+    Traffic(traffic::TrafficArgs),
+    Attack(crate::attack::Args),
+    Soak(crate::soak::Args),
+}
+
+/// Exit code of a run that must be discarded.
+const INVALID: u8 = 3;
+
+const HOP_HELP: &str = "\
+Scripts: a schedule of the options' values over the run. Steps are separated by semicolons or new
+lines; each starts with its time (the first may omit it); other values stay; burst-loss and rate may
+be none; # starts a comment. @FILE reads a file.
+  --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
+  --down 'burst-loss=1%,25%' --up 'delay=5ms'
+
+Examples: a bad Wi-Fi link to a host on this machine:
+  openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
+    --loss 0.5% --burst-loss 0.1%,20% --rate 50M
+Between two namespaces, client and host, for any Ethernet traffic:
+  ip netns add client; ip netns add host; ip netns add hop
+  ip -n hop link add to-client type veth peer name eth0 netns client
+  ip -n hop link add to-host type veth peer name eth0 netns host
+  for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
+    set -- $n; ip -n $1 link set dev $2 up; done
+  ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
+Four viewers on one Wi-Fi channel with a competing upload:
+  openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
+
+#[derive(Args, Debug)]
+struct HopArgs {
+    /// Address for clients (port 0: chosen by the system)
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
+    listen: SocketAddr,
+    /// The host
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge", value_parser = parse_address)]
+    to: Option<SocketAddr>,
+    /// Bridge two interfaces instead: the client's side, the host's side
+    #[arg(long, value_name = "CLIENT-SIDE,HOST-SIDE", value_parser = parse_sides,
+        conflicts_with_all = ["to", "listen"])]
+    bridge: Option<(String, String)>,
+    /// One-way delay of every datagram: 5ms, 200us, 1s
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
+    delay: Duration,
+    /// Maximum additional random delay; the order is preserved
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
+    jitter: Duration,
+    /// Independent datagram loss: 1% or 0.01
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
+    loss: f64,
+    /// Burst loss (Gilbert-Elliott): per datagram, the probability that a burst starts, that it
+    /// ends, and of loss in it (default 100%). 1%,25% gives bursts of 4 on average
+    #[arg(long, value_name = "BEGIN,END[,LOSS]", value_parser = script::burst)]
+    burst_loss: Option<BurstLoss>,
+    /// Share of datagrams delayed so that later ones overtake them
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
+    reorder: f64,
+    /// Additional delay of reordered datagrams
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = script::time)]
+    reorder_by: Duration,
+    /// Share of duplicated datagrams
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
+    duplicate: f64,
+    /// Bottleneck rate in bits per second: 50M, 800k (default: unlimited)
+    #[arg(long, value_name = "BITS", value_parser = script::rate)]
+    rate: Option<Bitrate>,
+    /// Limit of the bottleneck's queue, in bytes (k: 1024) or time (50ms); tail drop beyond it
+    #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
+    queue: Queue,
+    /// A script for the direction from the host; without a value: the options above apply only there
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
+    down: Option<String>,
+    /// The same for the direction to the host
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
+    up: Option<String>,
+    /// A Wi-Fi network instead of such a link: NAME=VALUE, see `openuvr lab wifi --help`. Clients
+    /// are its stations and share its channel; of its own traffic only the background is generated
+    #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
+        default_missing_value = "", conflicts_with_all = [
+            "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
+            "queue", "down", "up",
+        ])]
+    wifi: Option<Scenario>,
+    /// Capture the relayed traffic at both ends of the link: host.pcapng and client.pcapng in this
+    /// folder, for `openuvr lab traffic`
+    #[arg(long, value_name = "FOLDER", conflicts_with = "bridge")]
+    capture: Option<std::path::PathBuf>,
+    /// Seed of all random decisions
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Limit of the p99 of the release lateness, beyond which the run is invalid
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = script::time)]
+    punctual: Duration,
+    /// Limit of the maximum release lateness, beyond which the run is invalid (default: only
+    /// reported)
+    #[arg(long, value_name = "TIME", value_parser = script::time)]
+    max_late: Option<Duration>,
+    /// End after this time (default: on Ctrl-C)
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
+    lasting: Option<Duration>,
+}
+
+/// Runs a study until its end or a signal; exit code 3 if its figures are invalid.
+///
+/// # Errors
+/// The failure, in one line.
+pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
+    match &args.study {
+        Study::Hop(hop) => run_hop(hop),
+        Study::Wifi(wifi) => wifi::run(wifi),
+        Study::Jitter(jitter) => jitter::run(jitter),
+        Study::Traffic(traffic) => traffic::run(traffic),
+        Study::Attack(attack) => crate::attack::attack(attack),
+        Study::Soak(soak) => crate::soak::run(soak),
+    }
+}
+
+fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
+    let (up, down) = args.directions()?;
+    match &args.wifi {
+        None => println!("up:   {up}\ndown: {down}"),
+        Some(wifi) => println!("{}", described(wifi)),
+    }
+    let seed = args.seed;
+    let wifi = args.wifi.as_ref();
+    let medium = wifi
+        .map(|scenario| live::medium(scenario, seed))
+        .transpose()?;
+    let (report, came, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
+        let names = format!("bridging {client_side} and {host_side}");
+        let mut bridge = Bridge::open(bridge::Config {
+            client_side,
+            host_side,
+            up,
+            down,
+            seed,
+        })?;
+        if let Some(medium) = medium {
+            bridge.share(medium);
+        }
+        println!("{names}");
+        let report = args.carry(bridge.stopper(), move || bridge.run())?;
+        let came = report.up.sent + report.down.sent;
+        (report.to_string(), came, report.lateness)
+    } else {
+        let to = args.to.context("neither --to nor --bridge is given")?;
+        let mut hop = Hop::open(hop::Config {
+            listen: args.listen,
+            to,
+            up,
+            down,
+            seed,
+        })?;
+        if let Some(medium) = medium {
+            hop.share(medium);
+        }
+        if let Some(folder) = &args.capture {
+            let captures = LinkCaptures::create(folder, to)
+                .with_context(|| format!("cannot capture into the folder {}", folder.display()))?;
+            hop.observe(Box::new(captures));
+        }
+        println!("relaying from {} to {to}", hop.local_addr()?);
+        let report = args.carry(hop.stopper(), move || hop.run())?;
+        let came = report.up.sent + report.down.sent;
+        (report.to_string(), came, report.lateness)
+    };
+    println!("{report}");
+    Ok(match args.invalid_reason(came, &lateness) {
+        None => {
+            println!("this run is valid: the link kept its schedule");
+            ExitCode::SUCCESS
+        }
+        Some(invalid_reason) => {
+            println!("this run is INVALID: {invalid_reason}");
+            ExitCode::from(INVALID)
+        }
+    })
+}
+
+/// A Wi-Fi network in one line.
+fn described(wifi: &Scenario) -> String {
+    let radio = wifi.setup.radio;
+    format!(
+        "Wi-Fi: {}, MCS {}, {} streams, {} MHz; room for {} clients, {} other stations",
+        radio.profile.name(),
+        radio.mcs,
+        radio.streams,
+        radio.width,
+        wifi.viewers(),
+        wifi.background.len()
+    )
+}
+
+impl HopArgs {
+    /// Runs the link in its own thread until the timeout, a signal, or a failure.
+    fn carry<R: Send + 'static>(
+        &self,
+        stopper: Stopper,
+        run: impl FnOnce() -> Result<R, HopError> + Send + 'static,
+    ) -> anyhow::Result<R> {
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        let on_signal = stopper.clone();
+        let signalled = openuvr_terminal::signals::stop_on_signals()?;
+        std::thread::spawn(move || {
+            while !signalled.load(Ordering::Relaxed) {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            on_signal.stop();
+        });
+        let scheduler = Scheduler::new();
+        let link = scheduler.spawn(ThreadRole::EmulatedLink, "hop", move || {
+            let result = run();
+            // Fails only if the receiver is gone.
+            let _ = ended.send(());
+            result
+        })?;
+        if let Some(warning) = scheduler.report().warning() {
+            eprintln!("warning: {warning}");
+        }
+        match self.lasting {
+            // Timeout or early end: both stop it.
+            Some(lasting) => drop(end.recv_timeout(lasting)),
+            None => drop(end.recv()),
+        }
+        stopper.stop();
+        let Ok(result) = link.join() else {
+            bail!("the link's thread panicked");
+        };
+        Ok(result?)
+    }
+
+    /// Why the figures of this run are invalid, if they are; the link received `came` datagrams or
+    /// frames.
+    fn invalid_reason(&self, came: u64, lateness: &Lateness) -> Option<String> {
+        if came == 0 {
+            return Some(match &self.bridge {
+                None => "no traffic: clients must connect to the --listen address".to_owned(),
+                Some((one, other)) => format!("no traffic from {one} or {other}"),
+            });
+        }
+        let late = |late: Option<Duration>, limit: Option<Duration>, which: &str| {
+            let (late, limit) = (late?, limit?);
+            (late > limit).then(|| {
+                format!(
+                    "{which} release lateness is {late:.1?}, more than {limit:?}; use an idle machine or allow \
+                     real-time scheduling"
+                )
+            })
+        };
+        late(
+            lateness.quantile(990),
+            Some(self.punctual),
+            "the p99 of the",
+        )
+        .or_else(|| late(lateness.max(), self.max_late, "the maximum"))
+    }
+
+    /// Up and down.
+    fn directions(&self) -> anyhow::Result<(ImpairmentSchedule, ImpairmentSchedule)> {
+        let chosen = Impairment {
+            delay: self.delay,
+            jitter: self.jitter,
+            loss: self.loss,
+            burst: self.burst_loss,
+            reorder: self.reorder,
+            reorder_by: self.reorder_by,
+            duplicate: self.duplicate,
+            rate: self.rate,
+            queue: self.queue,
+        };
+        let is_bare = |script: &Option<String>| script.as_deref() == Some("");
+        let schedule = |option: &str, script: &Option<String>, other: &Option<String>| {
+            // The options apply only to the other direction.
+            if script.is_none() && is_bare(other) {
+                return Ok(ImpairmentSchedule::default());
+            }
+            let script = script.as_deref().unwrap_or_default();
+            let text = match script.strip_prefix('@') {
+                None => script.to_owned(),
+                Some(path) => std::fs::read_to_string(path)
+                    .with_context(|| format!("can't read the script {path}"))?,
+            };
+            script::parse(&chosen, &text).with_context(|| option.to_owned())
+        };
+        Ok((
+            schedule("--up", &self.up, &self.down)?,
+            schedule("--down", &self.down, &self.up)?,
+        ))
+    }
+}
+
+fn parse_sides(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other => {
+            Ok((one.to_owned(), other.to_owned()))
+        }
+        _ => Err("expected two interfaces, such as veth-a,veth-b".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        lab: LabArgs,
+    }
+
+    fn parse(options: &str) -> Result<HopArgs, clap::Error> {
+        let line = format!("lab hop --to 127.0.0.1:1 {options}");
+        Ok(hop(Program::try_parse_from(line.split_whitespace())?))
+    }
+
+    fn hop(program: Program) -> HopArgs {
+        match program.lab.study {
+            Study::Hop(args) => *args,
+            Study::Wifi(args) => panic!("{args:?}"),
+            Study::Jitter(args) => panic!("{args:?}"),
+            Study::Traffic(args) => panic!("{args:?}"),
+            Study::Attack(args) => panic!("{args:?}"),
+            Study::Soak(args) => panic!("{args:?}"),
+        }
+    }
+
+    #[test]
+    fn without_options_the_link_is_perfect() {
+        let (up, down) = parse("").unwrap().directions().unwrap();
+        assert_eq!((&up, &down), (&ImpairmentSchedule::default(), &up));
+    }
+
+    fn all() -> (&'static str, Impairment) {
+        let words = "--delay 5ms --jitter 1.5ms --loss 1% --burst-loss 0.5%,25% --reorder 0.02 \
+                     --reorder-by 300us --duplicate 3% --rate 50M --queue 128k";
+        let want = Impairment {
+            delay: Duration::from_millis(5),
+            jitter: Duration::from_micros(1500),
+            loss: 0.01,
+            burst: Some(BurstLoss {
+                enter: 0.005,
+                leave: 0.25,
+                loss: 1.0,
+            }),
+            reorder: 0.02,
+            reorder_by: Duration::from_micros(300),
+            duplicate: 0.03,
+            rate: Some(Bitrate::from_mbps(50)),
+            queue: Queue::Bytes(128 << 10),
+        };
+        (words, want)
+    }
+
+    #[test]
+    fn options_become_impairments_of_the_chosen_direction() {
+        let (words, want) = all();
+        let (want, perfect) = (ImpairmentSchedule::from(want), ImpairmentSchedule::default);
+        let of = |more: &str| {
+            let args = parse(&format!("{words} {more}")).unwrap();
+            args.directions().unwrap()
+        };
+        assert_eq!(of(""), (want.clone(), want.clone()));
+        assert_eq!(of("--up"), (want.clone(), perfect()));
+        assert_eq!(of("--down"), (perfect(), want.clone()));
+        assert_eq!(of("--up --down"), (want.clone(), want));
+    }
+
+    #[test]
+    fn a_script_builds_on_the_options_and_may_come_from_a_file() {
+        let (words, all) = all();
+        let path = std::env::temp_dir().join(format!("openuvr-script-{}", std::process::id()));
+        std::fs::write(&path, "loss=3% # all the time\n2s loss=0\n").unwrap();
+        let line = format!("{words} --down @{}", path.display());
+        let (up, down) = parse(&line).unwrap().directions().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let losing = |loss| Impairment {
+            loss,
+            ..all.clone()
+        };
+        assert_eq!(up, ImpairmentSchedule::from(&all));
+        let want = ImpairmentSchedule::from(losing(0.03)).then(Duration::from_secs(2), losing(0.0));
+        assert_eq!(down, want);
+        let gone = parse("--up @/nowhere/at/all").unwrap().directions();
+        assert!(format!("{:#}", gone.unwrap_err()).contains("/nowhere/at/all"));
+        let wrong = parse("--up rate=fast").unwrap().directions();
+        assert!(format!("{:#}", wrong.unwrap_err()).contains("rate=fast"));
+    }
+
+    #[test]
+    fn a_run_that_was_late_is_rejected() {
+        let mut lateness = Lateness::default();
+        for _ in 0..999 {
+            lateness.record(Duration::from_micros(20));
+        }
+        lateness.record(Duration::from_millis(30));
+        let invalid_reason =
+            |options: &str| parse(options).unwrap().invalid_reason(1000, &lateness);
+        assert_eq!(invalid_reason(""), None);
+        assert_eq!(invalid_reason("--max-late 31ms"), None);
+        assert!(
+            invalid_reason("--max-late 2ms")
+                .unwrap()
+                .contains("is 30.0ms")
+        );
+        assert!(
+            invalid_reason("--punctual 10us")
+                .unwrap()
+                .contains("the p99")
+        );
+        // A link that loses everything still has traffic.
+        let none = Lateness::default();
+        assert_eq!(parse("--loss 100%").unwrap().invalid_reason(5, &none), None);
+        let idle = parse("").unwrap().invalid_reason(0, &none).unwrap();
+        assert!(idle.contains("no traffic"), "{idle}");
+    }
+
+    #[test]
+    fn wifi_takes_the_place_of_a_link_and_is_described_in_words() {
+        assert_eq!(parse("").unwrap().wifi, None);
+        let program = |words: &str| {
+            let line = ["lab", "hop", "--to", "127.0.0.1:1", "--wifi", words];
+            Program::try_parse_from(line).map(hop)
+        };
+        let args = program("profile=he-su stations=4 background=20M").unwrap();
+        assert_eq!(
+            described(&args.wifi.unwrap()),
+            "Wi-Fi: he-su, MCS 11, 2 streams, 80 MHz; room for 4 clients, 1 other stations"
+        );
+        let error = program("profile=he-su mcs=12").unwrap_err().to_string();
+        assert!(error.contains("no MCS 12 in 802.11ax"), "{error}");
+        assert!(parse("--wifi --loss 1%").is_err());
+        assert_eq!(parse("--wifi").unwrap().wifi, Some(Scenario::paper()));
+    }
+
+    #[test]
+    fn a_bridge_takes_the_place_of_a_relay() {
+        let args = |line: &str| Program::try_parse_from(line.split_whitespace());
+        let hop = hop(args("lab hop --bridge a,b --loss 1%").unwrap());
+        assert_eq!(hop.bridge, Some(("a".into(), "b".into())));
+        for wrong in [
+            "",
+            "--bridge a",
+            "--bridge a,a",
+            "--bridge a,b --to 127.0.0.1:1",
+        ] {
+            assert!(args(&format!("lab hop {wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for wrong in [
+            "--delay 5",
+            "--delay -1ms",
+            "--delay 1e9s",
+            "--loss 101%",
+            "--loss much",
+            "--burst-loss 1%",
+            "--burst-loss 1%,0%",
+            "--rate 0",
+            "--rate 5Q",
+            "--queue 1.2.3k",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The study's cells: runtime, message pattern, scheduling policy, and garbage collector.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use openuvr_lab::jitter::samples::Pattern;
+use serde::{Deserialize, Serialize};
+
+/// Messaging runtimes; each is a program of `studies/probes/`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Runtime {
+    /// C++ threads: mutex and condition variable.
+    Pthread,
+    /// C++ Actor Framework.
+    Caf,
+    /// Rust threads: channels of the standard library.
+    Std,
+    /// Tasks of tokio.
+    Tokio,
+    /// Java threads: a monitor.
+    Java,
+    /// Pekko actors on the JVM.
+    Pekko,
+}
+
+impl Runtime {
+    pub(super) const ALL: [Runtime; 6] = [
+        Runtime::Pthread,
+        Runtime::Caf,
+        Runtime::Std,
+        Runtime::Tokio,
+        Runtime::Java,
+        Runtime::Pekko,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Runtime::Pthread => "pthread",
+            Runtime::Caf => "caf",
+            Runtime::Std => "std",
+            Runtime::Tokio => "tokio",
+            Runtime::Java => "java",
+            Runtime::Pekko => "pekko",
+        }
+    }
+
+    /// For tables.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Runtime::Pthread => "C++ threads",
+            Runtime::Caf => "C++ actors (CAF)",
+            Runtime::Std => "Rust threads",
+            Runtime::Tokio => "Rust tasks (tokio)",
+            Runtime::Java => "Java threads",
+            Runtime::Pekko => "Pekko actors",
+        }
+    }
+
+    pub(super) fn is_java(self) -> bool {
+        matches!(self, Runtime::Java | Runtime::Pekko)
+    }
+}
+
+/// How the threads are scheduled (sched(7)).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Policy {
+    Other,
+    Fifo,
+    Rr,
+    Deadline,
+}
+
+impl Policy {
+    pub(super) const ALL: [Policy; 4] = [Policy::Other, Policy::Fifo, Policy::Rr, Policy::Deadline];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "other",
+            Policy::Fifo => "fifo",
+            Policy::Rr => "rr",
+            Policy::Deadline => "deadline",
+        }
+    }
+}
+
+/// Garbage collectors of HotSpot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Collector {
+    Cms,
+    G1,
+    Parallel,
+    Serial,
+    Zgc,
+    Shenandoah,
+}
+
+impl Collector {
+    pub(super) const ALL: [Collector; 6] = [
+        Collector::Cms,
+        Collector::G1,
+        Collector::Parallel,
+        Collector::Serial,
+        Collector::Zgc,
+        Collector::Shenandoah,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Collector::Cms => "cms",
+            Collector::G1 => "g1",
+            Collector::Parallel => "parallel",
+            Collector::Serial => "serial",
+            Collector::Zgc => "zgc",
+            Collector::Shenandoah => "shenandoah",
+        }
+    }
+
+    /// The JVM's option.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Collector::Cms => "-XX:+UseConcMarkSweepGC",
+            Collector::G1 => "-XX:+UseG1GC",
+            Collector::Parallel => "-XX:+UseParallelGC",
+            Collector::Serial => "-XX:+UseSerialGC",
+            Collector::Zgc => "-XX:+UseZGC",
+            Collector::Shenandoah => "-XX:+UseShenandoahGC",
+        }
+    }
+}
+
+/// One cell of the study.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cell {
+    pub(super) runtime: Runtime,
+    pub(super) pattern: Pattern,
+    pub(super) policy: Policy,
+    /// Only for JVM runtimes.
+    pub(super) collector: Option<Collector>,
+}
+
+/// Such as `pthread/ping-pong/other` and `pekko/flood/rr/g1`.
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (runtime, pattern) = (self.runtime.name(), self.pattern.name());
+        write!(f, "{runtime}/{pattern}/{}", self.policy.name())?;
+        match self.collector {
+            Some(collector) => write!(f, "/{}", collector.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All cells: every runtime with every policy, ping-pong and paced; every runtime flooded; and
+/// every collector with the policies of the slides, ping-pong and flooded. Cells that do not
+/// compare collectors use G1, the JVM's default.
+pub(super) fn all() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let cell = |runtime: Runtime, pattern, policy| Cell {
+        runtime,
+        pattern,
+        policy,
+        collector: runtime.is_java().then_some(Collector::G1),
+    };
+    for policy in Policy::ALL {
+        for pattern in [Pattern::PingPong, Pattern::Paced] {
+            cells.extend(Runtime::ALL.map(|runtime| cell(runtime, pattern, policy)));
+        }
+    }
+    cells.extend(Runtime::ALL.map(|runtime| cell(runtime, Pattern::Flood, Policy::Other)));
+    for pattern in [Pattern::PingPong, Pattern::Flood] {
+        for policy in [Policy::Other, Policy::Rr] {
+            cells.extend(Collector::ALL.map(|collector| Cell {
+                collector: Some(collector),
+                ..cell(Runtime::Pekko, pattern, policy)
+            }));
+        }
+    }
+    let mut names = std::collections::BTreeSet::new();
+    cells.retain(|cell| names.insert(cell.to_string()));
+    cells
+}
+
+impl Cell {
+    /// Whether a quick study includes it: each runtime with each pattern, each collector, each
+    /// policy for threads, and all cells of the slides. The others exercise no further code.
+    pub(super) fn is_in_quick(&self) -> bool {
+        let Cell {
+            runtime,
+            pattern,
+            policy,
+            collector,
+        } = *self;
+        match (pattern, policy) {
+            (Pattern::Flood, Policy::Other) => matches!(collector, None | Some(Collector::G1)),
+            (_, Policy::Other) => true,
+            (Pattern::PingPong, Policy::Rr) if runtime == Runtime::Pekko => {
+                !matches!(collector, Some(Collector::Zgc | Collector::Shenandoah))
+            }
+            (Pattern::PingPong, _) => runtime == Runtime::Pthread,
+            (Pattern::Paced, Policy::Fifo) => {
+                matches!(runtime, Runtime::Pthread | Runtime::Std | Runtime::Java)
+            }
+            (Pattern::Paced, _) => matches!(runtime, Runtime::Pthread | Runtime::Std),
+            (Pattern::Flood, _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_lab::jitter::slides;
+
+    use super::*;
+
+    #[test]
+    fn every_cell_of_the_slides_occurs_once() {
+        let names: Vec<String> = all().iter().map(Cell::to_string).collect();
+        let once = |name: &str| names.iter().filter(|is| *is == name).count() == 1;
+        for runtime in ["pthread", "caf", "java"] {
+            let end = if runtime == "java" { "/g1" } else { "" };
+            assert!(
+                once(&format!("{runtime}/ping-pong/other{end}")),
+                "{names:?}"
+            );
+        }
+        for collector in ["cms", "g1", "parallel", "serial"] {
+            for policy in ["other", "rr"] {
+                assert!(once(&format!("pekko/ping-pong/{policy}/{collector}")));
+            }
+        }
+        for policy in Policy::ALL {
+            for runtime in Runtime::ALL {
+                let begins = format!("{}/paced/{}", runtime.name(), policy.name());
+                assert!(
+                    names.iter().any(|name| name.starts_with(&begins)),
+                    "{begins}"
+                );
+            }
+        }
+    }
+    #[test]
+    fn a_quick_study_has_each_kind_and_the_slides() {
+        let quick: Vec<Cell> = all().into_iter().filter(Cell::is_in_quick).collect();
+        assert!(quick.len() <= all().len() / 2, "{}", quick.len());
+        let has = |wanted: &dyn Fn(&Cell) -> bool| quick.iter().any(wanted);
+        for runtime in Runtime::ALL {
+            for pattern in Pattern::ALL {
+                assert!(has(
+                    &|cell| (cell.runtime, cell.pattern) == (runtime, pattern)
+                ));
+            }
+        }
+        for policy in Policy::ALL {
+            for pattern in [Pattern::PingPong, Pattern::Paced] {
+                assert!(has(&|cell| (cell.policy, cell.pattern) == (policy, pattern)));
+            }
+        }
+        for collector in Collector::ALL {
+            assert!(has(&|cell| cell.collector == Some(collector)));
+        }
+        let slides = slides::RUNTIMES.iter().chain(&slides::COLLECTORS);
+        for [runtime, policy, collector] in slides.filter_map(|row| row.cell) {
+            let begins = format!("{runtime}/ping-pong/{policy}");
+            let is = |cell: &Cell| {
+                let name = cell.to_string();
+                name.starts_with(&begins) && name.ends_with(collector)
+            };
+            assert!(has(&is), "{begins} {collector}");
+        }
+    }
+}

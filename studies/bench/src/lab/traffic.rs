@@ -1,0 +1,261 @@
+//! `openuvr lab traffic`: analysis of a stream's capture.
+//!
+//! The analysis is in crate `lab`; this module has the options and the output folder.
+
+mod compare;
+mod generate;
+mod plots;
+mod tables;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+use openuvr_lab::traffic::join::{JoinedCaptures, join};
+use openuvr_lab::traffic::reader::Window;
+use openuvr_lab::traffic::{Analysis, analyse};
+use openuvr_proto::units::Bitrate;
+use openuvr_sim::script;
+use openuvr_terminal::usage::UsageError;
+use serde_json::json;
+
+use super::folder::Folder;
+
+/// Analyse a capture of a stream: RTP, WebRTC, or OpenUVR.
+///
+/// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes
+/// suffices) and finds each stream and its load, the timing of packets, batches and frames, losses,
+/// reordering, retransmissions, jitter, assembly delay, and aggregated arrivals, as in sections 5
+/// to 7 of the Unity Render Streaming study (Casasnovas et al.), next to its figures. No keys are
+/// needed; the page lists the unavailable figures.
+///
+/// Two files are the captures of both ends, the server's first: the offset and drift between their
+/// clocks are estimated and removed, and each packet's delay and fate is reported.
+///
+/// Writes a folder: tables (CSV), plots (SVG), the data with machine and command (traffic.json,
+/// which `openuvr bench report` reads), and a page (index.html). A capture that is corrupt in its
+/// middle is analysed up to there, with exit code 1.
+#[derive(clap::Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct TrafficArgs {
+    /// The capture; or the server's and the client's
+    #[arg(value_name = "FILE", num_args = 1..=2, required_unless_present = "generate")]
+    files: Vec<PathBuf>,
+    /// Capture point of a single capture; some figures are meaningful only at one end
+    #[arg(long, value_name = "END")]
+    end: Option<End>,
+    /// Start of the analysis, counted from the first packet
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
+    from: Duration,
+    /// Duration of the analysis (default: all); with --generate: of the capture (default: 30s)
+    #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
+    lasting: Option<Duration>,
+    /// Generate the captures of both ends of the study's traffic over a model of its Wi-Fi, with
+    /// the ground truth: server.pcapng, client.pcapng and truth.json
+    #[arg(long, conflicts_with_all = ["files", "end", "from"])]
+    generate: bool,
+    /// With --generate: frames per second
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 90.0,
+        requires = "generate"
+    )]
+    fps: f64,
+    /// With --generate: video bitrate, in bits per second
+    #[arg(long, value_name = "BITS", default_value = "50M", value_parser = script::rate,
+        requires = "generate")]
+    bitrate: Bitrate,
+    /// With --generate: share of the video packets that are lost and retransmitted
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share,
+        requires = "generate")]
+    loss: f64,
+    /// With --generate: offset of the client's clock
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time,
+        requires = "generate")]
+    offset: Duration,
+    /// With --generate: drift of the client's clock, in ppm
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0.0,
+        requires = "generate",
+        allow_negative_numbers = true
+    )]
+    drift: f64,
+    /// With --generate: seed of sizes, losses and the channel
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 1,
+        requires = "generate"
+    )]
+    seed: u64,
+    /// Output folder; created if it does not exist
+    #[arg(long, value_name = "FOLDER", default_value = "traffic-study")]
+    out: PathBuf,
+}
+
+/// An end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum End {
+    /// The sender of the video
+    Server,
+    /// The receiver of the video
+    Client,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            End::Server => "server",
+            End::Client => "client",
+        }
+    }
+}
+
+const HELP: &str = "\
+Examples:
+  tcpdump -i eth0 -s 128 --time-stamp-precision=nano -w server.pcap udp
+  openuvr lab traffic server.pcap --end server --from 10s --duration 30s
+  openuvr lab traffic server.pcap client.pcap
+  openuvr lab hop --to 127.0.0.1:47000 --delay 5ms --capture ends
+  openuvr lab traffic ends/host.pcapng ends/client.pcapng
+  openuvr lab traffic --generate --fps 60 --loss 0.1% --out known";
+
+/// Exit code of a partly analysed capture.
+const BROKEN: u8 = 1;
+
+/// A capture with its analysis.
+struct Capture {
+    path: PathBuf,
+    end: Option<End>,
+    analysis: Analysis,
+}
+
+/// Analyses or generates captures.
+///
+/// # Errors
+/// The failure, in one line.
+pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
+    if args.generate {
+        return generate::run(args);
+    }
+    ensure!(
+        args.end.is_none() || args.files.len() == 1,
+        UsageError::new("--end is for a single capture: with two, the first is the server's")
+    );
+    ensure!(
+        args.lasting.is_none_or(|lasting| !lasting.is_zero()),
+        UsageError::new("--duration 0s selects nothing; try 30s")
+    );
+    let window = Window {
+        from: nanos(args.from)?,
+        lasting: args.lasting.map(nanos).transpose()?,
+    };
+    let ends = match args.files.len() {
+        1 => [args.end, None],
+        _ => [Some(End::Server), Some(End::Client)],
+    };
+    let mut captures = Vec::new();
+    for (path, end) in args.files.iter().zip(ends) {
+        // Keep all of the client's packets that belong to the server's part.
+        let window = match captures.is_empty() {
+            true => window,
+            false => Window::default(),
+        };
+        let analysis = analyse(&mut || open(path), window);
+        let analysis = analysis.with_context(|| path.display().to_string())?;
+        captures.push(Capture {
+            path: path.clone(),
+            end,
+            analysis,
+        });
+    }
+    let joined = joined(&mut captures, window)?;
+    write(&captures, joined.as_ref(), &args.out)?;
+    let mut broken = false;
+    for capture in &captures {
+        if let Some(error) = &capture.analysis.ended {
+            broken = true;
+            let path = capture.path.display();
+            eprintln!("openuvr lab traffic: {path}: {error}; the packets before it are analysed");
+        }
+    }
+    Ok(match broken {
+        true => ExitCode::from(BROKEN),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn nanos(time: Duration) -> Result<u64> {
+    Ok(u64::try_from(time.as_nanos())?)
+}
+
+fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
+    Ok(Box::new(BufReader::new(File::open(path)?)))
+}
+
+/// Joins two captures, in the order server, client.
+fn joined(captures: &mut [Capture], window: Window) -> Result<Option<JoinedCaptures>> {
+    let [server, client] = captures else {
+        return Ok(None);
+    };
+    let mut open_server = || open(&server.path);
+    let mut open_client = || open(&client.path);
+    let joined = join(
+        (&mut open_server, &server.analysis),
+        (&mut open_client, &client.analysis),
+        window,
+    )?;
+    if joined.swapped {
+        std::mem::swap(server, client);
+        std::mem::swap(&mut server.end, &mut client.end);
+    }
+    Ok(Some(joined))
+}
+
+fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, out: &Path) -> Result<()> {
+    let names: Vec<String> = captures
+        .iter()
+        .map(|capture| capture.path.display().to_string())
+        .collect();
+    let title = format!("Traffic of {}", names.join(" and "));
+    let said = "Lines called \"the study\" are the figures of the Unity Render Streaming study (Casasnovas et \
+                al.), for orientation: other programs send differently.";
+    let mut folder = Folder::make(out, &title, "traffic.json", said)?;
+    for capture in captures {
+        if captures.len() > 1 {
+            folder.section(&format!("At the {}", capture.end.map_or("", End::name)));
+        }
+        tables::capture(&mut folder, capture, captures.len() > 1)?;
+        plots::capture(&mut folder, capture, captures.len() > 1)?;
+    }
+    if let Some(joined) = joined {
+        tables::joined(&mut folder, joined)?;
+        plots::joined(&mut folder, joined)?;
+    }
+    let rows = compare::rows(captures, joined);
+    compare::show(&mut folder, captures, &rows)?;
+    let all = captures.iter().map(tables::as_json);
+    folder.add_data("captures", all.collect());
+    folder.add_data("joined", json!(joined));
+    folder.finish()?;
+    println!("\nthe analysis is {}", out.join("index.html").display());
+    Ok(())
+}
+
+/// The name of a capture's file: with its end, if there are two.
+fn file(name: &str, capture: &Capture, is_one_of_two: bool) -> String {
+    match capture.end.filter(|_| is_one_of_two) {
+        Some(end) => format!("{}-{name}", end.name()),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

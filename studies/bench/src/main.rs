@@ -1,0 +1,74 @@
+//! The program `openuvr-bench`: benchmarks and studies of OpenUVR.
+//!
+//! `openuvr bench` and `openuvr lab` execute this program, with the same arguments. It observes
+//! OpenUVR from outside, with the testbed's instruments: hosts, clients and the scene are processes
+//! of `openuvr`, and their pictures are read from displays. A stream needs nothing from this crate;
+//! it contains a host with inferior parts for comparison (`baseline`).
+#![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "drawing and statistics work in floating point"
+)]
+
+// Its `print!`, `println!` and `eprintln!` replace the standard library's.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod attack;
+mod baseline;
+mod bench;
+mod durations;
+mod lab;
+mod soak;
+
+use std::process::ExitCode;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+use openuvr_terminal::{out, usage};
+
+fn main() -> ExitCode {
+    out::guarded(program)
+}
+
+fn program() -> ExitCode {
+    let matches = match usage::matches(command()) {
+        Ok(matches) => matches,
+        Err(code) => return code,
+    };
+    let Some((name, words)) = matches.subcommand() else {
+        unreachable!("clap asks for one of the subcommands");
+    };
+    run(name, words).unwrap_or_else(|error| {
+        out::unlimited_message(format_args!("openuvr: {error:#}"));
+        ExitCode::from(openuvr_cli::exit_code(&error))
+    })
+}
+
+fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
+    match name {
+        name if openuvr_cli::host::is_command(name) => baseline::run(name, words),
+        attack::intruder::NAME => {
+            attack::intruder::run(&attack::intruder::Args::from_arg_matches(words)?)
+        }
+        "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
+        "lab" => lab::run(&lab::LabArgs::from_arg_matches(words)?),
+        _ => unreachable!("clap knows no other subcommand"),
+    }
+}
+
+fn command() -> Command {
+    Command::new("openuvr-bench")
+        // As typed by users: `openuvr` executes this program.
+        .bin_name("openuvr")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures OpenUVR on this machine; started by openuvr bench and lab")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(baseline::commands())
+        .subcommand(attack::intruder::Args::augment_args(Command::new(
+            attack::intruder::NAME,
+        )))
+        .subcommand(bench::Args::augment_args(Command::new("bench")))
+        .subcommand(lab::LabArgs::augment_args(Command::new("lab")))
+}

@@ -1,0 +1,235 @@
+//! Parameters of a network: radios, stations, queues and channel access.
+
+use super::air::Air;
+use super::rate::RateRule;
+use super::timing::{Radio, Timing};
+use super::{Impossible, MICROSECOND, Nanos};
+
+pub use openuvr_sim::medium::Direction;
+
+/// The access categories of EDCA, the most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// AC_VO.
+    Voice,
+    /// AC_VI.
+    Video,
+    /// AC_BE.
+    BestEffort,
+    /// AC_BK.
+    Background,
+}
+
+impl Category {
+    /// All categories, the most urgent first.
+    pub const ALL: [Category; 4] = [
+        Category::Voice,
+        Category::Video,
+        Category::BestEffort,
+        Category::Background,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Voice => "voice",
+            Category::Video => "video",
+            Category::BestEffort => "best-effort",
+            Category::Background => "background",
+        }
+    }
+}
+
+/// Channel access parameters of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Slots of AIFS in addition to a SIFS.
+    pub aifsn: u8,
+    /// Initial contention window, in slots.
+    pub cw_min: u32,
+    /// Maximum contention window, in slots.
+    pub cw_max: u32,
+    /// TXOP limit; `None`: one PPDU of any permitted duration.
+    pub txop: Option<Nanos>,
+}
+
+/// Access by category, for the access point and for stations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edca {
+    /// In the order of [`Category::ALL`].
+    pub access_point: [Access; 4],
+    /// The same for stations.
+    pub station: [Access; 4],
+}
+
+impl Edca {
+    /// Equal parameters for all categories.
+    #[must_use]
+    pub fn uniform(cw_min: u32, cw_max: u32) -> Edca {
+        let all = Access {
+            aifsn: 2,
+            cw_min,
+            cw_max,
+            txop: None,
+        };
+        Edca {
+            access_point: [all; 4],
+            station: [all; 4],
+        }
+    }
+
+    /// Default parameters of access points (the comments in hostapd.conf, after table 9-155 of the
+    /// standard).
+    #[must_use]
+    pub fn standard() -> Edca {
+        let access = |aifsn, cw_min, cw_max, txop: Option<u64>| Access {
+            aifsn,
+            cw_min,
+            cw_max,
+            txop: txop.map(|units| units * 32 * MICROSECOND),
+        };
+        let background = access(7, 15, 1023, None);
+        Edca {
+            access_point: [
+                access(1, 3, 7, Some(47)),
+                access(1, 7, 15, Some(94)),
+                access(3, 15, 63, None),
+                background,
+            ],
+            station: [
+                access(2, 3, 7, Some(47)),
+                access(2, 7, 15, Some(94)),
+                access(3, 15, 1023, None),
+                background,
+            ],
+        }
+    }
+}
+
+/// Delivery order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// On arrival of its own MPDU, regardless of earlier gaps.
+    PerMpdu,
+    /// In sending order, as a receiver passes packets to its applications.
+    InOrder,
+}
+
+/// Delivery time of a received MPDU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryTime {
+    /// At the end of the acknowledgement, as in the study.
+    Acknowledged,
+    /// At its own last bit.
+    OwnEnd,
+}
+
+/// One station.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Station {
+    /// Losses of its channel, both ways.
+    pub air: Air,
+    /// Rate control, both ways.
+    pub rate: RateRule,
+}
+
+/// A network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// The radios.
+    pub radio: Radio,
+    /// Overrides the radios' durations.
+    pub timing: Option<Timing>,
+    /// The stations.
+    pub stations: Vec<Station>,
+    /// Channel access parameters.
+    pub edca: Edca,
+    /// RTS threshold in bytes; `None`: never.
+    pub rts_above: Option<u32>,
+    /// Maximum number of MPDUs in a PPDU, and block acknowledgement window.
+    pub max_ampdu: u32,
+    /// Retry limit of an MPDU, and of an RTS.
+    pub retry_limit: u8,
+    /// Queue limit of the access point in packets, over all stations.
+    pub access_point_buffer: usize,
+    /// Queue limit of a station in packets.
+    pub station_buffer: usize,
+    /// Delivery order.
+    pub delivery: Delivery,
+    /// Delivery time.
+    pub moment: DeliveryTime,
+    /// Whether the contention window grows, as after a collision, if no MPDU of a PPDU was received.
+    pub backs_off_when_all_lost: bool,
+    /// Whether the access point sends to several stations at once (OFDMA).
+    pub ofdma: bool,
+}
+
+impl Setup {
+    /// One station, with the parameters of the study (its table 4).
+    #[must_use]
+    pub fn paper() -> Setup {
+        Setup {
+            radio: Radio::default(),
+            timing: None,
+            stations: vec![Station {
+                air: Air::losing(0.1),
+                rate: RateRule::Fixed,
+            }],
+            edca: Edca::uniform(31, 1023),
+            rts_above: Some(0),
+            max_ampdu: 256,
+            retry_limit: 7,
+            access_point_buffer: 1000,
+            station_buffer: 150,
+            delivery: Delivery::PerMpdu,
+            moment: DeliveryTime::Acknowledged,
+            backs_off_when_all_lost: false,
+            ofdma: false,
+        }
+    }
+
+    /// Durations in the network.
+    ///
+    /// # Errors
+    /// The setup is impossible.
+    pub fn timing(&self) -> Result<Timing, Impossible> {
+        let impossible = |what: &str| Err(Impossible(what.to_owned()));
+        let timing = match &self.timing {
+            Some(timing) => timing.clone(),
+            None => self.radio.timing()?,
+        };
+        if self.stations.is_empty() {
+            return impossible("a network without stations has no traffic: stations is at least 1");
+        }
+        if self.stations.len() > MAX_STATIONS {
+            return Err(Impossible(format!(
+                "{} stations: at most {MAX_STATIONS}",
+                self.stations.len()
+            )));
+        }
+        if self.max_ampdu == 0 {
+            return impossible("a PPDU without a packet: max-ampdu is at least 1");
+        }
+        if self.access_point_buffer == 0 || self.station_buffer == 0 {
+            return impossible("a queue of 0 packets sends nothing: at least 1 packet");
+        }
+        let windows = self.edca.access_point.iter().chain(&self.edca.station);
+        for access in windows {
+            if access.cw_min > access.cw_max || access.cw_max > 32_767 {
+                return Err(Impossible(format!(
+                    "contention windows {} to {}: the first is at most the second, that at most \
+                     32767",
+                    access.cw_min, access.cw_max
+                )));
+            }
+        }
+        for station in &self.stations {
+            station.air.check()?;
+        }
+        Ok(timing)
+    }
+}
+
+/// Maximum number of stations: the limit of a real access point.
+pub const MAX_STATIONS: usize = 128;

@@ -1,0 +1,581 @@
+//! The text form of a scenario, such as `profile=he-su mcs=9 stations=4 per=1% background=20M`;
+//! defaults are those of the Unity Render Streaming study.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+use std::time::Duration;
+
+use openuvr_sim::script;
+
+use super::air::{Air, Bursts, Signal};
+use super::rate::RateRule;
+use super::scenario::Scenario;
+use super::setup::{Category, Delivery, DeliveryTime, Direction, Edca, Setup, Station};
+use super::timing::Profile;
+use super::traffic::{Background, Batches, Periodic};
+use super::{Impossible, MILLISECOND, Nanos};
+
+/// A scenario during parsing: stations are added at the end.
+struct Draft {
+    scenario: Scenario,
+    viewers: usize,
+    background: Vec<Background>,
+    air: Air,
+    /// The SNR of the last viewer, if different.
+    far: Option<f64>,
+    rate: RateRule,
+}
+
+/// A word.
+struct Word {
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    set: fn(&mut Draft, &str) -> Result<(), String>,
+}
+
+/// Parses a scenario; words are separated by spaces or new lines.
+///
+/// # Errors
+/// The invalid word, with the valid ones; or why the scenario is impossible.
+pub fn parse(text: &str) -> Result<Scenario, Impossible> {
+    let mut draft = Draft {
+        scenario: Scenario::paper(),
+        viewers: 1,
+        background: Vec::new(),
+        air: Air::losing(0.1),
+        far: None,
+        rate: RateRule::Fixed,
+    };
+    let wrong = |word: &str, why: String| Impossible(format!("{word}: {why}"));
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // The profile first: it sets defaults that other words change.
+    let (first, rest): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| word.starts_with("profile="));
+    for word in first.into_iter().chain(rest) {
+        let (name, value) = word.split_once('=').ok_or_else(|| {
+            let why = "a word is NAME=VALUE, such as mcs=9";
+            wrong(word, why.into())
+        })?;
+        let known = WORDS.iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| {
+            let names: Vec<&str> = WORDS.iter().map(|known| known.name).collect();
+            let why = format!("unknown word {name}; valid are {}", names.join(", "));
+            wrong(word, why)
+        })?;
+        (known.set)(&mut draft, value).map_err(|why| wrong(word, why))?;
+    }
+    let scenario = draft.finish();
+    scenario.check()?;
+    Ok(scenario)
+}
+
+/// All words with their meaning, one per line.
+#[must_use]
+pub fn help() -> String {
+    let mut text = String::new();
+    for Word {
+        name, value, help, ..
+    } in &WORDS
+    {
+        // Writing to a string doesn't fail.
+        let _ = writeln!(text, "  {:<30} {help}", format!("{name}={value}"));
+    }
+    text
+}
+
+impl Draft {
+    fn finish(self) -> Scenario {
+        let Draft {
+            mut scenario,
+            viewers,
+            background,
+            air,
+            far,
+            rate,
+        } = self;
+        let station = Station { air, rate };
+        scenario.setup.stations = vec![station; viewers];
+        if let Some((mean, last)) = far.zip(scenario.setup.stations.last_mut()) {
+            let near = last.air.signal.unwrap_or(STEADY);
+            last.air.signal = Some(Signal { mean, ..near });
+        }
+        // Background stations have the SNR of the first.
+        let other = scenario.setup.stations.first().cloned();
+        let stations = background.iter().filter_map(|_| other.clone());
+        scenario.setup.stations.extend(stations);
+        scenario.background = background;
+        scenario
+    }
+}
+
+/// A signal with a constant SNR.
+const STEADY: Signal = Signal {
+    mean: 40.0,
+    deviation: 0.0,
+    coherence: 50 * MILLISECOND,
+};
+
+const WORDS: [Word; 32] = [
+    Word {
+        name: "profile",
+        value: "paper|he-su|eht-su",
+        help: "durations [paper]; he-su and eht-su also set the standard's rules",
+        set: |draft, value| {
+            let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
+            let profile = profile.ok_or("expected paper, he-su or eht-su")?;
+            let setup = &mut draft.scenario.setup;
+            setup.radio.profile = profile;
+            if profile != Profile::Paper {
+                setup.radio.guard = 800;
+                setup.edca = Edca::standard();
+                setup.delivery = Delivery::InOrder;
+                setup.moment = DeliveryTime::OwnEnd;
+                setup.backs_off_when_all_lost = true;
+                setup.max_ampdu = setup.radio.window();
+            }
+            Ok(())
+        },
+    },
+    Word {
+        name: "mcs",
+        value: "0..13",
+        help: "modulation and coding [11]; 12 and 13 with eht-su",
+        set: |draft, value| number(value).map(|mcs| draft.scenario.setup.radio.mcs = mcs),
+    },
+    Word {
+        name: "streams",
+        value: "1..8",
+        help: "spatial streams [2]",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.radio.streams = n),
+    },
+    Word {
+        name: "width",
+        value: "20|40|80|160|320",
+        help: "MHz of the channel [80]; 320 with eht-su",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.radio.width = n),
+    },
+    Word {
+        name: "guard",
+        value: "800ns|1600ns|3200ns",
+        help: "guard interval [paper: 3200ns, else 800ns]",
+        set: |draft, value| {
+            let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
+            draft.scenario.setup.radio.guard = guard;
+            Ok(())
+        },
+    },
+    Word {
+        name: "stations",
+        value: "N",
+        help: "stations that receive video [1]",
+        set: |draft, value| number(value).map(|viewers| draft.viewers = viewers),
+    },
+    Word {
+        name: "background",
+        value: "RATE[,WAY[,BYTES]]",
+        help: "adds a station with background traffic, up or down [up,1500]",
+        set: |draft, value| background(value).map(|stream| draft.background.extend(stream)),
+    },
+    Word {
+        name: "background-category",
+        value: "CATEGORY",
+        help: "category of the preceding background [best-effort]",
+        set: |draft, value| {
+            let category = category(value)?;
+            draft
+                .background
+                .iter_mut()
+                .for_each(|o| o.category = category);
+            Ok(())
+        },
+    },
+    Word {
+        name: "per",
+        value: "SHARE",
+        help: "independent MPDU loss [10%]",
+        set: |draft, value| script::share(value).map(|per| draft.air.per = per),
+    },
+    Word {
+        name: "bursts",
+        value: "GOOD,BAD[,LOSS]",
+        help: "Gilbert-Elliott: mean durations of both states, loss in bad [100%]",
+        set: |draft, value| bursts(value).map(|bursts| draft.air.bursts = bursts),
+    },
+    Word {
+        name: "signal",
+        value: "DB[,DEVIATION[,TIME]]",
+        help: "SNR, deviation [0], coherence time [50ms]; loss then depends on rate",
+        set: |draft, value| signal(value).map(|signal| draft.air.signal = signal),
+    },
+    Word {
+        name: "far",
+        value: "DB",
+        help: "SNR of the last station",
+        set: |draft, value| number(value).map(|mean| draft.far = Some(mean)),
+    },
+    Word {
+        name: "rate",
+        value: "fixed|ideal|learned",
+        help: "rate control, up to mcs [fixed]; learned: like Minstrel",
+        set: |draft, value| {
+            draft.rate = match value {
+                "fixed" => RateRule::Fixed,
+                "ideal" => RateRule::Ideal,
+                "learned" => RateRule::Learned,
+                _ => return Err("expected fixed, ideal or learned".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "category",
+        value: "CATEGORY",
+        help: "of video and controllers: voice, video, best-effort, background [b.-e.]",
+        set: |draft, value| {
+            let category = category(value)?;
+            draft.scenario = draft.scenario.clone().all_in(category);
+            Ok(())
+        },
+    },
+    Word {
+        name: "edca",
+        value: "uniform|standard",
+        help: "all categories equal as in the study, or the standard's",
+        set: |draft, value| {
+            draft.scenario.setup.edca = match value {
+                "uniform" => Setup::paper().edca,
+                "standard" => Edca::standard(),
+                _ => return Err("expected uniform or standard".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "cw-min",
+        value: "SLOTS",
+        help: "initial contention window of all categories [31]",
+        set: |draft, value| {
+            let slots = number(value)?;
+            accesses(draft).for_each(|access| access.cw_min = slots);
+            Ok(())
+        },
+    },
+    Word {
+        name: "cw-max",
+        value: "SLOTS",
+        help: "maximum contention window [1023]",
+        set: |draft, value| {
+            let slots = number(value)?;
+            accesses(draft).for_each(|access| access.cw_max = slots);
+            Ok(())
+        },
+    },
+    Word {
+        name: "rts",
+        value: "on|off|BYTES",
+        help: "RTS/CTS before all, none, or PPDUs with more bytes [on]",
+        set: |draft, value| {
+            draft.scenario.setup.rts_above = match value {
+                "on" => Some(0),
+                "off" => None,
+                bytes => Some(number(bytes)?),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "max-ampdu",
+        value: "N",
+        help: "maximum packets per PPDU [256; eht-su: 1024]",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.max_ampdu = n),
+    },
+    Word {
+        name: "retries",
+        value: "N",
+        help: "retry limit [7]",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.retry_limit = n),
+    },
+    Word {
+        name: "ap-buffer",
+        value: "PACKETS",
+        help: "queue limit of the access point [1000]",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.access_point_buffer = n),
+    },
+    Word {
+        name: "station-buffer",
+        value: "PACKETS",
+        help: "queue limit of a station [150]",
+        set: |draft, value| number(value).map(|n| draft.scenario.setup.station_buffer = n),
+    },
+    Word {
+        name: "delivery",
+        value: "mpdu|in-order",
+        help: "packets are delivered on arrival, or in order [paper: mpdu]",
+        set: |draft, value| {
+            draft.scenario.setup.delivery = match value {
+                "mpdu" => Delivery::PerMpdu,
+                "in-order" => Delivery::InOrder,
+                _ => return Err("expected mpdu or in-order".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "moment",
+        value: "acknowledged|own-end",
+        help: "delivery at the acknowledgement or last bit [paper: acknowledged]",
+        set: |draft, value| {
+            draft.scenario.setup.moment = match value {
+                "acknowledged" => DeliveryTime::Acknowledged,
+                "own-end" => DeliveryTime::OwnEnd,
+                _ => return Err("expected acknowledged or own-end".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "ofdma",
+        value: "on|off",
+        help: "the access point sends to several stations at once [off]",
+        set: |draft, value| {
+            draft.scenario.setup.ofdma = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err("expected on or off".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "fps",
+        value: "N",
+        help: "frames per second [60]",
+        set: |draft, value| number(value).map(|fps| draft.scenario.video.fps = fps),
+    },
+    Word {
+        name: "bitrate",
+        value: "RATE",
+        help: "of each video [50M]",
+        set: |draft, value| script::rate(value).map(|rate| draft.scenario.video.bitrate = rate.0),
+    },
+    Word {
+        name: "packet",
+        value: "BYTES",
+        help: "size of a video packet [1243]",
+        set: |draft, value| number(value).map(|bytes| draft.scenario.video.packet = bytes),
+    },
+    Word {
+        name: "tau",
+        value: "TIME",
+        help: "interval of the batches of a frame [5.56ms]",
+        set: |draft, value| time(value).map(|tau| draft.scenario.video.interval = tau),
+    },
+    Word {
+        name: "batches",
+        value: "fit|up-to-N|N",
+        help: "per frame: random up to the number that fits, or up to N; or N [fit]",
+        set: |draft, value| {
+            draft.scenario.video.batches = match value.strip_prefix("up-to-") {
+                Some(most) => Batches::UpTo(number(most)?),
+                None if value == "fit" => Batches::UpTo(0),
+                None => Batches::Exactly(number(value)?),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "uplink",
+        value: "TIME[,BYTES]|none",
+        help: "period and packet size of each viewer's controller [4.16ms,175]",
+        set: |draft, value| uplink(draft, value),
+    },
+    Word {
+        name: "wire",
+        value: "RATE|none",
+        help: "rate of the wired link between server and access point [1G]",
+        set: |draft, value| {
+            draft.scenario.wire = unless_none(value, script::rate)?.map(|rate| rate.0);
+            Ok(())
+        },
+    },
+];
+
+const NONE: &str = "none";
+
+fn unless_none<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    (text != NONE).then(|| parse(text)).transpose()
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a valid number"))
+}
+
+fn time(text: &str) -> Result<Nanos, String> {
+    let time: Duration = script::time(text)?;
+    u64::try_from(time.as_nanos()).map_err(|_| "too long".to_owned())
+}
+
+fn category(text: &str) -> Result<Category, String> {
+    let known = Category::ALL.into_iter().find(|c| c.name() == text);
+    known.ok_or_else(|| "expected voice, video, best-effort or background".into())
+}
+
+fn accesses(draft: &mut Draft) -> impl Iterator<Item = &mut super::setup::Access> {
+    let edca = &mut draft.scenario.setup.edca;
+    edca.access_point.iter_mut().chain(&mut edca.station)
+}
+
+fn background(text: &str) -> Result<Option<Background>, String> {
+    unless_none(text, |text| {
+        let mut parts = text.split(',');
+        let rate = script::rate(parts.next().unwrap_or_default())?;
+        let direction = match parts.next() {
+            None | Some("up") => Direction::Up,
+            Some("down") => Direction::Down,
+            Some(_) => return Err("the direction is up or down: 20M,down".into()),
+        };
+        let bytes = parts.next().map_or(Ok(1500), number)?;
+        if parts.next().is_some() {
+            return Err("expected rate, direction and bytes: 20M,up,1500".into());
+        }
+        Ok(Background {
+            bitrate: rate.0,
+            bytes,
+            direction,
+            category: Category::BestEffort,
+        })
+    })
+}
+
+fn bursts(text: &str) -> Result<Option<Bursts>, String> {
+    unless_none(text, |text| {
+        let parts: Vec<&str> = text.split(',').collect();
+        let (good, bad, loss) = match parts[..] {
+            [good, bad] => (good, bad, "100%"),
+            [good, bad, loss] => (good, bad, loss),
+            _ => return Err("expected two times and a share: 200ms,5ms,80%".into()),
+        };
+        Ok(Bursts {
+            good: time(good)?,
+            bad: time(bad)?,
+            loss: script::share(loss)?,
+        })
+    })
+}
+
+fn signal(text: &str) -> Result<Option<Signal>, String> {
+    unless_none(text, |text| {
+        let mut parts = text.split(',');
+        let mean = number(parts.next().unwrap_or_default())?;
+        let deviation = parts.next().map_or(Ok(STEADY.deviation), number)?;
+        let coherence = parts.next().map_or(Ok(STEADY.coherence), time)?;
+        if parts.next().is_some() {
+            return Err("expected decibels, deviation and time: 30,4,50ms".into());
+        }
+        Ok(Signal {
+            mean,
+            deviation,
+            coherence,
+        })
+    })
+}
+
+fn uplink(draft: &mut Draft, text: &str) -> Result<(), String> {
+    let category = draft.scenario.video.category;
+    draft.scenario.uplink = unless_none(text, |text| {
+        let (period, bytes) = match text.split_once(',') {
+            None => (text, Periodic::default().bytes),
+            Some((period, bytes)) => (period, number(bytes)?),
+        };
+        Ok(Periodic {
+            period: time(period)?,
+            bytes,
+            category,
+        })
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn without_words_it_is_the_papers() {
+        assert_eq!(parse("").unwrap(), Scenario::paper());
+    }
+
+    #[test]
+    fn words_change_what_they_name_in_any_order() {
+        let text = "mcs=9 stations=3 per=1% background=20M,down,1000 signal=30,4,20ms far=18 \
+                    profile=he-su width=160 category=video batches=1 tau=2ms";
+        let scenario = parse(text).unwrap();
+        let mut words: Vec<&str> = text.split_whitespace().collect();
+        words.reverse();
+        assert_eq!(parse(&words.join(" ")).unwrap(), scenario);
+        assert_eq!(scenario.viewers(), 3);
+        assert_eq!(scenario.setup.stations.len(), 4);
+        let mean = |n: usize| scenario.setup.stations[n].air.signal.unwrap().mean;
+        assert_eq!(
+            [mean(0), mean(1), mean(2), mean(3)],
+            [30.0, 30.0, 18.0, 30.0]
+        );
+        assert_eq!(scenario.setup.radio.mcs, 9);
+        assert_eq!(scenario.setup.delivery, Delivery::InOrder);
+        assert_eq!(scenario.uplink.unwrap().category, Category::Video);
+        assert_eq!(scenario.video.batches, Batches::Exactly(1));
+        let [stream] = scenario.background[..] else {
+            panic!("{:?}", scenario.background)
+        };
+        assert_eq!(
+            (stream.direction, stream.bytes, stream.bitrate),
+            (Direction::Down, 1000, 20_000_000)
+        );
+    }
+
+    #[test]
+    fn invalid_words_are_one_error_line() {
+        for (text, says) in [
+            ("profile=he-su mcs=12", "no MCS 12 in 802.11ax"),
+            ("stations=0", "stations is at least 1"),
+            ("stations=1000", "at most 128"),
+            ("width=320", "802.11ax has no channel of 320 MHz"),
+            ("profile=n", "expected paper, he-su or eht-su"),
+            ("speed=9", "unknown word speed; valid are profile, mcs"),
+            ("mcs", "a word is NAME=VALUE"),
+            ("mcs=-1", "`-1` is not a valid number"),
+            ("per=101%", "at most 100%"),
+            ("bursts=0ms,5ms", "both states must last longer than 0"),
+            ("signal=nan", "a number of decibels"),
+            ("tau=0ms", "tau=0"),
+            ("fps=0", "fps=0"),
+            ("max-ampdu=0", "max-ampdu is at least 1"),
+            ("ap-buffer=0", "at least 1 packet"),
+            ("cw-min=2000", "contention windows 2000 to 1023"),
+            ("uplink=0ms", "longer than 0"),
+            ("bitrate=900G fps=0.001", "packets"),
+        ] {
+            let message = refused(text);
+            assert!(message.contains(says), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_word() {
+        let help = help();
+        assert_eq!(help.lines().count(), WORDS.len());
+        // Longer lines would wrap in most terminals.
+        let long = help.lines().find(|line| line.chars().count() > 104);
+        assert_eq!(long, None);
+    }
+}
