@@ -764,7 +764,10 @@ uint32_t openuvr_version(void);
 // `OPENUVR_NETWORK_TYPE`). Returns 0 or an error; then `why`, if not NULL, receives the reason and an
 // alternative, truncated to `why_size` bytes. It encodes a small picture and opens a socket: some tens of
 // milliseconds. From any thread.
-int openuvr_check_support(uint32_t encoder, uint32_t network, char *why, size_t why_size);
+int openuvr_check_support(uint32_t encoder,
+                          uint32_t network,
+                          char *why,
+                          size_t why_size);
 
 // Checks whether this machine supports a MUD, as `openuvr_check_support` does for a host.
 int openuvr_check_mud_support(uint32_t decoder, uint32_t network, char *why, size_t why_size);
@@ -875,15 +878,21 @@ int openuvr_last_error(struct openuvr_context *context,
 
 // Writes the PIN for pairing a new device; an empty string if pairing is closed. From any thread, after the
 // threads are started.
-int openuvr_pin(struct openuvr_context *context, char *text, size_t size);
+int openuvr_pin(struct openuvr_context *context,
+                char *text,
+                size_t size);
 
 // Writes the address and transport of this host: `UDP [::]:4710, udp-gso`. From any thread, after the
 // threads are started.
-int openuvr_listen_address(struct openuvr_context *context, char *text, size_t size);
+int openuvr_listen_address(struct openuvr_context *context,
+                           char *text,
+                           size_t size);
 
 // Opens pairing for `seconds`: a new device may pair with `pin`, 4 to 12 digits. From any thread, after the
 // threads are started.
-int openuvr_open_pairing(struct openuvr_context *context, const char *pin, uint32_t seconds);
+int openuvr_open_pairing(struct openuvr_context *context,
+                         const char *pin,
+                         uint32_t seconds);
 
 // Retrieves the statistics into `*statistics` (set its `size` first). From any thread, after the
 // threads are started.
@@ -984,7 +993,9 @@ void openuvr_close_mud(struct openuvr_mud_context **context);
 
 // Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
 // Before the threads are started. From any thread.
-int openuvr_set_host(struct openuvr_mud_context *context, const char *host, const char *pin);
+int openuvr_set_host(struct openuvr_mud_context *context,
+                     const char *host,
+                     const char *pin);
 
 // Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before
 // the connection is established: `openuvr_mud_statistics` returns the state. From any thread; blocks during
@@ -1014,11 +1025,15 @@ int openuvr_send_pose(struct openuvr_mud_context *context,
 // that delivers `struct input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes
 // non-blocking. With a window, register devices before the threads are started; the window's keyboard and
 // mouse events, which would be duplicates, are then not sent. From any thread.
-int openuvr_register_input_device(struct openuvr_mud_context *context, int id, int fd);
+int openuvr_register_input_device(struct openuvr_mud_context *context,
+                                  int id,
+                                  int fd);
 
 // Writes the reason why the last call with this context failed, or why the stream has ended, truncated to
 // `size` bytes. From any thread.
-int openuvr_mud_last_error(struct openuvr_mud_context *context, char *text, size_t size);
+int openuvr_mud_last_error(struct openuvr_mud_context *context,
+                           char *text,
+                           size_t size);
 
 // Retrieves the statistics into `*statistics` (set its `size` first); `state` is an
 // `OPENUVR_MUD_STATE`. From any thread, after the threads are started.

@@ -66,6 +66,9 @@ int main(int argc, char **argv)
         }
     }
     check(count_entries("/proc/self/fd") <= files, "descriptors leak");
+    /* A joined thread stays in /proc until the kernel has released it. */
+    for (int i = 0; i < 500 && count_entries("/proc/self/task") > threads; i++)
+        usleep(10000);
     check(count_entries("/proc/self/task") <= threads, "threads leak");
     XFree(visual);
     XCloseDisplay(display);

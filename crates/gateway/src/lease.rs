@@ -1,5 +1,5 @@
 //! The lease of a portal session: the session continues while a player or observer is connected or the portal renews
-//! the lease, and ends when it is told to stop.
+//! the lease, and ends at its stop request.
 //!
 //! The lease itself ends nothing: the host polls [`Lease::ended`].
 
@@ -40,7 +40,7 @@ pub struct Status {
     pub connected: usize,
     /// Time until it ends without a connection or renewal.
     pub left: Duration,
-    /// Whether it was told to stop.
+    /// Whether the portal has requested its end.
     pub stopped: bool,
 }
 

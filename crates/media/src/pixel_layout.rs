@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(pixel(&form, &[[0; 3], [3, 2, 1]], &[1]), [3, 2, 1, 0]);
         let refused = |setup: &Setup, visual| {
             let error = PixelLayout::of(setup, visual, "display :0").expect_err("unknown");
-            assert!(error.starts_with("display :0 "), "{error}");
+            assert!(error.starts_with("display :0"), "{error}");
             assert_eq!(error.lines().count(), 1);
         };
         refused(&setup(1, 1, cells), 7);

@@ -110,7 +110,7 @@ fn applications(openuvr: &Path) -> String {
         let _ = writeln!(
             text,
             "[[application]]\nname = {name:?}\ntitle = {title:?}\ndescription = {description:?}\n\
-             command = {words:?}\ndoor = {capture:?}\n"
+             command = {words:?}\ncapture = {capture:?}\n"
         );
     };
     let scene = openuvr.display().to_string();

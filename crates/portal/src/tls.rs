@@ -15,7 +15,7 @@ use tracing::{info, warn};
 /// ALPN protocol (RFC 7301).
 const HTTP: &[u8] = b"http/1.1";
 
-/// Interval at which the files are checked. A guess: an operator who has replaced them tests the page soon.
+/// Interval at which the files are checked. A guess: an operator tests the page soon after replacing the files.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.

@@ -1,4 +1,4 @@
-//! Writes the samples of [`crate::latencies`] into files of a folder, in a background thread.
+//! Writes the samples of [`scheduling_latency`](crate::scheduling_latency) into files of a folder, in a background thread.
 
 mod file;
 

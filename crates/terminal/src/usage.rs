@@ -322,7 +322,7 @@ mod tests {
     fn letters_that_differ_are_counted() {
         for (from, to, count) in [
             ("", "", 0),
-            ("duration", "port", 2),
+            ("for", "port", 2),
             ("fps", "fsp", 1),
             ("bitrat", "bitrate", 1),
             ("abc", "", 3),

@@ -85,7 +85,7 @@ fn host_and_client_work_in_python() {
     let folder = Folder::new();
     let script = crates().join("capi/tests/python/round_trip.py");
     let printed = run(python(&folder, &script));
-    assert!(printed.ends_with("both ends agree\n"), "{printed}");
+    assert!(printed.ends_with("host and client agree\n"), "{printed}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn a_missing_microphone_is_one_error_line() {
         ),
         (
             ["host", "--bind=127.0.0.1:0", "--microphone", "on"],
-            "no microphone: can't reach a sound server",
+            "can't create the microphone: can't reach a sound server",
         ),
     ] {
         let more = match args[0] {

@@ -115,7 +115,7 @@ fn an_impossible_recording_is_an_error_at_start() {
         (vec!["--record", &file, "--csv", &file], "are one file"),
         (
             vec!["--record", &file, "--encoder", "jpeg"],
-            "this host does not encode H.264",
+            "which this host does not encode",
         ),
     ] {
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];

@@ -162,7 +162,7 @@ fn ctrl_c_ends_the_wait_for_a_window() {
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let window = ["--display", &display.name, "--window", "missing"];
     let mut host = Program::start("host", openuvr(&[&own[..], &window].concat()));
-    host.line("waiting up to 15 s for it");
+    host.line("waiting up to 15 s");
     let text = host.stop();
     assert_eq!(text.lines().count(), 1, "{text}");
 }
@@ -183,7 +183,7 @@ fn the_wait_for_a_window_has_a_limit() {
     assert_contains(
         &text,
         &[
-            "waiting up to 2 s for it",
+            "waiting up to 2 s",
             "no window with 'nosuch' in its title or class after 2.0 s",
         ],
     );
@@ -478,7 +478,7 @@ fn an_unavailable_page_is_reported() {
     let with = |args: &[&str]| host_fails(&[&PATTERN[..], &bind, args].concat());
     assert_contains(
         &with(&["--web", &address]),
-        &["--web: can't serve browsers at", &address, "in use"],
+        &["--web: cannot serve browsers at", &address, "in use"],
     );
     assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),

@@ -90,7 +90,7 @@ fn messages_stay_above_the_table() {
     assert_eq!(count(&rows, "no client"), 0, "{rows:#?}");
     // A client leaves.
     drop(desk);
-    host.screen.row("desk left: it");
+    host.screen.row("desk left: ");
     host.screen.row("no client now");
     let rows = host.screen.rows();
     for part in [&expected[..3], &["desk left"]].concat() {

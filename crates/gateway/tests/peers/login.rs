@@ -15,7 +15,7 @@ fn a_browser_pairs_once_and_is_a_device() {
     let refused = caller.log_in("");
     assert_eq!(refused.status, 403);
     let why = refused.json()["refused"].as_str().unwrap().to_owned();
-    assert!(why.contains("a PIN is needed"), "{why}");
+    assert!(why.contains("enter the PIN"), "{why}");
     assert_eq!(caller.websocket("", &caller.origin()).err(), Some(401));
     assert_eq!(caller.log_in("999999").status, 403);
     let early = caller.log_in(PIN);

@@ -470,7 +470,7 @@ pub(crate) fn is_lost(engine: &mut dyn Engine) {
     );
     portal.stop(spec.session);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Its server is back, and is told to end it.
+    // Its server returns and gets the stop request.
     engine.restore();
     wait("no remaining processes", || {
         processes(spec.session).is_empty()

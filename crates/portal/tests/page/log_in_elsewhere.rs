@@ -98,7 +98,7 @@ fn a_user_logs_in_and_out_through_a_provider() {
     let me = browser.run(&tab, "fetch('/api/me').then((answer) => answer.status)");
     assert_eq!(me, 401);
 
-    // The next user must authenticate again; a user without the group is told the reason.
+    // The next user must authenticate again; a user without the group sees the reason.
     press(&mut browser, &tab, "#provider");
     log_in_there(&mut browser, &tab, &provider, "stranger");
     browser.until(&tab, &log_in_is_asked);

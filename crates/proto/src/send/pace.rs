@@ -31,7 +31,7 @@ impl Pacer {
     }
 
     /// The wait before `bytes` of a frame may leave on a link with `capacity` (`None`: unknown), with a
-    /// bucket of `depth`. Zero, or at least [`MIN_SLEEP`].
+    /// bucket of `depth`. Zero, or at least `MIN_SLEEP`.
     pub fn wait(
         &mut self,
         now: Instant,

@@ -31,8 +31,6 @@ pub struct Statistics {
     pub dropped: u64,
     /// Bytes on the wire for all frames, without transport headers.
     pub bytes: u64,
-    /// The last control event of the player's rendition, as text.
-    pub control_event: Option<String>,
     /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
     /// Of the newest [`MAX_SAMPLES`] complete frames.
@@ -63,9 +61,6 @@ impl Statistics {
                 self.renditions.retain(|(id, _)| id != subscriber);
             }
             Notice::Link(_, transport) => self.link = Some(*transport),
-            Notice::ControlEvent { rendition, event } if self.is_players(*rendition) => {
-                self.control_event = Some(event.to_string());
-            }
             Notice::Record(record) => self.frame(record),
             _ => {}
         }
@@ -76,12 +71,6 @@ impl Statistics {
     pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
         let known = self.renditions.iter().find(|(id, _)| *id == subscriber);
         known.map(|(_, rendition)| *rendition)
-    }
-
-    /// Whether it is the player's rendition, or there is no player.
-    fn is_players(&self, rendition: RenditionId) -> bool {
-        let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
-        player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
     }
 
     fn frame(&mut self, record: &FrameRecord) {

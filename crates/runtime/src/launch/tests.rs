@@ -153,7 +153,7 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
     const TURN: Duration = Duration::from_millis(50);
     if std::env::var_os(ALONE).is_none() {
         let (_, module) = module_path!().split_once("::").unwrap();
-        let name = format!("{module}::a_process_without_a_descriptor_is_let_in_after_a_while");
+        let name = format!("{module}::a_process_is_accepted_once_a_descriptor_is_free");
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &name, "--nocapture"]);
         let out = command.env(ALONE, "1").output().unwrap();

@@ -49,7 +49,7 @@ pub struct VirtualDisplay {
 impl VirtualDisplay {
     /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on this process and its
     /// child processes connect with its cookie, which is in the folder of this process's session, or in the folder for
-    /// temporary files. With `place` the built-in placement of windows is active ([`placement`]). To be called while this
+    /// temporary files. With `place` the built-in placement of windows is active (`placement`). To be called while this
     /// process has no threads that use C libraries.
     ///
     /// # Errors

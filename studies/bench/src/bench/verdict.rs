@@ -18,18 +18,18 @@ pub(super) struct Verdict {
     withheld: Option<&'static str>,
 }
 
-/// Of the frames due, those that must come whole for anything to be judged. A frame that did not
-/// come is later than any that did: with more than one of a hundred missing, there is no p99.
+/// The share of due frames that must be complete before anything is judged. A missing frame is later
+/// than every other: with more than 1 % missing, there is no p99.
 pub(super) const LEAST_WHOLE: f64 = 0.99;
 
 /// Presses below which their median is chance (a guess).
 const FEWEST_PRESSES: usize = 10;
 
-/// Of its frames per second, those that the scene must draw for what is counted in seconds to be
-/// judged (a guess): fewer frames take less of everything.
+/// The share of its frame rate that the scene must reach before figures per second are judged (a
+/// guess): fewer frames cost less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 
-/// Fewer compared pictures have no median to speak of; the targets ask for as many.
+/// Compared pictures below which their median is chance; the targets need this number.
 const FEWEST_COMPARED: usize = 10;
 
 impl Verdict {

@@ -15,8 +15,11 @@ fn attack(args: &[&str]) -> (bool, String, String) {
 #[test]
 fn only_a_host_of_this_machine_is_attacked() {
     for (args, why) in [
-        (&["--host", "192.0.2.1:4710"][..], "is not this machine's"),
-        (&["--host", "255.255.255.255:4710"], "is not this machine's"),
+        (&["--host", "192.0.2.1:4710"][..], "is not on this machine"),
+        (
+            &["--host", "255.255.255.255:4710"],
+            "is not on this machine",
+        ),
         (
             &["--host", "127.0.0.1:4710", "--only", "paths"],
             "needs an honest client",
