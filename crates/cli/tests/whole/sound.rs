@@ -166,7 +166,7 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     // Samples that the player itself skipped, without processor time, are no fault of the stream.
     let left_out = silent_frames(from_first_to_last(&samples(&played)));
     // A client without processor time has more silence, and reports it.
-    let allowed = match output.contains("ran dry") {
+    let allowed = match output.contains(" underruns") {
         true => tone.len() / 20,
         false => concealed + left_out,
     };
