@@ -122,4 +122,8 @@ fn a_demo_matches_and_leaves_a_picture() {
     );
     let picture = std::fs::read(folder.path().join("openuvr-demo.png")).expect("a picture");
     assert!(picture.starts_with(b"\x89PNG"));
+    // Width and height in the first chunk (RFC 2083, section 4.1.1): the host's picture, a gap, the client's.
+    let [width, height] =
+        [16, 20].map(|at| u32::from_be_bytes(picture[at..at + 4].try_into().expect("4 bytes")));
+    assert_eq!((width, height), (320 + 8 + 320, 200));
 }

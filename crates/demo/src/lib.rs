@@ -182,9 +182,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     app.stop();
     let verdict = verdict?;
     let picture = args.out.join("openuvr-demo.png");
-    if let Some(shown) = &verdict.shown {
-        write_png(shown, &picture)?;
-    }
+    verdict.write_png(&picture)?;
     let picture = summarise(&verdict, &reader, args.app.is_none(), &picture);
     if let Some(sound) = &sound {
         match SoundFigures::read(&sound.csv)? {
@@ -337,8 +335,15 @@ fn watch(
 struct Verdict {
     /// The client's picture most similar to one of the host's; a blank one only if there is no other.
     shown: Option<Shot>,
-    /// Their PSNR, dB. Equal blank pictures prove nothing.
-    likeness: Option<f64>,
+    /// That picture of the host. None beside a blank one: equal blank pictures prove nothing.
+    source: Option<Source>,
+}
+
+/// The host's picture most similar to one of the client's.
+struct Source {
+    shot: Shot,
+    /// PSNR of the client's picture, dB.
+    likeness: f64,
 }
 
 /// Classification of a verdict.
@@ -352,12 +357,25 @@ enum Picture {
 
 impl Verdict {
     fn picture(&self) -> Picture {
-        match (&self.shown, self.likeness) {
+        match (&self.shown, self.likeness()) {
             (_, Some(likeness)) if likeness >= ALIKE => Picture::Alike(likeness),
             (_, Some(likeness)) => Picture::Other(likeness),
             (Some(shown), None) if shown.is_blank() => Picture::Blank,
             (_, None) => Picture::Missing,
         }
+    }
+
+    fn likeness(&self) -> Option<f64> {
+        self.source.as_ref().map(|source| source.likeness)
+    }
+
+    /// Writes the host's picture, if one has the client's size, and to its right the client's.
+    fn write_png(&self, path: &Path) -> Result<()> {
+        let Some(shown) = &self.shown else {
+            return Ok(());
+        };
+        let source = self.source.as_ref().map(|source| &source.shot);
+        write_png(&source.into_iter().chain([shown]).collect::<Vec<_>>(), path)
     }
 }
 
@@ -368,7 +386,7 @@ fn compare(host: &str, client: &str) -> Result<Verdict> {
     let until = clock::now() + Duration::from_secs(3);
     let mut best = Verdict {
         shown: None,
-        likeness: None,
+        source: None,
     };
     while clock::now() < until {
         clock::sleep_until(clock::now() + Duration::from_millis(150));
@@ -381,20 +399,24 @@ fn compare(host: &str, client: &str) -> Result<Verdict> {
                 best.shown.get_or_insert(shown);
                 continue;
             }
-            let likeness = history
+            let source = history
                 .shots()
-                .iter()
-                .filter_map(|shot| psnr(shot, &shown))
-                .max_by(f64::total_cmp);
+                .into_iter()
+                .filter_map(|shot| {
+                    let likeness = psnr(&shot, &shown)?;
+                    Some(Source { shot, likeness })
+                })
+                .max_by(|a, b| a.likeness.total_cmp(&b.likeness));
             let only_blank = best.shown.as_ref().is_none_or(Shot::is_blank);
-            if only_blank || likeness > best.likeness {
-                best = Verdict {
-                    shown: Some(shown),
-                    likeness,
-                };
+            let found = Verdict {
+                shown: Some(shown),
+                source,
+            };
+            if only_blank || found.likeness() > best.likeness() {
+                best = found;
             }
         }
-        if best.likeness.is_some_and(|likeness| likeness >= ALIKE) {
+        if matches!(best.picture(), Picture::Alike(_)) {
             break;
         }
     }
@@ -428,7 +450,11 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
     }
     if verdict.shown.is_some() {
-        println!("demo: the client's picture: {}", picture.display());
+        let content = match verdict.source {
+            Some(_) => "the host's (left) and the client's picture",
+            None => "the client's picture",
+        };
+        println!("demo: {content}: {}", picture.display());
     }
     let why = match found {
         Picture::Alike(_) if !is_scene || !seen.is_empty() => return ExitCode::SUCCESS,
@@ -445,16 +471,30 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     ExitCode::FAILURE
 }
 
-fn write_png(shot: &Shot, path: &Path) -> Result<()> {
+/// Pixels between two pictures side by side.
+const GAP: u32 = 8;
+
+/// Writes these pictures of one size side by side.
+fn write_png(shots: &[&Shot], path: &Path) -> Result<()> {
+    let size = shots[0].size;
+    let count = u32::try_from(shots.len())?;
+    let width = count * size.width + (count - 1) * GAP;
+    let white = [0xff; 3 * GAP as usize];
+    let mut rgb = Vec::with_capacity(3 * width as usize * size.height as usize);
+    for row in 0..size.height as usize {
+        for (nth, shot) in shots.iter().enumerate() {
+            if nth > 0 {
+                rgb.extend(white);
+            }
+            let stride = 4 * size.width as usize;
+            let pixels = shot.pixels[row * stride..][..stride].chunks_exact(4);
+            rgb.extend(pixels.flat_map(|bgrx| [bgrx[2], bgrx[1], bgrx[0]]));
+        }
+    }
     let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-    let mut encoder = png::Encoder::new(BufWriter::new(file), shot.size.width, shot.size.height);
+    let mut encoder = png::Encoder::new(BufWriter::new(file), width, size.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    let rgb: Vec<u8> = shot
-        .pixels
-        .chunks_exact(4)
-        .flat_map(|p| [p[2], p[1], p[0]])
-        .collect();
     let mut writer = encoder.write_header()?;
     writer.write_image_data(&rgb)?;
     writer.finish()?;
@@ -478,7 +518,14 @@ mod tests {
 
     #[test]
     fn a_blank_picture_never_matches() {
-        let verdict = |shown, likeness| Verdict { shown, likeness }.picture();
+        let source = |likeness| Source {
+            shot: shot(200),
+            likeness,
+        };
+        let verdict = |shown, likeness: Option<f64>| {
+            let source = likeness.map(source);
+            Verdict { shown, source }.picture()
+        };
         assert_eq!(verdict(Some(shot(9)), None), Picture::Blank);
         assert_eq!(verdict(Some(shot(200)), Some(31.0)), Picture::Alike(31.0));
         assert_eq!(verdict(Some(shot(200)), Some(12.0)), Picture::Other(12.0));

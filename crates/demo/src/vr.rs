@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let seen = eyes.seen()?;
     let picture = args.out.join("openuvr-demo-vr.png");
     if let Some(area) = eyes.area() {
-        write_png(&Shot::take(&Screen::open(&display)?, area)?, &picture)?;
+        write_png(&[&Shot::take(&Screen::open(&display)?, area)?], &picture)?;
     }
     let way = head.way;
     drop(head);

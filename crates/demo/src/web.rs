@@ -102,7 +102,7 @@ pub(super) fn run(
         .with_context(|| format!("can't write {}", page.display()))?;
     let screen = Screen::open(display)?;
     let there = args.out.join("openuvr-demo-host.png");
-    write_png(&Shot::take(&screen, screen.all())?, &there)?;
+    write_png(&[&Shot::take(&screen, screen.all())?], &there)?;
     if let Some(sound) = &mut sound {
         sound.recorder.stop();
     }
