@@ -7,12 +7,13 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 # Okabe and Ito: distinct for all common kinds of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4B4B4B", "#A6761D")
 PAPER = "#000000"
 MARKERS = "osD^vP*X"
+DASHES = ((0, (5, 3)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (9, 4)))
 
 plt.rcParams.update(
     {
@@ -43,22 +44,23 @@ def axes(title, x, y, height=3.8, width=9.0):
 def legend(ax):
     """Beside the axes, so that it covers no data."""
     handles, labels = ax.get_legend_handles_labels()
-    if handles:
+    if [label for label in labels if label != "here"]:
         ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
 
 
-def reference(ax, number, label, vertical=True):
-    """A line at a paper's value, behind the curves."""
-    line = ax.axvline if vertical else ax.axhline
-    line(number, color=PAPER, linestyle=(0, (5, 3)), linewidth=1.2, zorder=1, label=label)
+def references(ax, known):
+    """Lines at a paper's values, behind the curves: (value, label)."""
+    for place, (number, label) in enumerate(known):
+        ax.axvline(number, color=PAPER, linestyle=DASHES[place % len(DASHES)], linewidth=1.2, zorder=1, label=label)
 
 
-def plain_log(axis):
-    """Numbers instead of powers of ten on a logarithmic axis."""
+def plain_log(axis, minor=False):
+    """Numbers instead of powers of ten on a logarithmic axis; less than a decade also needs those between."""
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(FuncFormatter(lambda number, _: f"{number:g}") if minor else NullFormatter())
 
 
-def shares(title, x, curves, references=(), log=False):
+def shares(title, x, curves, known=(), log=False):
     """Cumulative distributions: (name, [(value, percent)]) each, drawn up to 100 %."""
     curves = [(name, points) for name, points in curves if points]
     if not curves:
@@ -66,16 +68,16 @@ def shares(title, x, curves, references=(), log=False):
     figure, ax = axes(title, x, "share of values not above it, %")
     for number, (name, points) in enumerate(curves):
         xs, ys = zip(*sorted(points), strict=True)
-        ax.step(xs, ys, where="post", label=name, color=COLOURS[number % len(COLOURS)], linewidth=1.6, zorder=3)
-    for number, label in references:
-        reference(ax, number, label)
+        ax.step((xs[0], *xs), (0, *ys), where="post", label=name, color=COLOURS[number % len(COLOURS)], linewidth=1.6, zorder=3)
+    references(ax, known)
     ends = [point for _, points in curves for point, _ in points if point > 0]
     if log or (ends and max(ends) > 30 * sorted(ends)[len(ends) // 2]):
         if min(point for _, points in curves for point, _ in points) > 0:
             ax.set_xscale("log")
         else:
             ax.set_xscale("symlog", linthresh=max(min(ends, default=1.0), 1e-3))
-        plain_log(ax.xaxis)
+        low, high = ax.get_xlim()
+        plain_log(ax.xaxis, minor=low > 0 and high / low < 20)
     ax.set_ylim(-2, 102)
     legend(ax)
     return figure
@@ -87,9 +89,13 @@ def lines(title, x, y, series, paper=(), categories=None):
     if not series:
         return None
     figure, ax = axes(title, x, y)
+    every = [point[0] for _, points in series for point in points]
+    # Intervals of several series would hide each other at one place.
+    apart = (max(every) - min(every) or 1) * 0.008 if any(point[2] is not None for _, points in series for point in points) else 0
     for number, (name, points) in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
         xs, means, lows, highs = zip(*sorted(points, key=lambda p: p[0]), strict=True)
+        xs = [one + (number - (len(series) - 1) / 2) * apart for one in xs]
         ax.plot(xs, means, label=name, color=colour, marker=MARKERS[number % len(MARKERS)], markersize=5, zorder=3)
         below = [mean - low if low is not None else 0 for mean, low in zip(means, lows, strict=True)]
         above = [high - mean if high is not None else 0 for mean, high in zip(means, highs, strict=True)]
@@ -180,7 +186,7 @@ def boxes(title, y, cases, tail, paper=()):
     return figure
 
 
-def tails(title, series, references=()):
+def tails(title, series, known=()):
     """Complementary distributions in µs: (name, [(latency, share that is longer)]), both axes logarithmic."""
     series = [(name, [p for p in points if p[0] > 0 and p[1] > 0]) for name, points in series]
     series = [(name, points) for name, points in series if points]
@@ -190,8 +196,7 @@ def tails(title, series, references=()):
     for number, (name, points) in enumerate(series):
         xs, ys = zip(*sorted(points), strict=True)
         ax.step(xs, ys, where="post", label=name, color=COLOURS[number % len(COLOURS)], zorder=3)
-    for number, label in references:
-        reference(ax, number, label)
+    references(ax, known)
     ax.set_xscale("log")
     ax.set_yscale("log")
     plain_log(ax.xaxis)

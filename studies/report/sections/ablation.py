@@ -67,7 +67,7 @@ def section(results):
     last = ablation.get("cumulative", [])[-1:]
     bars = [("conventional", stages(middle_steps(ablation, openuvr.CONVENTIONAL)))]
     bars += [("ours", stages(middle_steps(ablation, row["name"]))) for row in last]
-    made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "ms", bars))
+    made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
         "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench makes itself "
         "(Unity's pacer); GamingAnywhere has none. The paper's figure 6 has "

@@ -120,7 +120,7 @@ def section(results):
         "latency distribution", plots.shares("Latency of complete frames", "drawn to visible, ms", curves, references, log=True)
     )
     bars = [(value(case, "setting/name"), stages(value(case, "stream/steps", []))) for _, case in all_cases]
-    made.plot("latency stages", plots.stacked("Where the time goes: mean of each stage", "ms", bars))
+    made.plot("latency stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
         f"GamingAnywhere's figure 8 has at most {ENCODING_MS:g} ms of encoding and {RENDERING_MS:g} ms of rendering. "
         "Slices are sent while later ones are encoded, so that encoding and network overlap."

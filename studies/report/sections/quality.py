@@ -29,10 +29,19 @@ def _paper(figure, count):
     """Lines of the papers' own values."""
     if figure.get("measure") == "SSIM" and figure.get("varied") == "loss":
         return [(f"OpenUVR's paper, mean: {openuvr.SSIM_MEAN}", [(0, openuvr.SSIM_MEAN), (count - 1, openuvr.SSIM_MEAN)])]
-    if figure.get("measure") == "bit rate":
-        limit = gaminganywhere.BITRATE_MBPS
-        return [(f"GamingAnywhere, down: at most {limit:g} Mb/s", [(0, limit), (max(count - 1, 0.5), limit)])]
     return []
+
+
+def _load(figure):
+    """A panel of GamingAnywhere's figure 9: both directions of each content."""
+    is_rate = figure["measure"] == "bit rate"
+    rows = []
+    for series in figure["series"]:
+        for point in series["points"]:
+            paper = gaminganywhere.BITRATE_MBPS if is_rate and series["name"] == "down" else None
+            found = estimate.of(point.get("second_values") or [point["mean"]])
+            rows.append((f"{point['label']}, {series['name']}", found, paper))
+    return plots.bars(figure["title"], figure["y"], rows, "GamingAnywhere, figure 9(d): at most")
 
 
 def section(results):
@@ -41,6 +50,9 @@ def section(results):
         return None
     made = Section("Quality of the displayed pictures")
     for number, (result, figure) in enumerate(all_figures):
+        if not figure.get("varied"):
+            made.plot(f"quality load {figure['measure']}", _load(figure))
+            continue
         places = _places(figure)
         series = []
         for one in figure["series"]:
