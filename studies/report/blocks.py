@@ -86,3 +86,12 @@ def target(measured, bound, at_least=False, withheld=None):
         return Cell("not measured", "open")
     met = measured >= bound if at_least else measured <= bound
     return Cell("met", "yes") if met else Cell("missed", "no")
+
+
+def goal(verdict):
+    """The row of a target that the bench judged itself: what, measured, bound, verdict."""
+    least = bool(verdict.get("at_least"))
+    unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
+    judged = target(verdict.get("measured"), bound, least, verdict.get("withheld"))
+    limit = f"{'≥' if least else '≤'} {bound:g} {unit}" if bound is not None else ABSENT
+    return [verdict.get("what"), f"{number(verdict, 'measured')} {unit}", limit, judged]

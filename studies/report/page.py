@@ -1,5 +1,6 @@
 """The page: the papers' verdicts, then a section for each bench and study."""
 
+import itertools
 import pathlib
 
 import jinja2
@@ -88,6 +89,12 @@ def render(results, made, images):
 
 
 
+def unused(name, images):
+    """The name, with a number if two results have the same plot."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in images)
+
+
 def write(results, out, folder=None):
     """Writes the page, and each plot into `folder` if there is one."""
     made = build(results)
@@ -96,6 +103,7 @@ def write(results, out, folder=None):
         folder.mkdir(parents=True, exist_ok=True)
     for section in made:
         for plot in section.plots():
+            plot.name = unused(plot.name, images)
             image = plots.encoded(plot.figure, "svg")
             images[plot.name] = plots.uri(image)
             if folder is not None:

@@ -21,6 +21,7 @@ SECTIONS = (
     wifi.section,
     traffic.section,
     jitter.section,
+    jitter.samples,
 )
 
 

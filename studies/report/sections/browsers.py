@@ -1,8 +1,7 @@
 """`bench web`: browsers, observers and video players on the same encode."""
 
-from ..blocks import ABSENT, Cell, Section, number, target
+from ..blocks import Cell, Section, goal, number
 from ..blocks import estimate as cell
-from ..results import value
 
 COLUMNS = (
     "p50_ms", "p99_ms", "drawn_fps", "decoded_fps", "presented_fps", "handed_fps", "whole_fps", "freeze_ms", "host_cores",
@@ -12,15 +11,6 @@ HEADS = [
     "browser", "drawn to compositor p50, ms", "p99, ms", "drawn/s", "decoded/s", "given to the compositor/s", "handed over/s",
     "complete/s", "longest freeze, ms", "host, cores", "browser, cores",
 ]  # fmt: skip
-
-
-def goal(verdict):
-    least = bool(verdict.get("at_least"))
-    unit = verdict.get("unit", "")
-    bound = value(verdict, "target/pass")
-    judged = target(verdict.get("measured"), bound, least, verdict.get("withheld"))
-    sign = "≥" if least else "≤"
-    return [verdict.get("what"), f"{number(verdict, 'measured')} {unit}", f"{sign} {bound:g} {unit}" if bound is not None else ABSENT, judged]
 
 
 def section(results):

@@ -79,6 +79,25 @@ def _outliers(made, result):
         made.plot(f"outliers {cell}", plots.scatter_over_pauses(title, list(zip(rows["share_of_test"], rows["latency_us"], strict=True)), spans))
 
 
+def samples(results):
+    """`lab jitter analyse`: single sample files."""
+    found = results.of("lab samples")
+    if not found:
+        return None
+    made = Section("Samples of message latency")
+    for result in found:
+        rows = [dict(one, cell=one["file"]) for one in result.get("files", [])]
+        made.table(HEADS, map(_row, rows))
+        table = result.table("tails.csv")
+        if not table.empty:
+            curves = [
+                (f"{cell}: received − {clock}", list(zip(rows["latency_us"], rows["share_longer"], strict=True)))
+                for (cell, clock), rows in table.groupby(["cell", "clock"], sort=False)
+            ]
+            made.plot("samples tails", plots.tails("Complementary distribution", curves))
+    return made
+
+
 def section(results):
     found = results.of("lab jitter")
     if not found:
