@@ -71,7 +71,7 @@ def shares(title, x, curves, known=(), log=False):
         ax.step((xs[0], *xs), (0, *ys), where="post", label=name, color=COLOURS[number % len(COLOURS)], linewidth=1.6, zorder=3)
     references(ax, known)
     ends = [point for _, points in curves for point, _ in points if point > 0]
-    if log or (ends and max(ends) > 30 * sorted(ends)[len(ends) // 2]):
+    if log or (ends and max(ends) > 10 * sorted(ends)[len(ends) // 2]):
         if min(point for _, points in curves for point, _ in points) > 0:
             ax.set_xscale("log")
         else:
@@ -216,7 +216,8 @@ def scatter_over_pauses(title, dots, pauses):
     ax.scatter([100 * x for x, _ in dots], [y for _, y in dots], s=5, color=COLOURS[0], label="outliers", zorder=3)
     ax.set_yscale("log")
     ax.set_xlim(-1, 101)
-    plain_log(ax.yaxis)
+    low, high = ax.get_ylim()
+    plain_log(ax.yaxis, minor=high / low < 20)
     legend(ax)
     return figure
 

@@ -59,7 +59,10 @@ def _tails(made, result):
             continue
         reference = []
         if pattern == "ping-pong" and policy == "other" and not of:
-            reference = [(paper["median"][1], f"slides, median: {paper['name']}") for paper in searis.RUNTIMES_US.values()]
+            reference = [
+                (paper["median"][1], f"slides, median: {paper['name']} {paper['median'][1]:g} µs")
+                for paper in searis.RUNTIMES_US.values()
+            ]
         title = f"{of.capitalize()}{pattern}, SCHED_{policy.upper()}: received − {clock}"
         made.plot(f"tails {of}{pattern} {policy} {clock}", plots.tails(title, series, reference))
 
