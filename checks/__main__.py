@@ -24,6 +24,7 @@ CHECKS = [
     "page",
     "demo_options",
     "test_names",
+    "reporter",
     "formatting",
     "lints",
     "documentation",

@@ -76,13 +76,6 @@ def at_least(estimate, bound, why):
     return decide(estimate.low >= bound, estimate.high < bound, why)
 
 
-def at_most(estimate, bound, why):
-    """The same against an upper bound."""
-    if estimate.half is None:
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; a single run has no confidence interval")
-    return decide(estimate.high <= bound, estimate.low > bound, why)
-
-
 def not_testable(place, text, why):
     """A claim that needs what this machine does not have."""
     return Claim(place, text, "–", (), lambda _: Verdict(Mark.NOT_TESTABLE, why))

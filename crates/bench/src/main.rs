@@ -30,6 +30,7 @@ mod lab;
 mod pair;
 mod picture_match;
 mod programs;
+mod result_file;
 mod room;
 mod screen;
 mod soak;

@@ -4,7 +4,7 @@ Measured on an Intel Core i7-2700K, Linux 3.14.57 with and without the RT patch;
 are compared as ratios and orders, since the machines differ.
 """
 
-from ..marks import Claim, Mark, Verdict, decide, not_measured
+from ..marks import Claim, Mark, Verdict, not_measured
 from ..results import QUIET_CORES, value
 
 # Minimum number of samples for a meaningful maximum: a tenth of the slides'.

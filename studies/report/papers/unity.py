@@ -193,7 +193,7 @@ def _too_little(result):
 
 
 def simulated(place, disclosed=""):
-    """Judges the rows of a figure of the simulations by their tolerances; `disclosed`: what was chosen."""
+    """Judges the rows of a figure of the simulations by their tolerances; `disclosed`: our choices."""
 
     def judge(results):
         result = _simulated(results)

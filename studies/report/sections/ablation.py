@@ -30,7 +30,7 @@ def _row(ablation, row):
 
 
 def middle_steps(ablation, configuration):
-    """The steps of the run whose median is in the middle."""
+    """The steps of the run with the middle median."""
     found = [run for run in ablation.get("runs", []) if run.get("configuration") == configuration]
     found.sort(key=lambda run: run["latency_ms"]["p50"])
     return found[(len(found) - 1) // 2].get("steps", []) if found else []

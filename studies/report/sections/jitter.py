@@ -5,7 +5,14 @@ from ..blocks import ABSENT, Section, number, percent
 from ..papers import searis
 from ..results import value
 
-RUNTIMES = {"pthread": "C++ threads", "caf": "C++ actors (CAF)", "java": "Java threads", "tokio": "Rust tasks (tokio)", "pekko": "Pekko"}
+RUNTIMES = {
+    "pthread": "C++ threads",
+    "caf": "C++ actors (CAF)",
+    "std": "Rust threads",
+    "tokio": "Rust tasks (tokio)",
+    "java": "Java threads",
+    "pekko": "Pekko actors",
+}
 HEADS = [
     "cell", "kernel", "samples", "median, µs", "99 %, µs", "99.9 %, µs", "99.99 %, µs", "max, µs", "intended: 99 %, µs", "max, µs",
     "outliers in pauses", "by chance", "other cores",

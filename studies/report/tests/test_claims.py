@@ -105,7 +105,7 @@ class ClaimsTest(unittest.TestCase):
             self.assertEqual(verdict.mark, mark, f"{changes}, {place}: {verdict.why}")
         unknown = examples.traffic() | {"nominal_fps": None}
         verdict = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 10"].verdict(examples.of("lab traffic", unknown))
-        self.assertEqual(verdict.mark, Mark.NOT_MEASURED, "the reference is never chosen from what was measured")
+        self.assertEqual(verdict.mark, Mark.NOT_MEASURED, "the reference is never chosen from the measurement")
 
     def test_few_samples_and_incomplete_cells(self):
         claim = CLAIMS["SEARIS: application-stage latencies", "threads"]

@@ -11,7 +11,7 @@ from report.sections import latency
 from . import examples
 
 SUMMARY = {"count": 100, "mean": 5.0, "min": 4.0, "p50": 5.0, "p90": 6.0, "p99": 7.0, "max": 9.0}
-# Axes whose quantity has no unit, or has it in its name.
+# Axes of quantities without a unit, or with a unit in their name.
 UNITLESS = ("case", "content", "share of longer messages")
 
 

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Only configurations with one of these in the name
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
-    /// Write ablation.json, .csv, .svg and .png into this folder
+    /// Write ablation.json and ablation.csv into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }

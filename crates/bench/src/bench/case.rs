@@ -34,6 +34,8 @@ pub(super) struct Case {
     pub(super) carried_mbps: Option<f64>,
     /// Scheduling of each kind of thread, and the number of threads.
     pub(super) threads: Vec<(Thread, usize)>,
+    /// Long data: for a CSV file.
+    #[serde(skip)]
     pub(super) samples: Vec<Sample>,
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "foveation.json", &report)?;
+        write_json(folder, "foveation", &report)?;
     }
     Ok(())
 }

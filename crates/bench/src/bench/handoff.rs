@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "handoff.json", &report)?;
+        write_json(folder, "handoff", &report)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use openuvr_lab::wifi::words;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_terminal::usage::UsageError;
+use serde_json::json;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
@@ -28,6 +29,7 @@ use super::sched::{Participant, Sched};
 use crate::display::VirtualDisplay;
 use crate::durations;
 use crate::pair::{self, Pair, TemporaryDir};
+use crate::result_file;
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
 use openuvr_runtime::clock;
@@ -221,8 +223,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&all)?;
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+        result_file::write(path, "bench.link", &json!({ "cases": all }))?;
     }
     Ok(())
 }

@@ -5,45 +5,36 @@ mod audio_reports;
 mod case;
 pub(crate) mod clicks;
 mod codec;
-mod data;
 mod doors;
 mod emulated;
-mod figures;
 mod floor;
 mod foveation;
 mod handoff;
 mod heading;
-pub(crate) mod html;
-mod jitter;
 mod journey;
 mod keys;
 mod latency;
 mod link;
 pub(crate) mod machine;
-mod mark;
 mod pads;
-mod page;
 mod peers;
-pub(crate) mod plot;
 mod prediction;
 mod quality;
 mod reader;
 mod report;
+mod report_page;
 mod report_text;
 mod reprojection;
 mod rig;
 mod sched;
-mod sections;
 mod sessions;
 mod sound;
 pub(crate) mod stats;
 mod sync;
 mod sys;
-mod traffic;
 mod turns;
 mod verdict;
 mod web;
-mod wifi;
 
 use anyhow::Result;
 
@@ -76,7 +67,7 @@ enum Bench {
     Sessions(sessions::Args),
     Web(web::Args),
     Reprojection(reprojection::Args),
-    Report(page::Args),
+    Report(report_page::Args),
 }
 
 /// Runs the selected bench.
@@ -97,6 +88,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Sessions(args) => sessions::run(args),
         Bench::Web(args) => web::run(args),
         Bench::Reprojection(args) => reprojection::run(args),
-        Bench::Report(args) => page::run(args),
+        Bench::Report(args) => report_page::run(args),
     }
 }

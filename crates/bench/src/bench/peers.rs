@@ -6,7 +6,6 @@
 //! it is measured without it as well; neither TCP connections nor browsers use the emulated link.
 
 mod figures;
-mod page;
 pub(super) mod presence;
 mod print;
 pub(super) mod table;
@@ -23,7 +22,6 @@ use openuvr_proto::units::Bitrate;
 use serde::Serialize;
 
 use self::figures::Figures;
-pub(super) use self::page::{CLAIMS, show};
 use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
@@ -236,7 +234,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print::print(&found);
     if let Some(folder) = &args.out {
-        write_json(folder, "peers.json", &found)?;
+        write_json(folder, "peers", &found)?;
     }
     let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
     let failed: Vec<&str> = failed.map(|row| row.name).collect();

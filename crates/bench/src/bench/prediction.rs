@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "prediction.json", &report)?;
+        write_json(folder, "prediction", &report)?;
     }
     Ok(())
 }

@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "reprojection.json", &report)?;
+        write_json(folder, "reprojection", &report)?;
     }
     Ok(())
 }

@@ -90,6 +90,29 @@ impl Verdict {
     }
 }
 
+/// A case with its verdicts, for the result file.
+#[derive(Debug, Serialize)]
+pub(super) struct JudgedReport<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Share of the frames due that are complete.
+    whole_of_due: Option<f64>,
+    /// (end to end - floor) / serial codec time.
+    pipeline_ratio: Option<f64>,
+    verdicts: Vec<Verdict>,
+}
+
+impl JudgedReport<'_> {
+    pub(super) fn of(report: &Report) -> JudgedReport<'_> {
+        JudgedReport {
+            report,
+            whole_of_due: report.whole_of_due(),
+            pipeline_ratio: report.ratio(),
+            verdicts: verdicts(report),
+        }
+    }
+}
+
 /// Why a target is not judged.
 struct Withheld {
     /// Other processes were busy.
