@@ -7,6 +7,8 @@ from . import quality
 # Section 6.2, ms: processing delay of the servers, and the bound of responsiveness.
 SERVER_MS = {"GamingAnywhere": 34.0, "OnLive": 191.0, "StreamMyGame": 365.0}
 RESPONSIVE_MS = 100.0
+# Fewer presses have no meaningful percentile (a guess).
+ENOUGH_PRESSES = 10
 # Figure 8, ms: the largest means of the seven components.
 ENCODING_MS, RENDERING_MS = 16.0, 7.0
 # Figure 9(d).
@@ -32,9 +34,12 @@ def _at_share(values, share):
 
 def responds(results):
     all_cases = [(value(case, "setting/name"), value(case, "stream/reaction_ms", [])) for case in cases(results)]
-    measured = [(name, reactions) for name, reactions in all_cases if len(reactions) >= 10]
-    if not measured:
+    all_cases = [(name, reactions) for name, reactions in all_cases if reactions]
+    if not all_cases:
         return None
+    measured = [(name, reactions) for name, reactions in all_cases if len(reactions) >= ENOUGH_PRESSES]
+    if len(measured) < len(all_cases):
+        return Verdict(Mark.INCONCLUSIVE, f"a case has fewer than {ENOUGH_PRESSES} key presses with an effect")
     why = "key press to effect, median and 95 %: " + ", ".join(
         f"{name} {_median(ms):.1f} and {_at_share(ms, 0.95):.1f} ms" for name, ms in measured
     )

@@ -132,9 +132,11 @@ def visual_latency(results):
     if ablation is None:
         return None
     ours, theirs = our_runs(ablation.data), conventional_runs(ablation.data)
+    if not ours or not theirs:
+        return None
     compared = estimate.ratio(theirs, ours)
     if compared is None:
-        return None
+        return Verdict(Mark.INCONCLUSIVE, "the wait for the bench's own pacer differs by more than the latency itself")
     low, times, high = compared
     latency, before = estimate.of(ours), estimate.of(theirs)
     why = f"{latency.text(1, 'ms')} against {before.text(1, 'ms')}: {times:.2f} times"

@@ -83,6 +83,14 @@ class ClaimsTest(unittest.TestCase):
         close = CLAIMS["OpenUVR", "figure 10"].verdict(examples.bench("ablation", examples.ablation(40.0, 14.0)))
         self.assertEqual(close.mark, Mark.NOT_REPRODUCED, "2.5 times with the pacer's 40 ms would be 2.9")
 
+    def test_data_without_a_meaning_are_inconclusive(self):
+        noisy = examples.bench("ablation", examples.ablation(conventional=3.0, ours=10.0))
+        self.assertEqual(CLAIMS["OpenUVR", "figure 10"].verdict(noisy).mark, Mark.INCONCLUSIVE)
+        few = examples.latency()
+        few["cases"][0]["stream"]["reaction_ms"] = [20.0] * 4
+        verdict = CLAIMS["GamingAnywhere", "figure 7, response"].verdict(examples.bench("latency", few))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE)
+
     def test_other_conditions_than_the_papers_decide_nothing(self):
         less = examples.quality(ssim=(0.95, 0.94)) | {"seconds": 6.0, "target_mbps": 3.0}
         verdict = CLAIMS["OpenUVR", "section V-D1"].verdict(examples.bench("quality", less))
