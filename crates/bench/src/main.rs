@@ -27,6 +27,7 @@ mod demo;
 mod display;
 mod durations;
 mod lab;
+mod machine;
 mod pair;
 mod picture_match;
 mod programs;

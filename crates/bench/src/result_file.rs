@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::bench::machine::Machine;
+use crate::machine::Machine;
 
 /// Version of the header and of all contents; the reporter reads one version.
 const SCHEMA_VERSION: u32 = 1;

@@ -19,10 +19,10 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::machine::Machine;
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use crate::cable::Cable;
+use crate::machine::Machine;
 use crate::pair::TemporaryDir;
 use busy::Busy;
 use configuration::{Configuration, configurations};

@@ -6,9 +6,9 @@ use openuvr_proto::time::Instant;
 use serde::Serialize;
 
 use super::journey::Step;
-use super::machine::Thread;
 use super::reader::Sighting;
 use super::stats::{Frames, Summary, share};
+use crate::machine::Thread;
 
 /// A measurement of the floor or of the stream.
 #[derive(Debug, Serialize)]

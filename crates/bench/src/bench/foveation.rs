@@ -22,7 +22,7 @@ use self::coder::Coder;
 use self::room::Room;
 use self::table::Table;
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET};
+use crate::machine::{Load, Machine, QUIET};
 
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
 ///

@@ -25,9 +25,9 @@ use serde::Serialize;
 use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET};
 use openuvr_runtime::clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
@@ -90,6 +90,7 @@ impl Micros {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
+    #[serde(rename = "messages_per_s")]
     rate: f64,
     seconds: f64,
     quick: bool,

@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::machine::{Machine, QUIET};
 use super::turns::{ComparisonOptions, Turns};
+use crate::machine::{Machine, QUIET};
 use crate::result_file;
 
 /// The conditions of a comparison.

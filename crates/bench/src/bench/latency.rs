@@ -18,13 +18,13 @@ use serde::Serialize;
 
 use super::case::Sample;
 use super::codec::{self, CodecSetup};
-use super::machine::Machine;
 use super::report::{Report, Setting, Target, Targets};
 use super::report_text;
 use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::sched::Sched;
 use super::verdict::{JudgedReport, LEAST_WHOLE};
 use crate::durations;
+use crate::machine::Machine;
 use crate::pair::TemporaryDir;
 use crate::result_file;
 

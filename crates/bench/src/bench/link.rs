@@ -23,11 +23,11 @@ use serde_json::json;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
-use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
 use super::sched::{Participant, Sched};
 use crate::display::VirtualDisplay;
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET};
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::result_file;
 use crate::screen::Screen;

@@ -15,7 +15,6 @@ mod journey;
 mod keys;
 mod latency;
 mod link;
-pub(crate) mod machine;
 mod pads;
 mod peers;
 mod prediction;

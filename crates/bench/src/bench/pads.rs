@@ -19,10 +19,10 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, write_json};
-use super::machine::QUIET;
 use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
+use crate::machine::QUIET;
 use crate::pair::TemporaryDir;
 
 /// Measure the latency from a game pad to a game.

@@ -27,11 +27,11 @@ use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::emulated::Emulated;
 use super::heading::{Heading, Report, write_json};
-use super::machine::QUIET;
 use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::chromium::{self, Slices};
+use crate::machine::QUIET;
 use crate::pair::{self, TemporaryDir};
 
 /// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.

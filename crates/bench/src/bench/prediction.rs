@@ -78,6 +78,7 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Report {
     motion: String,
+    #[serde(rename = "rate_hz")]
     rate: f64,
     seconds: f64,
     samples: usize,

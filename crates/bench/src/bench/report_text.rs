@@ -1,10 +1,10 @@
 //! What `openuvr bench latency` has found, for people.
 
 use super::heading::print_links;
-use super::machine::QUIET;
 use super::report::Report;
 use super::stats::{Frames, Summary};
 use super::verdict::verdicts;
+use crate::machine::QUIET;
 use openuvr_terminal::wrap::wrapped;
 
 /// Columns of a terminal that text may take.

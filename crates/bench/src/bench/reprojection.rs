@@ -19,10 +19,10 @@ use serde::Serialize;
 
 use self::run::RunSetup;
 use super::heading::write_json;
-use super::machine::{Load, Machine};
 use super::stats::percentile;
 use crate::display::VirtualDisplay;
 use crate::durations;
+use crate::machine::{Load, Machine};
 use crate::pair::TemporaryDir;
 
 /// Measure the angular error of pictures while the head turns.
@@ -100,8 +100,11 @@ struct Reprojected {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
+    #[serde(rename = "eye_pixels")]
     eye: u32,
+    #[serde(rename = "rate_hz")]
     rate: f64,
+    #[serde(rename = "speed_degrees_per_s")]
     speed: f64,
     seconds: f64,
     other_cores: f64,

@@ -1,7 +1,7 @@
 //! Real-time scheduling of the bench's own threads and displays.
 //!
 //! Host and client schedule themselves. The actual policy is read back from the kernel and printed
-//! ([`super::machine::threads`]), so a refusal is no error here.
+//! ([`crate::machine::threads`]), so a refusal is no error here.
 
 use super::sys;
 

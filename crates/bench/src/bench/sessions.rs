@@ -24,10 +24,10 @@ use serde_json::Value;
 
 use super::heading::write_json;
 use super::journey::{self, Row};
-use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
 use crate::child::Child;
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET, memory_mib};
 use crate::pair::{TemporaryDir, wait_for};
 use crate::programs::{openuvr, program};
 

@@ -245,10 +245,10 @@ mod tests {
     use openuvr_proto::units::Size;
 
     use super::super::case::Case;
-    use super::super::machine::Machine;
     use super::super::report::{Setting, Targets};
     use super::super::stats::Frames;
     use super::*;
+    use crate::machine::Machine;
 
     fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {
         Verdict {

@@ -8,9 +8,9 @@ use super::configuration::{
     ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
 };
 use crate::bench::journey::Step;
-use crate::bench::machine::{Machine, QUIET};
 use crate::bench::stats::{Range, Summary, share};
 use crate::bench::turns::Turns;
+use crate::machine::{Machine, QUIET};
 
 /// One measurement of one configuration.
 #[derive(Clone, Debug, Serialize)]

@@ -138,8 +138,8 @@ fn csv_row(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::machine::Machine;
     use crate::bench::turns::Turns;
+    use crate::machine::Machine;
 
     fn row(name: &str, p50: Option<f64>) -> Row {
         Row {

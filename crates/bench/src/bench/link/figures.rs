@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::journey::Row;
-use super::super::machine::QUIET;
 use super::super::stats::{Summary, percentile};
+use crate::machine::QUIET;
 
 /// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
 /// Beyond it the run measures the emulator.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use openuvr_proto::units::{Bitrate, Size};
 use serde::Serialize;
 
-use super::super::machine::{Machine, QUIET};
 use super::super::stats::percentile;
 use super::clips::StoredClip;
 use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
+use crate::machine::{Machine, QUIET};
 
 /// Frames in a batch (OpenUVR's evaluation looks at its worst seconds alike).
 const BATCH: usize = 150;

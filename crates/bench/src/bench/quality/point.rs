@@ -22,11 +22,11 @@ use openuvr_proto::units::Size;
 
 use super::super::emulated::Emulated;
 use super::super::journey::{self, Row};
-use super::super::machine::Load;
 use super::super::reader::Sighting;
 use super::super::rig::pass;
 use super::similarity::Luma;
 use crate::display::VirtualDisplay;
+use crate::machine::Load;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;

@@ -11,9 +11,9 @@ use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::emulated::Emulated;
 use crate::bench::journey::{self, Row};
 use crate::bench::keys::Keys;
-use crate::bench::machine::Load;
 use crate::bench::reader::Sighting;
 use crate::chromium::{Browser, Page, PageObservations};
+use crate::machine::Load;
 use crate::pair::{self, Host};
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 

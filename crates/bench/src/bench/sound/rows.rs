@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::super::case::Stream;
 use super::super::clicks::Lateness;
 use super::super::heading::Heading;
-use super::super::machine::QUIET;
 use super::super::stats::{Range, Summary};
 use super::Measured;
+use crate::machine::QUIET;
 
 /// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
 #[derive(Clone, Copy, Debug, Serialize)]

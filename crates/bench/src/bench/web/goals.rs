@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::Output;
 use super::observers::{Beside, MANY};
-use crate::bench::machine::QUIET;
 use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
+use crate::machine::QUIET;
 
 /// At 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::conditions::Conditions;
 use super::probe::Measured;
-use crate::bench::machine::QUIET;
 use crate::lab::folder::{Folder, print_table};
+use crate::machine::QUIET;
 
 const CELL_HEADS: [&str; 19] = [
     "cell",
