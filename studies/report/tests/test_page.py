@@ -191,7 +191,7 @@ class PageTest(unittest.TestCase):
 
     def test_the_page_is_complete_and_escapes_what_it_quotes(self):
         out = self.folder / "report.html"
-        page.write(self.results, out, self.folder / "plots")
+        page.write(self.results, out)
         text = out.read_text()
         self.assertTrue(text.rstrip().endswith("</html>"))
         self.assertNotIn("<script", text)
@@ -201,10 +201,15 @@ class PageTest(unittest.TestCase):
         self.assertIn("class=yes>met", text)
         self.assertIn("class=no>missed", text)
         self.assertNotIn("http://", text)
-        drawn = list((self.folder / "plots").glob("*.svg"))
-        self.assertGreater(len(drawn), 30)
-        self.assertEqual(len(drawn), text.count("<img "))
-        self.assertTrue(all(path.with_suffix(".png").is_file() for path in drawn))
+        self.assertGreater(text.count('src="data:image/svg+xml;base64,'), 30)
+        self.assertEqual(text.count("<img "), text.count("data:image/"))
+
+    def test_plots_are_written_as_files_with_names_of_their_own(self):
+        folder = self.folder / "plots"
+        twice = examples.bench("sync", examples.sync()).add("bench doors", {"ways": []})
+        page.write(twice, self.folder / "small.html", folder)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["sync.png", "sync.svg"])
+        self.assertEqual(page.unused("sync", {"sync", "sync-2"}), "sync-3")
 
     def test_quick_and_busy_runs_are_announced(self):
         loud = examples.bench("sync", examples.sync() | {"quick": True, "other_cores": 0.4})
