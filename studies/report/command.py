@@ -33,8 +33,12 @@ def arguments(words):
     parser.add_argument(
         "places", nargs="+", type=pathlib.Path, metavar="FOLDER", help="folders with result files, or single files"
     )
-    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="the page (default: report.html in the first folder)")
-    parser.add_argument("--plots", type=pathlib.Path, metavar="FOLDER", help="write each plot as SVG and PNG into this folder")
+    parser.add_argument(
+        "--out", type=pathlib.Path, metavar="FILE", help="the page (default: report.html in the first folder)"
+    )
+    parser.add_argument(
+        "--plots", type=pathlib.Path, metavar="FOLDER", help="write each plot as SVG and PNG into this folder"
+    )
     return parser.parse_args(words)
 
 

@@ -87,8 +87,6 @@ def render(results, made, images):
     return template.render(sections=made, notices=list(notices(results)), images=images)
 
 
-
-
 def unused(name, images):
     """The name, with a number if two results have the same plot."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))

@@ -68,7 +68,15 @@ def shares(title, x, curves, known=(), log=False):
     figure, ax = axes(title, x, "share of values not above it, %")
     for number, (name, points) in enumerate(curves):
         xs, ys = zip(*sorted(points), strict=True)
-        ax.step((xs[0], *xs), (0, *ys), where="post", label=name, color=COLOURS[number % len(COLOURS)], linewidth=1.6, zorder=3)
+        ax.step(
+            (xs[0], *xs),
+            (0, *ys),
+            where="post",
+            label=name,
+            color=COLOURS[number % len(COLOURS)],
+            linewidth=1.6,
+            zorder=3,
+        )
     references(ax, known)
     ends = [point for _, points in curves for point, _ in points if point > 0]
     if log or (ends and max(ends) > 10 * sorted(ends)[len(ends) // 2]):
@@ -91,7 +99,11 @@ def lines(title, x, y, series, paper=(), categories=None):
     figure, ax = axes(title, x, y)
     every = [point[0] for _, points in series for point in points]
     # Intervals of several series would hide each other at one place.
-    apart = (max(every) - min(every) or 1) * 0.008 if any(point[2] is not None for _, points in series for point in points) else 0
+    apart = (
+        (max(every) - min(every) or 1) * 0.008
+        if any(point[2] is not None for _, points in series for point in points)
+        else 0
+    )
     for number, (name, points) in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
         xs, means, lows, highs = zip(*sorted(points, key=lambda p: p[0]), strict=True)
@@ -123,9 +135,15 @@ def bars(title, x, rows, paper="paper"):
     if with_interval:
         at, found = zip(*with_interval, strict=True)
         ax.errorbar(
-            [one.mean for one in found], at, xerr=[one.half for one in found], color="#222222", linestyle="none",
-            capsize=3, label="95 % interval", zorder=3,
-        )  # fmt: skip
+            [one.mean for one in found],
+            at,
+            xerr=[one.half for one in found],
+            color="#222222",
+            linestyle="none",
+            capsize=3,
+            label="95 % interval",
+            zorder=3,
+        )
     known = [(place, row[2]) for place, row in zip(places, rows, strict=True) if row[2] is not None]
     if known:
         at, values = zip(*known, strict=True)
@@ -169,16 +187,31 @@ def boxes(title, y, cases, tail, paper=()):
         {"label": name, "whislo": q[0], "q1": q[1], "med": q[2], "q3": q[3], "whishi": q[4], "fliers": []}
         for name, q, *_ in cases
     ]
-    ax.bxp(stats, positions=range(len(cases)), widths=0.5, showfliers=False, medianprops={"color": COLOURS[0]}, zorder=2)
+    ax.bxp(
+        stats, positions=range(len(cases)), widths=0.5, showfliers=False, medianprops={"color": COLOURS[0]}, zorder=2
+    )
     for place, (_, _, mean, _) in enumerate(cases):
         ax.errorbar(
-            [place], [mean.mean], yerr=[mean.half or 0.0], fmt="o", color=COLOURS[0], capsize=4, zorder=4,
+            [place],
+            [mean.mean],
+            yerr=[mean.half or 0.0],
+            fmt="o",
+            color=COLOURS[0],
+            capsize=4,
+            zorder=4,
             label="mean, 95 % interval" if place == 0 else None,
-        )  # fmt: skip
+        )
     ax.scatter(range(len(cases)), [case[3] for case in cases], marker="x", color=COLOURS[2], label=tail, zorder=3)
     if paper:
         ax.scatter(
-            range(len(paper)), paper, marker="_", s=500, linewidths=2.5, color=COLOURS[1], label="the paper's mean", zorder=5
+            range(len(paper)),
+            paper,
+            marker="_",
+            s=500,
+            linewidths=2.5,
+            color=COLOURS[1],
+            label="the paper's mean",
+            zorder=5,
         )
     ax.plot([], [], color="#222222", label="box: 25 to 75 %, whiskers: 5 to 95 %")
     ax.set_ylim(bottom=0)
@@ -212,7 +245,9 @@ def scatter_over_pauses(title, dots, pauses):
     for full, colour, label in ((False, COLOURS[2], "pause of the collector"), (True, COLOURS[1], "full collection")):
         some = [(100 * begin, 100 * end) for begin, end, is_full in pauses if bool(is_full) == full]
         for number, (begin, end) in enumerate(some):
-            ax.axvspan(begin, max(end, begin + 0.05), color=colour, alpha=0.25, linewidth=0, label=None if number else label)
+            ax.axvspan(
+                begin, max(end, begin + 0.05), color=colour, alpha=0.25, linewidth=0, label=None if number else label
+            )
     ax.scatter([100 * x for x, _ in dots], [y for _, y in dots], s=5, color=COLOURS[0], label="outliers", zorder=3)
     ax.set_yscale("log")
     ax.set_xlim(-1, 101)

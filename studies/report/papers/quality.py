@@ -29,7 +29,9 @@ def ends(results, varied, constant=None, lossy=None):
             if len(points) < 2:
                 continue
             first, last = points[0], points[-1]
-            change = estimate.difference(last.get("batch_means") or [last["mean"]], first.get("batch_means") or [first["mean"]])
+            change = estimate.difference(
+                last.get("batch_means") or [last["mean"]], first.get("batch_means") or [first["mean"]]
+            )
             yield figure["measure"], f"{series['name']}", change, first["mean"], last["mean"]
 
 
@@ -101,6 +103,8 @@ def best_batches(result):
     """SSIM of each batch of frames on a perfect link, of all contents."""
     for figure in result.get("figures", []):
         if figure.get("measure") == "SSIM" and figure.get("varied") in ("delay", "loss"):
-            points = [min(series["points"], key=lambda p: p["x"]) for series in figure["series"] if series.get("points")]
+            points = [
+                min(series["points"], key=lambda p: p["x"]) for series in figure["series"] if series.get("points")
+            ]
             return [batch for point in points for batch in point.get("batch_means") or [point["mean"]]]
     return []

@@ -11,7 +11,12 @@ from ..results import QUIET_CORES, value
 ENOUGH = 1_000_000
 # Slide "Max, Mean, and Median of Latency Values", SCHED_OTHER, µs: (RT patch, vanilla).
 RUNTIMES_US = {
-    "pekko/cms": {"name": "Akka", "max": (67_000.0, 63_400.0), "mean": (1_900.0, 15_900.0), "median": (915.8, 14_500.0)},
+    "pekko/cms": {
+        "name": "Akka",
+        "max": (67_000.0, 63_400.0),
+        "mean": (1_900.0, 15_900.0),
+        "median": (915.8, 14_500.0),
+    },
     "java": {"name": "Java", "max": (24_700.0, 23_300.0), "mean": (684.2, 106.2), "median": (144.3, 67.5)},
     "pthread": {"name": "C++", "max": (380.2, 577.9), "mean": (48.0, 34.8), "median": (43.1, 35.3)},
     "caf": {"name": "C++ actors", "max": (130.8, 72.5), "mean": (4.1, 3.7), "median": (3.5, 3.2)},

@@ -24,9 +24,16 @@ def _row(ablation, row):
     cells = [estimate.of_runs(row.get(key)) for key in ("p50_ms", "p99_ms", "cores")]
     text = [cell.text() if cell else ABSENT for cell in cells]
     return [
-        row["name"], text[0], text[1], row.get("runs", ABSENT), percent(row, "whole", 0), text[2], row.get("link") or ABSENT,
-        ABSENT if worth is None else f"{worth:+.2f}", "" if worth is None else clear,
-    ]  # fmt: skip
+        row["name"],
+        text[0],
+        text[1],
+        row.get("runs", ABSENT),
+        percent(row, "whole", 0),
+        text[2],
+        row.get("link") or ABSENT,
+        ABSENT if worth is None else f"{worth:+.2f}",
+        "" if worth is None else clear,
+    ]
 
 
 def middle_steps(ablation, configuration):
@@ -42,7 +49,7 @@ def section(results):
         return None
     made = Section("What each optimisation is worth")
     made.text(
-        f"{ablation.get('size')} at {ablation.get('bitrate')}, {ablation.get('repetitions')} interleaved repetitions of "
+        f"{ablation.get('size')} at {ablation.get('bitrate')}, {ablation.get('repetitions')} repetitions in turn, "
         f"{ablation.get('seconds'):g} s. A positive gain is a shorter latency."
     )
     if ablation.other_cores > QUIET_CORES:
@@ -69,7 +76,7 @@ def section(results):
     bars += [("ours", stages(middle_steps(ablation, row["name"]))) for row in last]
     made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
-        "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench makes itself "
+        "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench itself makes "
         "(Unity's pacer); GamingAnywhere has none. The paper's figure 6 has "
         f"{openuvr.NETWORK_STACK_MS} ms in the host's network stack, {openuvr.ENCODING_MS} ms of encoding and "
         f"{openuvr.CLIENT_MS} ms in the client."

@@ -4,13 +4,30 @@ from ..blocks import Cell, Section, goal, number
 from ..blocks import estimate as cell
 
 COLUMNS = (
-    "p50_ms", "p99_ms", "drawn_fps", "decoded_fps", "presented_fps", "handed_fps", "whole_fps", "freeze_ms", "host_cores",
+    "p50_ms",
+    "p99_ms",
+    "drawn_fps",
+    "decoded_fps",
+    "presented_fps",
+    "handed_fps",
+    "whole_fps",
+    "freeze_ms",
+    "host_cores",
     "browser_cores",
-)  # fmt: skip
+)
 HEADS = [
-    "browser", "drawn to compositor p50, ms", "p99, ms", "drawn/s", "decoded/s", "given to the compositor/s", "handed over/s",
-    "complete/s", "longest freeze, ms", "host, cores", "browser, cores",
-]  # fmt: skip
+    "browser",
+    "drawn to compositor p50, ms",
+    "p99, ms",
+    "drawn/s",
+    "decoded/s",
+    "given to the compositor/s",
+    "handed over/s",
+    "complete/s",
+    "longest freeze, ms",
+    "host, cores",
+    "browser, cores",
+]
 
 
 def section(results):
@@ -33,9 +50,21 @@ def section(results):
             f"{browser['name']}, by stage",
         )
     made.table(
-        ["our client while", "drawn to visible p50, ms", "p99, ms", "host, cores", "encoders opened", "frames without a record"],
+        [
+            "our client while",
+            "drawn to visible p50, ms",
+            "p99, ms",
+            "host, cores",
+            "encoders opened",
+            "frames without a record",
+        ],
         (
-            [w.get("what"), *(cell(w, key) for key in ("p50_ms", "p99_ms", "host_cores")), w.get("encoders_opened"), w.get("unaccounted")]
+            [
+                w.get("what"),
+                *(cell(w, key) for key in ("p50_ms", "p99_ms", "host_cores")),
+                w.get("encoders_opened"),
+                w.get("unaccounted"),
+            ]
             for w in web.get("beside", [])
         ),
     )

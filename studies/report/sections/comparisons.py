@@ -14,13 +14,21 @@ def sync(results):
     rows = found.get("ways", [])
     made = Section("An application that waits for the host, and one that does not")
     made.plot(
-        "sync", plots.bars("Latency", "drawn to visible, p50, ms", [(r["name"], estimate.of_runs(r["p50_ms"]), None) for r in rows])
+        "sync",
+        plots.bars(
+            "Latency", "drawn to visible, p50, ms", [(r["name"], estimate.of_runs(r["p50_ms"]), None) for r in rows]
+        ),
     )
     heads = ["configuration", "", "p50, ms", "p99, ms", "drawn, frames/s", "cores", "luma PSNR p50, dB"]
     made.table(
         heads,
         (
-            [r["name"], r["what"], *(cell(r, key) for key in ("p50_ms", "p99_ms", "drawn_fps", "cores")), number(r, "psnr_db/p50", 1)]
+            [
+                r["name"],
+                r["what"],
+                *(cell(r, key) for key in ("p50_ms", "p99_ms", "drawn_fps", "cores")),
+                number(r, "psnr_db/p50", 1),
+            ]
             for r in rows
         ),
     )
@@ -34,18 +42,32 @@ def doors(results):
     made = Section("Capture methods: cost for viewer and application")
     keys = ("p50_ms", "p99_ms", "cores", "frame_p50_ms", "unheld_fps")
     heads = [
-        "method", "", "drawn to visible p50, ms", "p99, ms", "cores", "the application's frame p50, ms",
+        "method",
+        "",
+        "drawn to visible p50, ms",
+        "p99, ms",
+        "cores",
+        "the application's frame p50, ms",
         "its frames/s without a limit",
-    ]  # fmt: skip
+    ]
     made.table(heads, ([r["name"], r["what"], *(cell(r, key) for key in keys)] for r in found.get("ways", [])))
     return made
 
 
 LINKS = (("Loopback device", "direct"), ("1 % loss, 2 ms each way", "loss"))
 HEADS = [
-    "program", "drawn to visible p50, ms", "p99, ms", "seen, frames/s", "intact", "both ways, Mb/s", "sender, cores",
-    "receiver, cores", "luma PSNR p50, dB", "key to effect p50, ms", "",
-]  # fmt: skip
+    "program",
+    "drawn to visible p50, ms",
+    "p99, ms",
+    "seen, frames/s",
+    "intact",
+    "both ways, Mb/s",
+    "sender, cores",
+    "receiver, cores",
+    "luma PSNR p50, dB",
+    "key to effect p50, ms",
+    "",
+]
 
 
 def _peer(way, figures):
@@ -53,10 +75,18 @@ def _peer(way, figures):
         why = next((f"{key}: {way[key]}" for key in ("skipped", "failed") if way.get(key)), "not measured")
         return [way["name"], *[ABSENT] * 9, why]
     return [
-        way["name"], cell(figures, "p50_ms"), cell(figures, "p99_ms"), cell(figures, "seen_fps", 1), percent(figures, "intact", 0),
-        cell(figures, "wire_mbps"), cell(figures, "sender_cores"), cell(figures, "receiver_cores"),
-        number(figures, "psnr_db/p50", 1), number(figures, "reaction_ms/p50", 1), "",
-    ]  # fmt: skip
+        way["name"],
+        cell(figures, "p50_ms"),
+        cell(figures, "p99_ms"),
+        cell(figures, "seen_fps", 1),
+        percent(figures, "intact", 0),
+        cell(figures, "wire_mbps"),
+        cell(figures, "sender_cores"),
+        cell(figures, "receiver_cores"),
+        number(figures, "psnr_db/p50", 1),
+        number(figures, "reaction_ms/p50", 1),
+        "",
+    ]
 
 
 def peers(results):
@@ -74,7 +104,10 @@ def peers(results):
         made.table(HEADS, (_peer(way, way.get(link)) for way in shown), title)
     made.table(
         ["program", "", "versions", "sender and receiver"],
-        ([w["name"], w.get("what", ""), ", ".join(w.get("versions", [])), " | ".join(w.get("commands", []))] for w in ways),
+        (
+            [w["name"], w.get("what", ""), ", ".join(w.get("versions", [])), " | ".join(w.get("commands", []))]
+            for w in ways
+        ),
         "Command lines",
     )
     return made

@@ -14,21 +14,35 @@ RUNTIMES = {
     "pekko": "Pekko actors",
 }
 HEADS = [
-    "cell", "kernel", "samples", "median, µs", "99 %, µs", "99.9 %, µs", "99.99 %, µs", "max, µs", "intended: 99 %, µs", "max, µs",
-    "outliers in pauses", "by chance", "other cores",
-]  # fmt: skip
+    "cell",
+    "kernel",
+    "samples",
+    "median, µs",
+    "99 %, µs",
+    "99.9 %, µs",
+    "99.99 %, µs",
+    "max, µs",
+    "intended: 99 %, µs",
+    "max, µs",
+    "outliers in pauses",
+    "by chance",
+    "other cores",
+]
 
 
 def _row(cell):
     us = 1e-3
     kernel = "RT" if value(cell, "conditions/real_time_kernel") else "vanilla"
     return [
-        cell["cell"], kernel, number(cell, "analysis/sent/count", 0),
+        cell["cell"],
+        kernel,
+        number(cell, "analysis/sent/count", 0),
         *(number(cell, f"analysis/sent/{key}", 2, us) for key in ("median", "p99", "p999", "p9999", "max")),
         *(number(cell, f"analysis/intended/{key}", 2, us) for key in ("p99", "max")),
-        percent(cell, "analysis/outliers/0/in_pauses", 0), percent(cell, "analysis/outliers/0/by_chance", 0),
+        percent(cell, "analysis/outliers/0/in_pauses", 0),
+        percent(cell, "analysis/outliers/0/by_chance", 0),
         number(cell, "other_cores"),
-    ]  # fmt: skip
+    ]
 
 
 def _slides(results):
@@ -60,7 +74,9 @@ def _tails(made, result):
         if not collector or collector == ["g1"]:
             groups.setdefault((pattern, policy, clock, ""), []).append((RUNTIMES.get(runtime, runtime), points))
         if runtime == "pekko" and clock == "sent":
-            groups.setdefault((pattern, policy, clock, "collectors "), []).append((collector[0] if collector else "", points))
+            groups.setdefault((pattern, policy, clock, "collectors "), []).append(
+                (collector[0] if collector else "", points)
+            )
     for (pattern, policy, clock, of), series in groups.items():
         if clock == "intended" and pattern != "paced":
             continue
@@ -86,7 +102,10 @@ def _outliers(made, result):
         one = searis.cell_of(result, cell)
         inside = percent(one, "analysis/outliers/0/in_pauses", 0)
         title = f"{cell}: outliers over time" + (f", {inside} in pauses" if inside != ABSENT else "")
-        made.plot(f"outliers {cell}", plots.scatter_over_pauses(title, list(zip(rows["share_of_test"], rows["latency_us"], strict=True)), spans))
+        made.plot(
+            f"outliers {cell}",
+            plots.scatter_over_pauses(title, list(zip(rows["share_of_test"], rows["latency_us"], strict=True)), spans),
+        )
 
 
 def samples(results):

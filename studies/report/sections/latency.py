@@ -67,9 +67,19 @@ def row(case):
 
 
 HEADS = [
-    "case", "floor p50, ms", "p50, ms", "p99, ms", "max, ms", "complete frames", "of those due", "serial codec p50, ms",
-    "pipelined codec p50, ms", "(end − floor) / serial", "wire, Mb/s", "link",
-]  # fmt: skip
+    "case",
+    "floor p50, ms",
+    "p50, ms",
+    "p99, ms",
+    "max, ms",
+    "complete frames",
+    "of those due",
+    "serial codec p50, ms",
+    "pipelined codec p50, ms",
+    "(end − floor) / serial",
+    "wire, Mb/s",
+    "link",
+]
 
 
 def section(results):
@@ -78,14 +88,19 @@ def section(results):
         return None
     made = Section("Drawn to visible")
     made.table(HEADS, (row(case) for _, case in all_cases))
-    made.table(["case", "target", "measured", "bound", ""], ([value(case, "setting/name"), *goal(v)] for _, case in all_cases for v in case.get("verdicts", [])), "Targets")
+    made.table(
+        ["case", "target", "measured", "bound", ""],
+        ([value(case, "setting/name"), *goal(v)] for _, case in all_cases for v in case.get("verdicts", [])),
+        "Targets",
+    )
     curves = [(value(case, "setting/name"), cumulative(samples(result, case))) for result, case in all_cases]
     references = [
         (OPENUVR_MS, f"OpenUVR's paper, mean: {OPENUVR_MS} ms"),
         (HWA_GAMINGANYWHERE_MS, f"HWA-GamingAnywhere there: {HWA_GAMINGANYWHERE_MS} ms"),
     ]
     made.plot(
-        "latency distribution", plots.shares("Latency of complete frames", "drawn to visible, ms", curves, references, log=True)
+        "latency distribution",
+        plots.shares("Latency of complete frames", "drawn to visible, ms", curves, references, log=True),
     )
     bars = [(value(case, "setting/name"), stages(value(case, "stream/steps", []))) for _, case in all_cases]
     made.plot("latency stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))

@@ -17,13 +17,29 @@ def section(results):
     gaps = [(name, Estimate(case["longest_gap_ms"]), None) for name, case in zip(names, cases, strict=True)]
     made.plot("link gaps", plots.bars("Longest time without a complete frame", "longest gap, ms", gaps))
     paths = (
-        "whole_per_second", "longest_gap_ms", "latency_ms/p50", "latency_ms/p99", "input_p95_ms", "wire_mbps",
-        "narrow/settled_p99_ms", "narrow/back_after_s", "link_late_ms",
-    )  # fmt: skip
+        "whole_per_second",
+        "longest_gap_ms",
+        "latency_ms/p50",
+        "latency_ms/p99",
+        "input_p95_ms",
+        "wire_mbps",
+        "narrow/settled_p99_ms",
+        "narrow/back_after_s",
+        "link_late_ms",
+    )
     heads = [
-        "case", "complete frames/s", "longest gap, ms", "captured to submitted p50, ms", "p99, ms", "input p95, ms", "wire, Mb/s",
-        "narrow: settled p99, ms", "rate back after, s", "emulator's own lateness p99, ms", "frames by outcome",
-    ]  # fmt: skip
+        "case",
+        "complete frames/s",
+        "longest gap, ms",
+        "captured to submitted p50, ms",
+        "p99, ms",
+        "input p95, ms",
+        "wire, Mb/s",
+        "narrow: settled p99, ms",
+        "rate back after, s",
+        "emulator's own lateness p99, ms",
+        "frames by outcome",
+    ]
     made.table(
         heads,
         (

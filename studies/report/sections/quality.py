@@ -6,7 +6,7 @@ from ..papers import gaminganywhere, openuvr
 
 PAPER_TEXT = {
     "delay": "GamingAnywhere, figures 10(a) and 11(a): no visible effect from 0 to 600 ms.",
-    "loss": "GamingAnywhere, figures 10(b) and 11(b): quality falls from 0 to 10 % loss (curves only, no numbers in the text).",
+    "loss": "GamingAnywhere, figures 10(b) and 11(b): quality falls from 0 to 10 % loss (no numbers in the text).",
     "bandwidth": "GamingAnywhere, figures 10(c) and 11(c): a sudden drop below the bitrate of 3 Mb/s.",
     "gop": "OpenUVR, section IV-B3: a longer GOP is better without loss and worse with it.",
 }
@@ -16,7 +16,9 @@ def _points(series, places):
     for point in series.get("points", []):
         found = estimate.of(point.get("batch_means") or [point["mean"]])
         x = places.index(point["label"]) if places else point["x"]
-        yield x, point["mean"], found.low if found.half is not None else None, found.high if found.half is not None else None
+        yield x, point["mean"], found.low if found.half is not None else None, (
+            found.high if found.half is not None else None
+        )
 
 
 def _places(figure):
@@ -28,7 +30,9 @@ def _places(figure):
 def _paper(figure, count):
     """Lines of the papers' own values."""
     if figure.get("measure") == "SSIM" and figure.get("varied") == "loss":
-        return [(f"OpenUVR's paper, mean: {openuvr.SSIM_MEAN}", [(0, openuvr.SSIM_MEAN), (count - 1, openuvr.SSIM_MEAN)])]
+        return [
+            (f"OpenUVR's paper, mean: {openuvr.SSIM_MEAN}", [(0, openuvr.SSIM_MEAN), (count - 1, openuvr.SSIM_MEAN)])
+        ]
     return []
 
 
@@ -57,7 +61,9 @@ def section(results):
         series = []
         for one in figure["series"]:
             series.append((one["name"], list(_points(one, places))))
-            worst = [(places.index(p["label"]), p["worst"], None, None) for p in one["points"] if p.get("worst") is not None]
+            worst = [
+                (places.index(p["label"]), p["worst"], None, None) for p in one["points"] if p.get("worst") is not None
+            ]
             if any(p.get("worst") != p["mean"] for p in one["points"]):
                 series.append((f"{one['name']}, worst batch", worst))
         title = f"{figure['title']}"

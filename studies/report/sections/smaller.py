@@ -33,7 +33,11 @@ def handoff(results):
     made.text(f"Targets under FIFO: p99 {P99_US} µs, p99.9 {P999_US} µs; sealing p50 {SEAL_US} µs.")
     cost = [found.get(f"recording_ns/{key}") for key in ("sent", "woke", "off")]
     if None not in cost:
-        made.text("Recording a wake-up takes {:.0f} ns in the waker and {:.0f} ns in the woken thread; off {:.1f} ns.".format(*cost))
+        made.text(
+            "Recording a wake-up takes {:.0f} ns in the waker and {:.0f} ns in the woken thread; off {:.1f} ns.".format(
+                *cost
+            )
+        )
     return made
 
 
@@ -49,7 +53,14 @@ def sound(results):
     judged = [
         ("click from sink to sink, p50", value(last, "sound_ms/p50"), "p50_ms", "ms", 1, loud),
         ("click from sink to sink, p99", value(last, "sound_ms/p99"), "p99_ms", "ms", 1, loud),
-        ("offset to the video, p50 (above 0: sound is later)", value(last, "offset_ms/p50"), "offset_ms", "ms", 1, loud),
+        (
+            "offset to the video, p50 (above 0: sound is later)",
+            value(last, "offset_ms/p50"),
+            "offset_ms",
+            "ms",
+            1,
+            loud,
+        ),
         ("cost at the host", found.get("cost/host"), "cores", "% of a core", 100, loud),
         ("cost at the client", found.get("cost/client"), "cores", "% of a core", 100, loud),
     ]
@@ -65,13 +76,24 @@ def sound(results):
         rows.append([what, f"{shown} {unit}", f"≤ {(bound or 0) * scale:g} {unit}", target(size, bound, withheld=why)])
     made.table(["", "measured", "bound", "target"], rows)
     keys = [
-        ("p50_ms", 1), ("p99_ms", 1), ("host_cores", 100), ("client_cores", 100), ("host_audio_cores", 100),
-        ("client_audio_cores", 100), ("delay_ms", 1),
-    ]  # fmt: skip
+        ("p50_ms", 1),
+        ("p99_ms", 1),
+        ("host_cores", 100),
+        ("client_cores", 100),
+        ("host_audio_cores", 100),
+        ("client_audio_cores", 100),
+        ("delay_ms", 1),
+    ]
     heads = [
-        "", "video p50, ms", "video p99, ms", "host, % of a core", "client, %", "audio thread of the host, %", "of the client, %",
+        "",
+        "video p50, ms",
+        "video p99, ms",
+        "host, % of a core",
+        "client, %",
+        "audio thread of the host, %",
+        "of the client, %",
         "target buffer, ms",
-    ]  # fmt: skip
+    ]
     made.table(heads, ([way["name"], *(cell(way, key, 2, scale) for key, scale in keys)] for way in ways))
     made.text("Null sinks of one sound server: the latency of sound cards is not included.")
     return made
@@ -86,15 +108,33 @@ def pads(results):
     judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=loud)
     data = found.data
     made.table(
-        ["", "p50, ms", "bound, ms", "target", "p50 by repetition, ms", "p90, ms", "p99, ms", "max, ms", "reports", "overtaken"],
+        [
+            "",
+            "p50, ms",
+            "bound, ms",
+            "target",
+            "p50 by repetition, ms",
+            "p90, ms",
+            "p99, ms",
+            "max, ms",
+            "reports",
+            "overtaken",
+        ],
         [
             [
-                "from a pad's report to the game's read", number(data, "late_ms/p50"), number(data, "target_ms"), judged,
-                cell(data, "p50_ms"), number(data, "late_ms/p90"), number(data, "late_ms/p99"), number(data, "late_ms/max"),
-                number(data, "late_ms/count", 0), number(data, "overtaken", 0),
+                "from a pad's report to the game's read",
+                number(data, "late_ms/p50"),
+                number(data, "target_ms"),
+                judged,
+                cell(data, "p50_ms"),
+                number(data, "late_ms/p90"),
+                number(data, "late_ms/p99"),
+                number(data, "late_ms/max"),
+                number(data, "late_ms/count", 0),
+                number(data, "overtaken", 0),
             ]
         ],
-    )  # fmt: skip
+    )
     made.text("The scene reads the device that `openuvr run` provides; the bench serves the client's pad.")
     return made
 
@@ -104,18 +144,31 @@ def sessions(results):
     if found is None:
         return None
     made = Section("Portal sessions on one machine")
-    made.text(f"{found.get('carried', 0)} sessions had at least {found.get('enough', 0):g} complete frames per second each.")
+    made.text(
+        f"{found.get('carried', 0)} sessions had at least {found.get('enough', 0):g} complete frames per second each."
+    )
     rows = []
     for step in found.get("steps", []):
         slowest = min((played["whole_fps"] for played in step["played"]), default=0.0)
         late = max((value(played, "latency_ms/p99", 0.0) for played in step["played"]), default=0.0)
         rows.append(
             [
-                step["sessions"], f"{slowest:.1f}", f"{late:.1f}", cell(step, "cores"), cell(step, "client_cores"),
+                step["sessions"],
+                f"{slowest:.1f}",
+                f"{late:.1f}",
+                cell(step, "cores"),
+                cell(step, "client_cores"),
                 cell(step, "memory_mib", 0),
             ]
-        )  # fmt: skip
-    heads = ["sessions", "complete frames/s, least", "captured to decoded p99, ms, worst", "cores of one", "cores of a client", "memory of one, MiB"]
+        )
+    heads = [
+        "sessions",
+        "complete frames/s, least",
+        "captured to decoded p99, ms, worst",
+        "cores of one",
+        "cores of a client",
+        "memory of one, MiB",
+    ]
     made.table(heads, rows)
     return made
 
@@ -127,7 +180,16 @@ def foveation(results):
     made = Section("Foveated encoding")
     made.text(f"Eyes of {found.get('eye')} pixels, coded as {found.get('coded')}, at equal PSNR of the middle third.")
     keys = ("kilobits", "shrink_ms", "encode_ms", "decode_ms", "enlarge_ms", "middle_db", "whole_db")
-    heads = ["method", "kbit per frame", "shrink, ms", "encode, ms", "decode, ms", "enlarge, ms", "PSNR middle, dB", "PSNR, dB"]
+    heads = [
+        "method",
+        "kbit per frame",
+        "shrink, ms",
+        "encode, ms",
+        "decode, ms",
+        "enlarge, ms",
+        "PSNR middle, dB",
+        "PSNR, dB",
+    ]
     made.table(heads, ([method, *(number(figures, key) for key in keys)] for method, figures in found.get("rows", [])))
     return made
 
@@ -141,7 +203,14 @@ def prediction(results):
     for unit, label in (("degrees", "degrees"), ("millimetres", "mm")):
         ways = list(dict.fromkeys(row["velocity"] for row in rows))
         series = [
-            (f"velocity: {way}", [(row["horizon_ms"], row[unit]["p50"], row[unit]["p50"], row[unit]["p95"]) for row in rows if row["velocity"] == way])
+            (
+                f"velocity: {way}",
+                [
+                    (row["horizon_ms"], row[unit]["p50"], row[unit]["p50"], row[unit]["p95"])
+                    for row in rows
+                    if row["velocity"] == way
+                ],
+            )
             for way in ways
         ]
         title = f"Error of the predicted pose, median to p95, {label}"
@@ -171,11 +240,22 @@ def reprojection(results):
     series = [
         (name, [(ms, it["p50"], it["p50"], it["p95"]) for ms, it in points if it]) for name, points in methods.items()
     ]
-    made.plot("reprojection", plots.lines("Angular error while the head turns, median to p95", "round trip, ms", "error, degrees", series))
+    made.plot(
+        "reprojection",
+        plots.lines("Angular error while the head turns, median to p95", "round trip, ms", "error, degrees", series),
+    )
     made.table(
         ["round trip, ms", "method", "pictures", "p50, °", "p95, °", "max, °"],
         (
-            [ms, name, *(number(it, key, 0 if key == "pictures" else 2) for key in ("pictures", "p50", "p95", "max"))] if it else [ms, name, *[ABSENT] * 4]
+            (
+                [
+                    ms,
+                    name,
+                    *(number(it, key, 0 if key == "pictures" else 2) for key in ("pictures", "p50", "p95", "max")),
+                ]
+                if it
+                else [ms, name, *[ABSENT] * 4]
+            )
             for name, points in methods.items()
             for ms, it in points
         ),

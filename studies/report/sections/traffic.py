@@ -59,15 +59,33 @@ def _distributions(made, result, end, prefix):
 def _stream(end, stream):
     study = unity.TABLE_3.get((stream.get("way"), stream.get("name")), (None, None, None))
     return [
-        end, stream.get("way") or ABSENT, stream.get("name"), number(stream, "bytes/count", 0), number(stream, "bytes/mean"),
-        number({"v": study[0]}, "v"), number(stream, "interval_ns/mean", 2, 1e-6), number({"v": study[1]}, "v"),
-        number(stream, "mbps", 4), number({"v": study[2]}, "v", 4), number(stream, "sequence/lost", 0),
-    ]  # fmt: skip
+        end,
+        stream.get("way") or ABSENT,
+        stream.get("name"),
+        number(stream, "bytes/count", 0),
+        number(stream, "bytes/mean"),
+        number({"v": study[0]}, "v"),
+        number(stream, "interval_ns/mean", 2, 1e-6),
+        number({"v": study[1]}, "v"),
+        number(stream, "mbps", 4),
+        number({"v": study[2]}, "v", 4),
+        number(stream, "sequence/lost", 0),
+    ]
 
 
 HEADS = [
-    "captured at", "direction", "stream", "packets", "bytes, mean", "study", "interval, ms, mean", "study", "Mb/s", "study", "lost",
-]  # fmt: skip
+    "captured at",
+    "direction",
+    "stream",
+    "packets",
+    "bytes, mean",
+    "study",
+    "interval, ms, mean",
+    "study",
+    "Mb/s",
+    "study",
+    "lost",
+]
 
 
 def section(results):
@@ -77,15 +95,24 @@ def section(results):
     made = Section("Captured traffic")
     for result in found:
         captures = result.get("captures", [])
-        made.table(HEADS, (_stream(one.get("end") or ABSENT, s) for one in captures for s in one.get("streams", [])), "Streams (table 3)")
+        made.table(
+            HEADS,
+            (_stream(one.get("end") or ABSENT, s) for one in captures for s in one.get("streams", [])),
+            "Streams (table 3)",
+        )
         for one in captures:
-            made.text(f"{one.get('file')}: {one.get('seconds', 0):.1f} s, {value(one, 'account/datagrams', 0)} datagrams.")
+            made.text(
+                f"{one.get('file')}: {one.get('seconds', 0):.1f} s, {value(one, 'account/datagrams', 0)} datagrams."
+            )
             if one.get("broken"):
                 made.text(f"Incomplete: {one['broken']}.")
         rows = unity.compare(result)
         made.table(
             ["figure", "quantity", "study", "captured", "unit", ""],
-            ([r.place, r.what, f"{r.study:g}", f"{r.ours:.3f}", r.unit, "the same" if r.is_within else "differs"] for r in rows),
+            (
+                [r.place, r.what, f"{r.study:g}", f"{r.ours:.3f}", r.unit, "the same" if r.is_within else "differs"]
+                for r in rows
+            ),
             "Beside the study",
         )
         reason = unity.doubt(result)

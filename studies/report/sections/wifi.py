@@ -9,9 +9,25 @@ from ..papers import unity
 
 # The figures of the paper as boxes: place, title, unit, cases, quantity, the share of its whisker, its means.
 FIGURES = (
-    ("19", "packet delay from the access point's queue", "delay, ms", "rates", "packets_from_queue", "p9999", tuple(unity.PACKET_MS.values())),
+    (
+        "19",
+        "packet delay from the access point's queue",
+        "delay, ms",
+        "rates",
+        "packets_from_queue",
+        "p9999",
+        tuple(unity.PACKET_MS.values()),
+    ),
     ("20", "delivered packets of an A-MPDU", "packets", "rates", "delivered", "p9999", tuple(unity.AMPDU.values())),
-    ("21", "packet delay from the server, 60 frames/s", "delay, ms", "intervals", "packets", "p99", unity.PACKET_BY_INTERVAL_MS),
+    (
+        "21",
+        "packet delay from the server, 60 frames/s",
+        "delay, ms",
+        "intervals",
+        "packets",
+        "p99",
+        unity.PACKET_BY_INTERVAL_MS,
+    ),
     ("22", "frame delay, 60 frames/s", "delay, ms", "intervals", "frames", "p99", unity.FRAME_BY_INTERVAL_MS),
 )
 SHARES = ("p5", "p25", "p50", "p75", "p95")
@@ -35,7 +51,14 @@ def _paper(made, result):
     made.table(
         ["figure", "quantity", "the paper", "our model", "unit", "deviation"],
         (
-            [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(3), r["unit"], f"{100 * (r['mean'] / r['paper'] - 1):+.1f} %"]
+            [
+                r["place"],
+                r["what"],
+                f"{r['paper']:g}",
+                _estimate(r).text(3),
+                r["unit"],
+                f"{100 * (r['mean'] / r['paper'] - 1):+.1f} %",
+            ]
             for r in rows
         ),
         "The paper's figures",
@@ -88,7 +111,10 @@ def _sweep(made, result):
     heads = [word["name"] for word in varied] + list(SWEPT.values())
     made.table(
         heads,
-        ([*case["values"], *(e.text(3) if (e := _estimate(case["found"].get(q))) else ABSENT for q in SWEPT)] for case in cases),
+        (
+            [*case["values"], *(e.text(3) if (e := _estimate(case["found"].get(q))) else ABSENT for q in SWEPT)]
+            for case in cases
+        ),
     )
 
 
@@ -101,7 +127,10 @@ def _values(made, result):
         delays = sorted(table["delay_from_server_ns"] / 1e6)
         every = max(1, len(delays) // 400)
         points = [(ms, 100 * (place + 1) / len(delays)) for place, ms in enumerate(delays)]
-        made.plot("replayed delays", plots.shares("Packet delay", "delay from the server, ms", [("packets", points[::every] + points[-1:])]))
+        made.plot(
+            "replayed delays",
+            plots.shares("Packet delay", "delay from the server, ms", [("packets", points[::every] + points[-1:])]),
+        )
 
 
 def section(results):
@@ -110,7 +139,9 @@ def section(results):
         return None
     made = Section("Wi-Fi in the model")
     for result in found:
-        made.text(f"{result.get('runs')} runs of {result.get('seconds'):g} s of simulated time per case; {result.get('words', '')}")
+        made.text(
+            f"{result.get('runs')} runs of {result.get('seconds'):g} simulated s per case; {result.get('words', '')}"
+        )
         if result.get("paper"):
             _paper(made, result)
         elif result.get("varied"):

@@ -69,7 +69,11 @@ def sync(captured=12.0, submitted=6.0, waiting=6.1, psnr=(40.0, 40.1)):
     return {
         "quick": False,
         "other_cores": 0.0,
-        "ways": [way("captured", captured, 40.0), way("submitted", submitted, psnr[0]), way("lock-step", waiting, psnr[1])],
+        "ways": [
+            way("captured", captured, 40.0),
+            way("submitted", submitted, psnr[0]),
+            way("lock-step", waiting, psnr[1]),
+        ],
     }
 
 
@@ -82,7 +86,14 @@ def line(measure, varied, name, ends, loss=0, constant=False):
 
 
 def figure(measure, varied, *series):
-    return {"title": f"{measure} against {varied}", "measure": measure, "varied": varied, "x": "loss, %", "y": f"{measure}, dB", "series": list(series)}
+    return {
+        "title": f"{measure} against {varied}",
+        "measure": measure,
+        "varied": varied,
+        "x": "loss, %",
+        "y": f"{measure}, dB",
+        "series": list(series),
+    }
 
 
 def quality(psnr=None, ssim=None, varied="delay", **settings):
@@ -102,7 +113,14 @@ def gop(clean, lossy):
 def load(mbps):
     point = {"x": 0.0, "label": "scene", "mean": mbps, "batch_means": []}
     down = {"name": "down", "points": [point]}
-    one = {"title": "Network load", "measure": "bit rate", "varied": None, "x": "content", "y": "bit rate, Mb/s", "series": [down]}
+    one = {
+        "title": "Network load",
+        "measure": "bit rate",
+        "varied": None,
+        "x": "content",
+        "y": "bit rate, Mb/s",
+        "series": [down],
+    }
     return quality() | {"target_mbps": 3.0, "figures": [one]}
 
 
@@ -135,9 +153,22 @@ def peers(product_ms):
 
 # What the study has at 90 frames/s.
 STUDY = {
-    "down": 99.3, "video": 99.5, "close": 97.0, "interval": 5.56, "frame": 1000 / 90, "kb": 77.0, "batches": 2.1, "idle": 15.0,
-    "jitter": 7.0, "assembly": 6.0, "at_once": 14.0, "together": 89.7, "together_up": 10.1, "trip": 1.5, "lost": 0,
-}  # fmt: skip
+    "down": 99.3,
+    "video": 99.5,
+    "close": 97.0,
+    "interval": 5.56,
+    "frame": 1000 / 90,
+    "kb": 77.0,
+    "batches": 2.1,
+    "idle": 15.0,
+    "jitter": 7.0,
+    "assembly": 6.0,
+    "at_once": 14.0,
+    "together": 89.7,
+    "together_up": 10.1,
+    "trip": 1.5,
+    "lost": 0,
+}
 
 
 def traffic(seconds=30.0, medium="wifi", generated=False, **changed):
@@ -177,10 +208,21 @@ def wifi(off=0.0, airtime=(16.0, 35.0), by_interval=(10.0, 11.0, 12.0, 13.0, 14.
     """The simulations, each figure off by a factor of 1 + `off`."""
 
     def row(place, paper, tolerance):
-        return {"place": place, "what": "", "unit": "ms", "paper": paper, "mean": paper * (1 + off), "ci95": 0.01, "tolerance": tolerance}
+        return {
+            "place": place,
+            "what": "",
+            "unit": "ms",
+            "paper": paper,
+            "mean": paper * (1 + off),
+            "ci95": 0.01,
+            "tolerance": tolerance,
+        }
 
     def case(percent):
-        values = {"airtime_down_percent": {"mean": percent, "ci95": 0.1}, "airtime_up_percent": {"mean": 0.0, "ci95": 0.0}}
+        values = {
+            "airtime_down_percent": {"mean": percent, "ci95": 0.1},
+            "airtime_up_percent": {"mean": 0.0, "ci95": 0.0},
+        }
         return {"name": "case", "values": values, "spreads": {}}
 
     places = ("fig. 19", "fig. 20", "8.2.1", "fig. 21", "fig. 22")
@@ -196,7 +238,9 @@ def wifi(off=0.0, airtime=(16.0, 35.0), by_interval=(10.0, 11.0, 12.0, 13.0, 14.
     }
 
 
-def cell(name, median=30.0, longest=600.0, mean=None, outliers=100, shares=(0.0, 0.0), rt=False, count=10_000_000, **more):
+def cell(
+    name, median=30.0, longest=600.0, mean=None, outliers=100, shares=(0.0, 0.0), rt=False, count=10_000_000, **more
+):
     return {
         "cell": name,
         "other_cores": 0.0,

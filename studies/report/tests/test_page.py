@@ -38,7 +38,17 @@ def latency_case():
 
 
 def box(mean):
-    return {"mean": mean, "ci95": 0.1, "p5": 0.5, "p25": 0.8, "p50": 1.0, "p75": 1.3, "p95": 2.0, "p99": 3.0, "p9999": 6.0}
+    return {
+        "mean": mean,
+        "ci95": 0.1,
+        "p5": 0.5,
+        "p25": 0.8,
+        "p50": 1.0,
+        "p75": 1.3,
+        "p95": 2.0,
+        "p99": 3.0,
+        "p9999": 6.0,
+    }
 
 
 def everything():
@@ -55,16 +65,26 @@ def everything():
     peers = examples.peers(30.0)
     peers["ways"].append({"name": "absent", "what": "", "skipped": "install a<b>", "direct": None, "loss": None})
     errors = {"p50": 1.0, "p95": 2.0, "p99": 3.0, "max": 4.0}
-    pose = [{"horizon_ms": ms, "velocity": v, "degrees": errors, "millimetres": errors} for ms in (10, 20) for v in ("none", "tracker")]
+    pose = [
+        {"horizon_ms": ms, "velocity": v, "degrees": errors, "millimetres": errors}
+        for ms in (10, 20)
+        for v in ("none", "tracker")
+    ]
     degrees = {"pictures": 10, "p50": 1.0, "p95": 2.0, "max": 3.0}
-    turns = [{"round_trip_ms": ms, "without": degrees, "re_aimed": [{"with": "gl", "degrees": degrees}]} for ms in (0, 50)]
+    turns = [
+        {"round_trip_ms": ms, "without": degrees, "re_aimed": [{"with": "gl", "degrees": degrees}]} for ms in (0, 50)
+    ]
     sweep = {
-        "runs": 3, "seconds": 2.0, "words": "profile=he-su",
+        "runs": 3,
+        "seconds": 2.0,
+        "words": "profile=he-su",
         "varied": [{"name": "stations", "values": ["1", "2"]}, {"name": "signal", "values": ["40", "30,4"]}],
         "cases": [
-            {"values": [a, b], "found": {"frame_ms": {"mean": 3.0, "ci95": 0.2}}} for a in ("1", "2") for b in ("40", "30,4")
+            {"values": [a, b], "found": {"frame_ms": {"mean": 3.0, "ci95": 0.2}}}
+            for a in ("1", "2")
+            for b in ("40", "30,4")
         ],
-    }  # fmt: skip
+    }
     distribution = "quantity,stream,value,count\n" + "".join(
         f"{quantity},frames,{value},{count}\n"
         for quantity in ("batch_interval_ns", "assembly_ns", "packets_at_once", "jitter_ns", "stream_interval_ns")
@@ -73,7 +93,13 @@ def everything():
     web = {
         "version": "Chromium <156>",
         "verdicts": latency_case()["verdicts"],
-        "browsers": [{"name": "direct", "p50_ms": examples.repeated(6.0, 6.5, 7.0), "steps": [examples.step("drawn", "Captured", 0.5)]}],
+        "browsers": [
+            {
+                "name": "direct",
+                "p50_ms": examples.repeated(6.0, 6.5, 7.0),
+                "steps": [examples.step("drawn", "Captured", 0.5)],
+            }
+        ],
     }
     sound = {
         "targets": {"p50_ms": 25.0, "p99_ms": 40.0, "offset_ms": 15.0, "cores": 0.02, "concealment_ms": 20.0},
@@ -81,15 +107,33 @@ def everything():
         "cost": {"host": 0.019, "client": 0.03},
         "links": [{"name": "1 % <lost>", "longest_ms": 15.0}],
     }
-    link = {"case": "loss", "recovery": "skip-back", "whole_per_second": 58.0, "longest_gap_ms": 30.0, "outcomes": {"whole": 9}}
+    link = {
+        "case": "loss",
+        "recovery": "skip-back",
+        "whole_per_second": 58.0,
+        "longest_gap_ms": 30.0,
+        "outcomes": {"whole": 9},
+    }
     handoff = {
-        "handoffs": [{"primitive": "futex", "policy": "FIFO", "how": "", "real_time": True, "us": {"count": 9, "p50": 3, "p99": 8, "p999": 20, "max": 30}}],
+        "handoffs": [
+            {
+                "primitive": "futex",
+                "policy": "FIFO",
+                "how": "",
+                "real_time": True,
+                "us": {"count": 9, "p50": 3, "p99": 8, "p999": 20, "max": 30},
+            }
+        ],
         "sealing_us": [{"count": 9, "p50": 5, "p99": 6, "p999": 7, "max": 8}],
         "recording_ns": {"off": 1.0, "sent": 20.0, "woke": 30.0},
-    }  # fmt: skip
+    }
     pads = {"target_ms": 1.0, "late_ms": SUMMARY, "p50_ms": examples.repeated(0.4, 0.5, 0.6), "overtaken": 2}
     played = {"whole_fps": 60.0, "latency_ms": SUMMARY}
-    sessions = {"carried": 2, "enough": 59.0, "steps": [{"sessions": 1, "played": [played], "cores": examples.repeated(0.5, 0.6)}]}
+    sessions = {
+        "carried": 2,
+        "enough": 59.0,
+        "steps": [{"sessions": 1, "played": [played], "cores": examples.repeated(0.5, 0.6)}],
+    }
     doors = {"ways": [{"name": "hook", "what": "", "p50_ms": examples.repeated(5.0, 6.0)}]}
     tails = "cell,clock,latency_us,share_longer\n" + "".join(
         f"{name},{clock},{us},{share}\n"
@@ -98,7 +142,9 @@ def everything():
         for us, share in ((1, 0.9), (40, 0.1), (900, 1e-6))
     )
     outliers = "cell,share_of_test,latency_us\npekko/ping-pong/other/cms,0.2,500\npekko/ping-pong/other/cms,0.7,900\n"
-    pauses = "cell,from_share,to_share,full\npekko/ping-pong/other/cms,0.19,0.21,0\npekko/ping-pong/other/cms,0.6,0.61,1\n"
+    pauses = (
+        "cell,from_share,to_share,full\npekko/ping-pong/other/cms,0.19,0.21,0\npekko/ping-pong/other/cms,0.6,0.61,1\n"
+    )
     cells = examples.jitter(examples.ping_pong("pthread", 30.0), *examples.collectors(examples.AS_IN_SLIDES))
     samples = "case,part,frame,drawn_us,seen_us,latency_ms,outcome\n" + "".join(
         f"720p,stream,{n},0,0,{5 + n * 0.1},whole\n" for n in range(50)
@@ -121,7 +167,11 @@ def everything():
         ("bench.reprojection", {"round_trips": turns}, {}),
         ("lab.wifi", model, {}),
         ("lab.sweep", sweep, {}),
-        ("lab.traffic", examples.traffic(), {"server-distributions.csv": distribution, "client-distributions.csv": distribution}),
+        (
+            "lab.traffic",
+            examples.traffic(),
+            {"server-distributions.csv": distribution, "client-distributions.csv": distribution},
+        ),
         ("lab.jitter", cells, {"tails.csv": tails, "outliers.csv": outliers, "pauses.csv": pauses}),
         ("lab.samples", {"files": [{"file": "a.jitter", "analysis": cells["cells"][0]["analysis"]}]}, {}),
     ]
