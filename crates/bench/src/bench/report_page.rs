@@ -1,4 +1,4 @@
-//! `openuvr bench report`: measures what is missing, then starts the reporter (`studies/report`, in
+//! `openuvr bench report`: runs missing measurements, then starts the reporter (`studies/report`, in
 //! Python), which draws one page from result files.
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -102,7 +102,7 @@ const DIFFERS: i32 = 1;
 /// Time for a bench to end its processes: hosts, clients, displays, namespaces.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
-/// Runs what is missing, if requested, and draws the page.
+/// Runs missing measurements, if requested, and draws the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let first = args.from.first().context("--from names no folder")?;
     let mut failed = Vec::new();
