@@ -8,7 +8,7 @@ use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::stats::{Frames, Summary, share};
 use serde::Serialize;
 
-use super::machine::Thread;
+use crate::machine::Thread;
 
 /// A measurement of the floor or of the stream.
 #[derive(Debug, Serialize)]
@@ -34,6 +34,8 @@ pub(super) struct Case {
     pub(super) carried_mbps: Option<f64>,
     /// Scheduling of each kind of thread, and the number of threads.
     pub(super) threads: Vec<(Thread, usize)>,
+    /// Long data: for a CSV file.
+    #[serde(skip)]
     pub(super) samples: Vec<Sample>,
 }
 

@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "doors.json", &report)?;
+        write_json(folder, "doors", &report)?;
     }
     Ok(())
 }
@@ -276,24 +276,29 @@ fn print(report: &Report<Row>) {
         "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
         "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"
     );
-    let spread = |range: Option<Range>, digits: usize| {
-        range.map_or(String::new(), |r| {
-            let Range { median, min, max } = r;
+    let spread = |range: &Option<Range>, digits: usize| {
+        range.as_ref().map_or(String::new(), |r| {
+            let Range {
+                median, min, max, ..
+            } = r;
             format!("{median:.digits$} ({min:.digits$}-{max:.digits$})")
         })
     };
-    let number = |range: Option<Range>| range.map_or(String::new(), |r| format!("{:.2}", r.median));
+    let number = |range: &Option<Range>| {
+        let median = range.as_ref().map(|range| range.median);
+        median.map_or(String::new(), |median| format!("{median:.2}"))
+    };
     for row in &report.ways {
         let whole = (row.whole).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
         println!(
             "{:<10} {:>18} {:>6} {whole:>6} {:>5} {:>20} {:>6} {:>14}",
             row.name,
-            spread(row.p50_ms, 2),
-            number(row.p99_ms),
-            number(row.cores),
-            spread(row.frame_p50_ms, 2),
-            number(row.frame_p99_ms),
-            spread(row.unheld_fps, 0),
+            spread(&row.p50_ms, 2),
+            number(&row.p99_ms),
+            number(&row.cores),
+            spread(&row.frame_p50_ms, 2),
+            number(&row.frame_p99_ms),
+            spread(&row.unheld_fps, 0),
         );
     }
     println!();

@@ -26,8 +26,8 @@ use serde::Serialize;
 use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET};
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET};
 use openuvr_clock as clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
@@ -90,6 +90,7 @@ impl Micros {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
+    #[serde(rename = "messages_per_s")]
     rate: f64,
     seconds: f64,
     quick: bool,
@@ -139,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "handoff.json", &report)?;
+        write_json(folder, "handoff", &report)?;
     }
     Ok(())
 }

@@ -26,10 +26,12 @@ use openuvr_testbed::journey::{self, Row};
 use openuvr_testbed::pair::{self, Pair, TemporaryDir};
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::Screen;
+use serde_json::json;
 
-use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET};
+use crate::result_file;
 use figures::{Figures, Measured, Recorded};
 use openuvr_clock as clock;
 
@@ -224,8 +226,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&all)?;
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+        result_file::write(path, "bench.link", &json!({ "cases": all }))?;
     }
     Ok(())
 }

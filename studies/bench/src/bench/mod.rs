@@ -3,39 +3,29 @@
 mod ablation;
 mod case;
 mod codec;
-mod data;
 mod doors;
-mod figures;
 mod floor;
 mod foveation;
 mod handoff;
 mod heading;
-pub(crate) mod html;
-mod jitter;
 mod keys;
 mod latency;
 mod link;
-pub(crate) mod machine;
-mod mark;
 mod pads;
-mod page;
 mod peers;
-pub(crate) mod plot;
 mod prediction;
 mod quality;
 mod report;
+mod report_page;
 mod report_text;
 mod reprojection;
 mod rig;
-mod sections;
 mod sessions;
 mod sound;
 mod sync;
-mod traffic;
 mod turns;
 mod verdict;
 mod web;
-mod wifi;
 
 use anyhow::Result;
 
@@ -63,7 +53,7 @@ enum Bench {
     Sessions(sessions::Args),
     Web(web::Args),
     Reprojection(reprojection::Args),
-    Report(page::Args),
+    Report(report_page::Args),
 }
 
 /// Runs the selected bench.
@@ -84,6 +74,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Sessions(args) => sessions::run(args),
         Bench::Web(args) => web::run(args),
         Bench::Reprojection(args) => reprojection::run(args),
-        Bench::Report(args) => page::run(args),
+        Bench::Report(args) => report_page::run(args),
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::case::{Case, Stream, ratio};
 use super::codec::Cost;
-use super::machine::{Machine, QUIET};
+use crate::machine::{Machine, QUIET};
 
 /// How far above its frames per second the host goes (`--fps`): a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;

@@ -4,9 +4,9 @@ use openuvr_terminal::wrap::wrapped;
 use openuvr_testbed::stats::{Frames, Summary};
 
 use super::heading::print_links;
-use super::machine::QUIET;
 use super::report::Report;
 use super::verdict::verdicts;
+use crate::machine::QUIET;
 
 /// Columns of a terminal that text may take.
 const WIDTH: usize = 96;

@@ -41,7 +41,7 @@ pub(super) use self::peer::{Listens, PeerSetup};
 pub(super) use self::window::{WindowContent, WindowSetup};
 use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
-use super::machine::{self, Load};
+use crate::machine::{self, Load};
 use openuvr_clock as clock;
 
 /// Timeout of the first frame.

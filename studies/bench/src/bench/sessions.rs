@@ -28,8 +28,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET, memory_mib};
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET, memory_mib};
 
 /// Measure how many portal sessions this machine can run.
 ///
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     verdict(&report, args.quick);
     if let Some(folder) = &args.out {
-        write_json(folder, "sessions.json", &report)?;
+        write_json(folder, "sessions", &report)?;
     }
     Ok(())
 }
@@ -364,19 +364,20 @@ fn line(step: &Step) {
         let all = step.played.iter().filter_map(|one| one.latency_ms.as_ref());
         all.map(of).fold(0.0, f64::max)
     };
-    let cores = step.cores.map_or(String::new(), |of| {
+    let cores = step.cores.as_ref().map_or(String::new(), |of| {
         format!("{:.2} ({:.2}-{:.2})", of.median, of.min, of.max)
     });
-    let median = |of: Option<Range>, digits: usize| {
-        of.map_or(String::new(), |of| format!("{:.digits$}", of.median))
+    let median = |of: &Option<Range>, digits: usize| {
+        of.as_ref()
+            .map_or(String::new(), |of| format!("{:.digits$}", of.median))
     };
     println!(
         "{:>8} {:>17.1} {:>20} {cores:>22} {:>13} {:>12}",
         step.sessions,
         step.least_fps(),
         format!("{:.1}, {:.1}", worst(|of| of.p50), worst(|of| of.p99)),
-        median(step.client_cores, 2),
-        median(step.memory_mib, 0),
+        median(&step.client_cores, 2),
+        median(&step.memory_mib, 0),
     );
     if step.other_cores > QUIET {
         println!(

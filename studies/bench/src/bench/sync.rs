@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "sync.json", &report)?;
+        write_json(folder, "sync", &report)?;
     }
     Ok(())
 }
@@ -148,18 +148,18 @@ fn print(report: &Report<Row>) {
         "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
         "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"
     );
-    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    let number = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     for row in &report.ways {
-        let p50 = row.p50_ms.map_or("no data".to_owned(), |p50| {
+        let p50 = row.p50_ms.as_ref().map_or("no data".to_owned(), |p50| {
             format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
         });
         println!(
             "{:<12} {p50:>20} {:>7.2} {:>9.1} {:>5.0} % {:>7.2} {:>8.1}",
             row.name,
-            number(row.p99_ms),
-            number(row.drawn_fps),
+            number(&row.p99_ms),
+            number(&row.drawn_fps),
             row.whole.unwrap_or(f64::NAN) * 100.0,
-            number(row.cores),
+            number(&row.cores),
             row.psnr_db.map_or(f64::NAN, |psnr| psnr.p50)
         );
     }

@@ -90,6 +90,29 @@ impl Verdict {
     }
 }
 
+/// A case with its verdicts, for the result file.
+#[derive(Debug, Serialize)]
+pub(super) struct JudgedReport<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Share of the frames due that are complete.
+    whole_of_due: Option<f64>,
+    /// (end to end - floor) / serial codec time.
+    pipeline_ratio: Option<f64>,
+    verdicts: Vec<Verdict>,
+}
+
+impl JudgedReport<'_> {
+    pub(super) fn of(report: &Report) -> JudgedReport<'_> {
+        JudgedReport {
+            report,
+            whole_of_due: report.whole_of_due(),
+            pipeline_ratio: report.ratio(),
+            verdicts: verdicts(report),
+        }
+    }
+}
+
 /// Why a target is not judged.
 struct Withheld {
     /// Other processes were busy.
@@ -223,9 +246,9 @@ mod tests {
     use openuvr_testbed::stats::Frames;
 
     use super::super::case::Case;
-    use super::super::machine::Machine;
     use super::super::report::{Setting, Targets};
     use super::*;
+    use crate::machine::Machine;
 
     fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {
         Verdict {

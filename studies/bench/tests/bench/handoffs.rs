@@ -52,7 +52,7 @@ fn analysed(files: &[PathBuf], out: &Path) -> BTreeMap<String, u64> {
     let said = command.arg("--out").arg(out).output().expect("it starts");
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "every file is complete: {errors}");
-    assert!(out.join("index.html").is_file());
+    assert!(out.join("samples.json").is_file());
     let count = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("a file");
         let counted = u64::from_le_bytes(bytes[128..136].try_into().expect("a header"));

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::configuration::{
     ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
 };
-use crate::bench::machine::{Machine, QUIET};
 use crate::bench::turns::Turns;
+use crate::machine::{Machine, QUIET};
 
 /// One measurement of one configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -109,7 +109,7 @@ impl Measured {
     fn row(&self, name: &str, note: &str, other: Option<&str>) -> Row {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
-        let both = p50_ms.zip(other.and_then(p50));
+        let both = p50_ms.clone().zip(other.and_then(p50));
         let repeated = |name: &&str| self.of(name).count() > 1;
         Row {
             name: name.to_owned(),
@@ -124,7 +124,7 @@ impl Measured {
                 .filter_map(|run| share(run.whole, run.drawn))
                 .reduce(f64::min),
             cores: self.range(name, |run| run.cores),
-            worth_ms: both.map(|(own, other)| other.median - own.median),
+            worth_ms: both.as_ref().map(|(own, other)| other.median - own.median),
             clear: both
                 .filter(|_| [Some(name), other].iter().flatten().all(repeated))
                 .map(|(own, other)| own.max < other.min || other.max < own.min),

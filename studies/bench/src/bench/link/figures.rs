@@ -7,7 +7,7 @@ use openuvr_testbed::journey::Row;
 use openuvr_testbed::stats::{Summary, percentile};
 use serde::Serialize;
 
-use super::super::machine::QUIET;
+use crate::machine::QUIET;
 
 /// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
 /// Beyond it the run measures the emulator.

@@ -26,9 +26,9 @@ use openuvr_testbed::pair::{self, Pair, TemporaryDir};
 use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::screen::{Area, Screen};
 
-use super::super::machine::Load;
 use super::super::rig::pass;
 use super::similarity::Luma;
+use crate::machine::Load;
 use openuvr_clock as clock;
 
 /// Parameters of a measurement.

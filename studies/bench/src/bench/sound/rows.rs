@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::super::case::Stream;
 use super::super::heading::Heading;
-use super::super::machine::QUIET;
 use super::Measured;
+use crate::machine::QUIET;
 
 /// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -191,26 +191,29 @@ impl Report {
             "client's cores",
             "sound's threads"
         );
-        let in_words = |range: Option<Range>| {
-            range.map_or("no data".to_owned(), |range| {
+        let in_words = |range: &Option<Range>| {
+            range.as_ref().map_or("no data".to_owned(), |range| {
                 format!("{:.2} ({:.2}-{:.2})", range.median, range.min, range.max)
             })
         };
-        let share =
-            |range: Option<Range>| range.map_or("-".to_owned(), |r| format!("{:.3}", r.median));
+        let share = |range: &Option<Range>| {
+            range
+                .as_ref()
+                .map_or("-".to_owned(), |r| format!("{:.3}", r.median))
+        };
         for row in &self.ways {
             println!(
                 "{:<12} {:>20} {:>6.2} {:>5.0} % {:>17} {:>17} {:>15}",
                 row.name,
-                in_words(row.p50_ms),
-                row.p99_ms.map_or(f64::NAN, |range| range.median),
+                in_words(&row.p50_ms),
+                row.p99_ms.as_ref().map_or(f64::NAN, |range| range.median),
                 row.whole.unwrap_or(f64::NAN) * 100.0,
-                in_words(row.host_cores),
-                in_words(row.client_cores),
+                in_words(&row.host_cores),
+                in_words(&row.client_cores),
                 format!(
                     "{} {}",
-                    share(row.host_audio_cores),
-                    share(row.client_audio_cores)
+                    share(&row.host_audio_cores),
+                    share(&row.client_audio_cores)
                 )
             );
         }
@@ -228,7 +231,7 @@ impl Report {
         all("less the flash's latency", row.offset_ms);
         all("flash drawn to click made", row.made_ms);
         all("reported by the client, by seconds", row.reported_ms);
-        if let Some(delay) = row.delay_ms {
+        if let Some(delay) = &row.delay_ms {
             println!("{:<36} {:.1} ms", "target buffer", delay.median);
         }
         if let (Some(concealed), Some(unheard)) = (row.concealed, row.unheard) {

@@ -31,17 +31,18 @@ pub(super) fn print(found: &Output) {
         println!(
             "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
             browser.name,
-            spread(browser.p50_ms),
-            median(browser.p99_ms, 1),
-            median(browser.drawn_fps, 1),
-            median(browser.decoded_fps, 1),
-            median(browser.presented_fps, 1),
-            median(browser.handed_fps, 1),
-            median(browser.whole_fps, 1),
+            spread(&browser.p50_ms),
+            median(&browser.p99_ms, 1),
+            median(&browser.drawn_fps, 1),
+            median(&browser.decoded_fps, 1),
+            median(&browser.presented_fps, 1),
+            median(&browser.handed_fps, 1),
+            median(&browser.whole_fps, 1),
             browser
                 .freeze_ms
+                .as_ref()
                 .map_or("-".to_owned(), |freeze| format!("{:.0}", freeze.max)),
-            [browser.host_cores, browser.browser_cores]
+            [&browser.host_cores, &browser.browser_cores]
                 .map(|cores| median(cores, 2))
                 .join(" + "),
         );
@@ -65,11 +66,11 @@ pub(super) fn print(found: &Output) {
         println!(
             "{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
             way.name,
-            spread(way.p50_ms),
-            spread(way.p99_ms),
+            spread(&way.p50_ms),
+            spread(&way.p99_ms),
             way.whole
                 .map_or("-".to_owned(), |whole| format!("{:.0} %", whole * 100.0)),
-            median(way.host_cores, 3),
+            median(&way.host_cores, 3),
             way.encoders_opened,
             way.unaccounted,
         );
@@ -171,13 +172,16 @@ fn all(name: &str, summary: Option<Summary>) {
     }
 }
 
-fn spread(range: Option<Range>) -> String {
-    range.map_or("nothing came".to_owned(), |range| {
-        let Range { median, min, max } = range;
+fn spread(range: &Option<Range>) -> String {
+    range.as_ref().map_or("nothing came".to_owned(), |range| {
+        let Range {
+            median, min, max, ..
+        } = range;
         format!("{median:.2} ({min:.2}-{max:.2})")
     })
 }
 
-fn median(range: Option<Range>, digits: usize) -> String {
-    range.map_or("-".to_owned(), |range| format!("{:.digits$}", range.median))
+fn median(range: &Option<Range>, digits: usize) -> String {
+    let median = range.as_ref().map(|range| range.median);
+    median.map_or("-".to_owned(), |median| format!("{median:.digits$}"))
 }
