@@ -28,7 +28,7 @@ def _row(ablation, row):
         text[0],
         text[1],
         row.get("runs", ABSENT),
-        percent(row, "whole", 0),
+        percent(row, "complete", 0),
         text[2],
         row.get("link") or ABSENT,
         ABSENT if worth is None else f"{worth:+.2f}",

@@ -10,7 +10,7 @@ COLUMNS = (
     "decoded_fps",
     "presented_fps",
     "handed_fps",
-    "whole_fps",
+    "complete_fps",
     "freeze_ms",
     "host_cores",
     "browser_cores",

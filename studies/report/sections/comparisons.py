@@ -1,4 +1,4 @@
-"""`bench sync`, `bench doors` and `bench peers`: rows that took turns."""
+"""`bench sync`, `bench capture` and `bench peers`: rows that took turns."""
 
 from .. import estimate, plots
 from ..blocks import ABSENT, Section, number, percent
@@ -35,8 +35,8 @@ def sync(results):
     return made
 
 
-def doors(results):
-    found = results.first("bench doors")
+def capture(results):
+    found = results.first("bench capture")
     if found is None:
         return None
     made = Section("Capture methods: cost for viewer and application")

@@ -57,7 +57,7 @@ def row(case):
         number(case, "stream/latency_ms/p99"),
         number(case, "stream/latency_ms/max"),
         number(case, "stream/latency_ms/count", 0),
-        percent(case, "whole_of_due"),
+        percent(case, "complete_of_due"),
         number(case, "codec/serial/p50"),
         number(case, "codec/pipelined/p50"),
         number(case, "pipeline_ratio"),

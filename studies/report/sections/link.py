@@ -12,12 +12,12 @@ def section(results):
         return None
     made = Section("On a bad link")
     names = [f"{case['case']}, {case['recovery']}" if case.get("recovery") else case["case"] for case in cases]
-    fps = [(name, Estimate(case["whole_per_second"]), None) for name, case in zip(names, cases, strict=True)]
+    fps = [(name, Estimate(case["complete_per_second"]), None) for name, case in zip(names, cases, strict=True)]
     made.plot("link frames", plots.bars("Complete frames", "complete frames per second", fps))
     gaps = [(name, Estimate(case["longest_gap_ms"]), None) for name, case in zip(names, cases, strict=True)]
     made.plot("link gaps", plots.bars("Longest time without a complete frame", "longest gap, ms", gaps))
     paths = (
-        "whole_per_second",
+        "complete_per_second",
         "longest_gap_ms",
         "latency_ms/p50",
         "latency_ms/p99",

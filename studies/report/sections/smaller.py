@@ -1,16 +1,16 @@
-"""Benches with one table each: hand-offs, sound, pads, sessions, foveation, prediction, reprojection."""
+"""Benches with one table each: scheduling latency, sound, pads, sessions, foveation, prediction, reprojection."""
 
 from .. import plots
 from ..blocks import ABSENT, Section, number, target
 from ..blocks import estimate as cell
 from ..results import QUIET_CORES, value
 
-# Targets of `bench handoff`, µs: p99 and p99.9 under FIFO, and the median of sealing a frame.
+# Targets of `bench scheduling`, µs: p99 and p99.9 under FIFO, and the median of sealing a frame.
 P99_US, P999_US, SEAL_US = 10, 50, 10
 
 
-def handoff(results):
-    found = results.first("bench handoff")
+def scheduling(results):
+    found = results.first("bench scheduling")
     if found is None:
         return None
     made = Section("Scheduling latency between threads, and sealing")
@@ -20,7 +20,7 @@ def handoff(results):
         return [name, number(us, "count", 0), *(number(us, key, 1) for key in ("p50", "p99", "p999", "max")), judged]
 
     rows = []
-    for one in found.get("handoffs", []):
+    for one in found.get("wake_ups", []):
         how = f", {one['how']}" if one.get("how") else ""
         judged = ""
         if one.get("real_time"):
@@ -149,7 +149,7 @@ def sessions(results):
     )
     rows = []
     for step in found.get("steps", []):
-        slowest = min((played["whole_fps"] for played in step["played"]), default=0.0)
+        slowest = min((played["complete_fps"] for played in step["played"]), default=0.0)
         late = max((value(played, "latency_ms/p99", 0.0) for played in step["played"]), default=0.0)
         rows.append(
             [

@@ -110,12 +110,12 @@ def everything():
     link = {
         "case": "loss",
         "recovery": "intra-refresh",
-        "whole_per_second": 58.0,
+        "complete_per_second": 58.0,
         "longest_gap_ms": 30.0,
         "outcomes": {"complete": 9},
     }
-    handoff = {
-        "handoffs": [
+    scheduling = {
+        "wake_ups": [
             {
                 "primitive": "futex",
                 "policy": "FIFO",
@@ -128,13 +128,13 @@ def everything():
         "recording_ns": {"off": 1.0, "sent": 20.0, "woke": 30.0},
     }
     pads = {"target_ms": 1.0, "late_ms": SUMMARY, "p50_ms": examples.repeated(0.4, 0.5, 0.6), "overtaken": 2}
-    played = {"whole_fps": 60.0, "latency_ms": SUMMARY}
+    played = {"complete_fps": 60.0, "latency_ms": SUMMARY}
     sessions = {
         "carried": 2,
         "enough": 59.0,
         "steps": [{"sessions": 1, "played": [played], "cores": examples.repeated(0.5, 0.6)}],
     }
-    doors = {"ways": [{"name": "hook", "what": "", "p50_ms": examples.repeated(5.0, 6.0)}]}
+    capture = {"ways": [{"name": "hook", "what": "", "p50_ms": examples.repeated(5.0, 6.0)}]}
     tails = "cell,clock,latency_us,share_longer\n" + "".join(
         f"{name},{clock},{us},{share}\n"
         for name in ("pthread/ping-pong/other", "pekko/ping-pong/other/cms", "caf/paced/other")
@@ -153,9 +153,9 @@ def everything():
         ("bench.latency", {"samples_csv": "latency.csv", "cases": [latency_case()]}, {"latency.csv": samples}),
         ("bench.ablation", examples.ablation() | {"size": "1280x720", "bitrate": "10M"}, {}),
         ("bench.sync", examples.sync(), {}),
-        ("bench.doors", doors, {}),
+        ("bench.capture", capture, {}),
         ("bench.peers", peers, {}),
-        ("bench.handoff", handoff, {}),
+        ("bench.scheduling", scheduling, {}),
         ("bench.link", {"cases": [link]}, {}),
         ("bench.sound", sound, {}),
         ("bench.pads", pads, {}),
@@ -256,7 +256,7 @@ class PageTest(unittest.TestCase):
 
     def test_plots_are_written_as_files_with_names_of_their_own(self):
         folder = self.folder / "plots"
-        twice = examples.bench("sync", examples.sync()).add("bench doors", {"ways": []})
+        twice = examples.bench("sync", examples.sync()).add("bench capture", {"ways": []})
         page.write(twice, self.folder / "small.html", folder)
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["sync.png", "sync.svg"])
         self.assertEqual(page.unused("sync", {"sync", "sync-2"}), "sync-3")

@@ -162,7 +162,7 @@ fn measure(
         link: stream.link.clone(),
         latency_ms,
         drawn: stream.case.frames.drawn,
-        whole: stream.whole(),
+        complete: stream.complete(),
         wire_mbps: stream.wire_mbps,
         cores: stream.cores(),
         other_cores: stream.case.other_cores,

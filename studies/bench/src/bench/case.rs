@@ -56,7 +56,7 @@ pub(super) struct Stream {
     /// The video's link at the end of the measurement, such as `udp-gso`.
     pub(super) link: Option<String>,
     /// Frames seen that are not complete in the record, or not in it.
-    pub(super) not_whole: usize,
+    pub(super) incomplete: usize,
     pub(super) steps: Vec<Step>,
     /// Rows of the host's record by outcome.
     pub(super) outcomes: BTreeMap<String, usize>,
@@ -95,7 +95,7 @@ impl Case {
 
 impl Stream {
     /// Frames displayed completely.
-    pub(super) fn whole(&self) -> usize {
+    pub(super) fn complete(&self) -> usize {
         self.case.latency_ms.map_or(0, |latency| latency.count)
     }
 
@@ -116,7 +116,7 @@ impl Stream {
     }
 
     /// Share of the drawn frames displayed completely.
-    pub(super) fn whole_share(&self) -> Option<f64> {
-        share(self.whole(), self.case.frames.drawn)
+    pub(super) fn complete_share(&self) -> Option<f64> {
+        share(self.complete(), self.case.frames.drawn)
     }
 }

@@ -23,7 +23,7 @@ use super::codec::{self, CodecSetup};
 use super::report::{Report, Setting, Target, Targets};
 use super::report_text;
 use super::rig::{Rig, Setup, Source, StreamSetup};
-use super::verdict::{JudgedReport, LEAST_WHOLE};
+use super::verdict::{JudgedReport, LEAST_COMPLETE};
 use crate::durations;
 use crate::machine::Machine;
 use crate::result_file;
@@ -261,7 +261,7 @@ fn settings(args: &Args) -> Vec<Setting> {
                 cores: Target::at(0.42),
                 wire_mbps: Target::at(10.0),
                 psnr_db: Target::at(37.0),
-                whole: Target::at(LEAST_WHOLE),
+                complete: Target::at(LEAST_COMPLETE),
             };
             setting("720p", hd, DEFAULT_ENCODER, "10M", targets)
         }
@@ -271,7 +271,7 @@ fn settings(args: &Args) -> Vec<Setting> {
                 p99_ms: Target::at(15.0),
                 ratio: Target::aiming(0.85, 0.75),
                 wire_mbps: Target::at(20.0),
-                whole: Target::at(LEAST_WHOLE),
+                complete: Target::at(LEAST_COMPLETE),
                 ..Targets::default()
             };
             setting(
@@ -286,7 +286,7 @@ fn settings(args: &Args) -> Vec<Setting> {
             let targets = Targets {
                 p50_ms: Target::at(3.5),
                 p99_ms: Target::at(6.0),
-                whole: Target::at(LEAST_WHOLE),
+                complete: Target::at(LEAST_COMPLETE),
                 ..Targets::default()
             };
             setting("jpeg", hd, "jpeg", "60M", targets)

@@ -375,7 +375,7 @@ fn print(case: Case, f: &Figures) {
     }
     println!(
         "complete {:.1}/s, longest gap {:.0} ms",
-        f.recorded.whole_per_second, f.recorded.longest_gap_ms
+        f.recorded.complete_per_second, f.recorded.longest_gap_ms
     );
     if let Some(l) = &f.recorded.latency_ms {
         println!(
@@ -449,7 +449,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest gap, ms", 34.0, f.recorded.longest_gap_ms),
         ],
@@ -457,7 +457,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 56.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("p99: delay + 20 ms", 28.0, p99),
         ],
@@ -465,7 +465,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most(
                 "p99: the link's p99 + 8 ms",
@@ -477,7 +477,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 57.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
@@ -485,7 +485,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.5,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest gap, ms", 40.0, f.recorded.longest_gap_ms),
             most(
@@ -498,7 +498,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 58.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("p99, ms", 25.0, p99),
             most(

@@ -1,12 +1,11 @@
 //! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
 
 mod ablation;
+mod capture;
 mod case;
 mod codec;
-mod doors;
 mod floor;
 mod foveation;
-mod handoff;
 mod heading;
 mod keys;
 mod latency;
@@ -20,6 +19,7 @@ mod report_page;
 mod report_text;
 mod reprojection;
 mod rig;
+mod scheduling;
 mod sessions;
 mod sound;
 mod sync;
@@ -45,9 +45,9 @@ enum Bench {
     Sound(sound::Args),
     Pads(pads::Args),
     Sync(sync::Args),
-    Doors(doors::Args),
+    Capture(capture::Args),
     Foveation(foveation::Args),
-    Handoff(handoff::Args),
+    Scheduling(scheduling::Args),
     Peers(peers::Args),
     Prediction(prediction::Args),
     Sessions(sessions::Args),
@@ -66,9 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Sound(args) => sound::run(args),
         Bench::Pads(args) => pads::run(args),
         Bench::Sync(args) => sync::run(args),
-        Bench::Doors(args) => doors::run(args),
+        Bench::Capture(args) => capture::run(args),
         Bench::Foveation(args) => foveation::run(args),
-        Bench::Handoff(args) => handoff::run(args),
+        Bench::Scheduling(args) => scheduling::run(args),
         Bench::Peers(args) => peers::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Sessions(args) => sessions::run(args),

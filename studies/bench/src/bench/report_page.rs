@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// quick run (about an hour; --quick: minutes)
     #[arg(long)]
     run: bool,
-    /// With --run: the short version of each, and all of them anew
+    /// With --run: the short version of each; existing results are replaced
     #[arg(long, requires = "run")]
     quick: bool,
     /// The page (default: report.html in the first folder)
@@ -67,9 +67,9 @@ const MEASUREMENTS: [Measurement; 15] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
-    bench("doors.json", "bench doors --out {folder}"),
+    bench("capture.json", "bench capture --out {folder}"),
     bench("peers.json", "bench peers --out {folder}"),
-    bench("handoff.json", "bench handoff --out {folder}"),
+    bench("scheduling.json", "bench scheduling --out {folder}"),
     bench("link.json", "bench link --json {file}"),
     bench("sound.json", "bench sound --out {folder}"),
     bench("web.json", "bench web --out {folder}"),
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quick_run_is_measured_anew() {
+    fn a_quick_run_is_measured_again() {
         let folder = TemporaryDir::new().unwrap();
         let is_full = |number: usize, value: Value| {
             let measurement = &MEASUREMENTS[number];

@@ -81,7 +81,7 @@ const WRITTEN: Duration = Duration::from_millis(1500);
 /// Frames of one session during a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct SessionFrames {
-    whole_fps: f64,
+    complete_fps: f64,
     /// From capture to decoded picture at its client.
     latency_ms: Option<Summary>,
 }
@@ -104,7 +104,7 @@ struct Step {
 
 impl Step {
     fn least_fps(&self) -> f64 {
-        let all = self.played.iter().map(|played| played.whole_fps);
+        let all = self.played.iter().map(|played| played.complete_fps);
         all.fold(f64::INFINITY, f64::min)
     }
 }
@@ -259,13 +259,13 @@ impl Session {
             let at = row.at("Captured").unwrap_or(i64::MIN);
             at >= from.0 && at < to.0
         };
-        let whole: Vec<&Row> = (rows.iter().filter(captured))
+        let complete: Vec<&Row> = (rows.iter().filter(captured))
             .filter(|row| row.is_whole())
             .collect();
         let span = |row: &&Row| Some((row.at("Decoded")? - row.at("Captured")?) as f64 / 1e6);
-        let spans: Vec<f64> = whole.iter().filter_map(span).collect();
+        let spans: Vec<f64> = complete.iter().filter_map(span).collect();
         Ok(SessionFrames {
-            whole_fps: whole.len() as f64 / to.since(from).as_secs_f64(),
+            complete_fps: complete.len() as f64 / to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&spans),
         })
     }

@@ -64,7 +64,7 @@ fn the_servers_capture_matches_the_truth() {
         let frames = sent.frames.as_ref().unwrap();
         // The first and the last may be incomplete.
         assert_eq!(frames.broken, 0);
-        assert!((1..=2).contains(&(truth.frames - frames.whole)));
+        assert!((1..=2).contains(&(truth.frames - frames.complete)));
         assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
         assert_near(frames.batches.mean(), truth.batches, 0.02);
         assert_near(sent.usual_interval(), 5.56e6, 0.001);
@@ -162,7 +162,7 @@ fn losses_are_counted_and_repairs_recognised() {
     let account = video.stream.account(Kind::Rtp).unwrap();
     assert_eq!((account.lost, account.restarts), (truth.lost, 0));
     let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
-    assert!(frames.broken > 50 && frames.whole > 50);
+    assert!(frames.broken > 50 && frames.complete > 50);
     let repair = stream(&client, Direction::Down, "RTP repair");
     assert_eq!(repair.stream.sizes.count(), truth.repeated);
     // At the server there are no losses yet.
@@ -266,7 +266,7 @@ fn joined_packets_are_the_same_as_single_ones() {
         assert_eq!(video.stream.sizes.count(), 400);
         assert_eq!(video.stream.sizes.mean(), Some(1242.0));
         let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
-        assert_eq!((frames.whole, frames.broken), (98, 0));
+        assert_eq!((frames.complete, frames.broken), (98, 0));
         assert_eq!(frames.batches.mean(), Some(1.0));
     }
 }

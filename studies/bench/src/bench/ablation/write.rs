@@ -45,8 +45,8 @@ pub(super) fn text(all: &Ablation) -> String {
     ] {
         let _ = writeln!(
             text,
-            "\n{title:<28} {:>3} {:>18} {:>7} {:>6} {:>6}  {gain}, ms",
-            "n", "p50 ms (range)", "p99", "whole", "cores"
+            "\n{title:<28} {:>3} {:>18} {:>7} {:>8} {:>6}  {gain}, ms",
+            "n", "p50 ms (range)", "p99", "complete", "cores"
         );
         for row in rows {
             text.push_str(&line(row));
@@ -88,11 +88,11 @@ fn line(row: &Row) -> String {
         _ => String::new(),
     };
     format!(
-        "{name:<28} {:>3} {:>18} {:>7.2} {:>4.0} % {:>6.2}  {worth}\n",
+        "{name:<28} {:>3} {:>18} {:>7.2} {:>6.0} % {:>6.2}  {worth}\n",
         row.runs,
         format!("{:.2} ({:.1}-{:.1})", p50.median, p50.min, p50.max),
         number(&row.p99_ms),
-        row.whole.unwrap_or(f64::NAN) * 100.0,
+        row.complete.unwrap_or(f64::NAN) * 100.0,
         number(&row.cores),
     )
 }
@@ -115,7 +115,7 @@ const HEADS: [&str; 12] = [
     "p99_ms",
     "max_ms",
     "drawn",
-    "whole",
+    "complete",
     "wire_mbps",
     "cores",
     "other_cores",
@@ -128,7 +128,7 @@ fn csv_row(run: &Run) -> Vec<String> {
     let number = |value: f64| format!("{value:.3}");
     let mut row = vec![run.configuration.clone(), run.repetition.to_string()];
     row.extend([s.p50, s.p90, s.p99, s.max].map(number));
-    row.extend([run.drawn.to_string(), run.whole.to_string()]);
+    row.extend([run.drawn.to_string(), run.complete.to_string()]);
     row.push(run.wire_mbps.map_or(String::new(), number));
     row.extend([run.cores, run.other_cores].map(number));
     row.push(run.link.clone().unwrap_or_default());
@@ -155,7 +155,7 @@ mod tests {
                 values: vec![p50 - 1.0, p50, p50 + 1.0],
             }),
             p99_ms: None,
-            whole: Some(1.0),
+            complete: Some(1.0),
             cores: None,
             worth_ms: p50.map(|_| 3.0),
             clear: Some(false),

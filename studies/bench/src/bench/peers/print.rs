@@ -15,8 +15,8 @@ pub(super) fn print(found: &Output) {
     heads("the loopback device between them");
     for row in rows {
         match (&row.skipped, &row.failed, &row.direct) {
-            (Some(what), ..) => told(row.name, &format!("skipped: {what}")),
-            (_, Some(why), _) => told(row.name, &format!("failed: {}", first_line(why))),
+            (Some(what), ..) => print_wrapped(row.name, &format!("skipped: {what}")),
+            (_, Some(why), _) => print_wrapped(row.name, &format!("failed: {}", first_line(why))),
             (_, _, Some(figures)) => line(row, figures),
             (_, _, None) => println!("{:<17} not asked for", row.name),
         }
@@ -57,7 +57,7 @@ pub(super) fn print(found: &Output) {
         println!("{}", verdict.line());
     }
     for row in rows {
-        told(row.name, row.what);
+        print_wrapped(row.name, row.what);
         for version in &row.versions {
             println!("{:<17} {version}", "");
         }
@@ -146,11 +146,11 @@ fn not_intact(name: &str, figures: &Figures) {
         median(psnr),
         median(bytes),
     );
-    told(name, &text);
+    print_wrapped(name, &text);
 }
 
-/// What is told of one of them, in lines that fit.
-fn told(name: &str, text: &str) {
+/// Prints the text of a program, wrapped.
+fn print_wrapped(name: &str, text: &str) {
     let mut name = name;
     for line in wrapped(text, 80) {
         println!("{name:<17} {line}");

@@ -128,7 +128,7 @@ impl Table {
     /// Prints the heading of a clip's lines.
     pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
-            "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>7} {:>6}",
+            "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>8} {:>6}",
             clip.name,
             self.conditions.fps,
             self.conditions.bitrate,
@@ -141,8 +141,18 @@ impl Table {
             "not"
         );
         println!(
-            "{:<26} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>6}",
-            "", "mean", "worst", "mean", "worst", "Mb/s", "pkt/s", "Mb/s", "pkt/s", "whole", "read"
+            "{:<26} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>8} {:>6}",
+            "",
+            "mean",
+            "worst",
+            "mean",
+            "worst",
+            "Mb/s",
+            "pkt/s",
+            "Mb/s",
+            "pkt/s",
+            "complete",
+            "read"
         );
     }
 
@@ -420,11 +430,11 @@ impl Measured {
     fn line(&self) -> String {
         let point = &self.point;
         let [psnr, ssim] = [&point.psnr, &point.ssim].map(|values| Spread::of(values));
-        let whole = point.ended("complete");
+        let complete = point.ended("complete");
         let all: u32 = point.outcomes.values().sum();
         let [p, s] = [psnr, ssim].map(|spread| spread.map_or([f64::NAN; 4], |spread| spread.0));
         format!(
-            "{:<26} {:>6.2} {:>6.2} {:>7.4} {:>7.4} {:>6.2} {:>6.0} {:>6.3} {:>6.0} {:>5.1} % {:>6}",
+            "{:<26} {:>6.2} {:>6.2} {:>7.4} {:>7.4} {:>6.2} {:>6.0} {:>6.3} {:>6.0} {:>6.1} % {:>6}",
             self.condition.to_string(),
             p[0],
             p[1],
@@ -434,7 +444,7 @@ impl Measured {
             point.down.rate,
             point.up.mbps,
             point.up.rate,
-            f64::from(whole) * 100.0 / f64::from(all.max(1)),
+            f64::from(complete) * 100.0 / f64::from(all.max(1)),
             point.unseen
         )
     }

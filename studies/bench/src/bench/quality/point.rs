@@ -381,12 +381,12 @@ impl<'a> Numbered<'a> {
             .collect();
         let mut shown = BTreeMap::new();
         for (shot, by_time) in shots.iter().zip(journey::join(&sightings, self.rows)) {
-            let whole = shot.stamp.map(|stamp| stamp.frame).filter(|number| {
+            let complete = shot.stamp.map(|stamp| stamp.frame).filter(|number| {
                 let row = self.by_number.get(number);
                 row.is_some_and(|row| row.is_whole()) && !shown.contains_key(number)
             });
             let by_time = || by_time.and_then(|row| self.number(row));
-            if let Some(number) = whole.or_else(by_time) {
+            if let Some(number) = complete.or_else(by_time) {
                 shown.entry(number).or_insert(shot);
             }
         }

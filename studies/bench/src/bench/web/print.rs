@@ -13,8 +13,8 @@ pub(super) fn print(found: &Output) {
     );
     if !found.browsers.is_empty() {
         println!(
-            "\ndrawn, decoded, composed, handed (to the compositor) and whole: frames a second\n\
-             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            "\ndrawn, decoded, composed, handed (to the compositor) and complete: frames a second\n\
+             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
             "browser",
             "p50 ms (range)",
             "p99",
@@ -22,14 +22,14 @@ pub(super) fn print(found: &Output) {
             "decoded",
             "composed",
             "handed",
-            "whole",
+            "complete",
             "freeze ms",
             "cores"
         );
     }
     for browser in &found.browsers {
         println!(
-            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
             browser.name,
             spread(&browser.p50_ms),
             median(&browser.p99_ms, 1),
@@ -37,7 +37,7 @@ pub(super) fn print(found: &Output) {
             median(&browser.decoded_fps, 1),
             median(&browser.presented_fps, 1),
             median(&browser.handed_fps, 1),
-            median(&browser.whole_fps, 1),
+            median(&browser.complete_fps, 1),
             browser
                 .freeze_ms
                 .as_ref()
@@ -52,11 +52,11 @@ pub(super) fn print(found: &Output) {
     }
     if !found.beside.is_empty() {
         println!(
-            "\n{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            "\n{:<10} {:>21} {:>21} {:>8} {:>13} {:>9} {:>11}",
             "our client",
             "p50 ms (range)",
             "p99 ms (range)",
-            "whole",
+            "complete",
             "host's cores",
             "encoders",
             "no record"
@@ -64,12 +64,14 @@ pub(super) fn print(found: &Output) {
     }
     for way in &found.beside {
         println!(
-            "{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            "{:<10} {:>21} {:>21} {:>8} {:>13} {:>9} {:>11}",
             way.name,
             spread(&way.p50_ms),
             spread(&way.p99_ms),
-            way.whole
-                .map_or("-".to_owned(), |whole| format!("{:.0} %", whole * 100.0)),
+            way.complete.map_or("-".to_owned(), |complete| format!(
+                "{:.0} %",
+                complete * 100.0
+            )),
             median(&way.host_cores, 3),
             way.encoders_opened,
             way.unaccounted,
@@ -133,7 +135,7 @@ fn one(browser: &Browser) {
             counted.key_frames_asked,
         );
         println!(
-            "  {} packets lost, {} NACK, {} sent again; decode {:.1} ms, jitter buffer {:.1} ms",
+            "  {} packets lost, {} NACK, {} retransmitted; decode {:.1} ms, jitter buffer {:.1} ms",
             counted.packets_lost,
             counted.nacks,
             counted.retransmitted,

@@ -278,7 +278,7 @@ fn video_rows(found: &StreamFound, video: &Video) -> Rows {
         video.idle().map(|(_, share)| share * 100.0),
     );
     if let Some(frames) = &video.frames {
-        one("whole frames", "", Some(frames.whole as f64));
+        one("complete frames", "", Some(frames.complete as f64));
         one(
             "frames with packets missing",
             "",

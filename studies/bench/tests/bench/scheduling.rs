@@ -96,7 +96,7 @@ fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn wake_ups_match_the_frames() {
-    let folder = Folder::new("handoffs");
+    let folder = Folder::new("scheduling-trace");
     let at = |name: &str| folder.0.join(name);
     let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = port.local_addr().expect("an address").to_string();
@@ -203,7 +203,7 @@ fn wake_ups_match_the_frames() {
 
 #[test]
 fn an_unusable_folder_is_one_error_line() {
-    let folder = Folder::new("handoffs-file");
+    let folder = Folder::new("scheduling-trace-file");
     let file = folder.0.join("file");
     std::fs::write(&file, "").expect("room");
     let out = openuvr()

@@ -1,4 +1,4 @@
-//! `openuvr bench handoff`: scheduling latency from one thread to the next, and the time to seal a
+//! `openuvr bench scheduling`: scheduling latency from one thread to the next, and the time to seal a
 //! frame: the parts of the path that do not depend on the codec.
 //!
 //! The primitives are those of the runtime: a polled eventfd (which wakes capture and links) and a
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// One second of each, at 1000 messages per second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
     quick: bool,
-    /// Write handoff.json into this folder
+    /// Write scheduling.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ struct Report {
     seconds: f64,
     quick: bool,
     other_cores: f64,
-    handoffs: Vec<Cell>,
+    wake_ups: Vec<Cell>,
     /// Conditions that this machine does not support, and why.
     left_out: Vec<String>,
     recording_ns: Cost,
@@ -115,13 +115,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();
-    let (mut handoffs, mut left_out) = (Vec::new(), Vec::new());
+    let (mut wake_ups, mut left_out) = (Vec::new(), Vec::new());
     let pace = Pace { rate, seconds };
     for way in CONDITIONS {
         for primitive in way.primitives() {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             match one::cell(*primitive, way, pace, &stop)? {
-                Ok(cell) => handoffs.push(cell),
+                Ok(cell) => wake_ups.push(cell),
                 Err(why) => left_out.push(format!("{}: {why}", way.words())),
             }
         }
@@ -133,14 +133,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         seconds,
         quick: args.quick,
         other_cores: Load::now().since(&before).other_cores,
-        handoffs,
+        wake_ups,
         left_out,
         recording_ns: recording::cost()?,
         sealing_us: [sealing(1)?, sealing(8)?],
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "handoff", &report)?;
+        write_json(folder, "scheduling", &report)?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ fn print(report: &Report) {
             "{name:<34} {count:>13} {p50:>8.1} {p99:>8.1} {p999:>8.1} {max:>9.1} {cores:>5}  {judged}"
         );
     };
-    for cell in &report.handoffs {
+    for cell in &report.wake_ups {
         let judged = match cell.real_time && !loud {
             false => "",
             true if cell.us.count < ENOUGH => "too few",

@@ -1,4 +1,4 @@
-//! `openuvr bench doors`: the cost of each capture method for the viewer and the application.
+//! `openuvr bench capture`: the cost of each capture method for the viewer and the application.
 //!
 //! The scene alone; with each picture read back and discarded, the lower bound for capturing an
 //! application; and streamed by each capture method. Once at the display's rate, with
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
     ways: Vec<&'static CaptureMethod>,
-    /// Write doors.json into this folder
+    /// Write capture.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -121,7 +121,7 @@ struct Row {
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
-    whole: Option<f64>,
+    complete: Option<f64>,
     /// Cores of application, host and client together.
     cores: Option<Range>,
     frame_p50_ms: Option<Range>,
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
-                eprintln!("bench doors: {rate} frames/s, {repetition}/{repetitions} {name}");
+                eprintln!("bench capture: {rate} frames/s, {repetition}/{repetitions} {name}");
                 once(args, way.how, setup, seconds, &stop, runs)
                     .with_context(|| format!("{name} at {rate} frames/s"))?;
             }
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "doors", &report)?;
+        write_json(folder, "capture", &report)?;
     }
     Ok(())
 }
@@ -260,8 +260,8 @@ fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
         what: way.what,
         p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
-        whole: (held.streams.iter())
-            .filter_map(Stream::whole_share)
+        complete: (held.streams.iter())
+            .filter_map(Stream::complete_share)
             .reduce(f64::min),
         cores: over(&|s| Some(s.all_cores())),
         frame_p50_ms: frames(&|s| s.p50),
@@ -271,10 +271,10 @@ fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
 }
 
 fn print(report: &Report<Row>) {
-    report.head.print("doors", ", and unheld");
+    report.head.print("capture", ", and unheld");
     println!(
-        "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
-        "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"
+        "\n{:<10} {:>18} {:>6} {:>8} {:>5} {:>20} {:>6} {:>14}",
+        "", "drawn-visible ms", "p99", "complete", "cores", "frame ms (range)", "p99", "unheld/s"
     );
     let spread = |range: &Option<Range>, digits: usize| {
         range.as_ref().map_or(String::new(), |r| {
@@ -289,9 +289,9 @@ fn print(report: &Report<Row>) {
         median.map_or(String::new(), |median| format!("{median:.2}"))
     };
     for row in &report.ways {
-        let whole = (row.whole).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
+        let complete = (row.complete).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
         println!(
-            "{:<10} {:>18} {:>6} {whole:>6} {:>5} {:>20} {:>6} {:>14}",
+            "{:<10} {:>18} {:>6} {complete:>8} {:>5} {:>20} {:>6} {:>14}",
             row.name,
             spread(&row.p50_ms, 2),
             number(&row.p99_ms),
