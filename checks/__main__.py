@@ -25,6 +25,7 @@ CHECKS = [
     "page",
     "demo_options",
     "test_names",
+    "reporter",
     "formatting",
     "lints",
     "documentation",

@@ -36,9 +36,8 @@ NAMES = {
 ANY = re.compile("|".join([*PHRASES.values(), *NAMES.values()]), re.I)
 TEXT = (".rs", ".md", ".ts", ".py", ".html", ".css", ".toml", ".txt", ".sh", ".c", ".h", ".json", ".yaml")
 # Generated, quoted from others, or this list itself.
-# `crates/bench` holds drawing code that a reporter in Python replaces.
 # Old names that the program still refuses with a hint: usage.rs.
-EXEMPT = ("checks/words.py", "crates/bench/", "crates/terminal/src/usage.rs", "CHANGELOG.md", "package-lock.json", "/dist/", "vectors/")
+EXEMPT = ("checks/words.py", "crates/terminal/src/usage.rs", "CHANGELOG.md", "package-lock.json", "/dist/", "vectors/")
 
 
 def check():

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// Number of samples.
     pub count: usize,
+    /// The mean.
+    pub mean: f64,
     /// The smallest.
     pub min: f64,
     /// The median.
@@ -34,6 +36,7 @@ impl Summary {
         sorted.sort_by(f64::total_cmp);
         Some(Summary {
             count: sorted.len(),
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
             min: *sorted.first()?,
             p50: percentile(&sorted, 50.0)?,
             p90: percentile(&sorted, 90.0)?,
@@ -48,8 +51,8 @@ pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     at_share(sorted, percent / 100.0)
 }
 
-/// The median and the range of repeated measurements.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+/// Repeated measurements: the value of each, in order, and their median and range.
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Range {
     /// The median.
     pub median: f64,
@@ -57,16 +60,28 @@ pub struct Range {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// One per run, from which the reporter computes confidence intervals.
+    pub values: Vec<f64>,
 }
 
 impl Range {
-    /// `None` without samples. Of an even number, the median is the lower of the middle two.
+    /// `None` without samples; NaN samples are ignored. Of an even number, the median is the mean of
+    /// the middle two.
     pub fn of(samples: &[f64]) -> Option<Range> {
-        let Summary { min, p50, max, .. } = Summary::of(samples)?;
+        let values: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let upper = *sorted.get(middle)?;
+        let median = match sorted.len() % 2 {
+            0 => f64::midpoint(sorted[middle - 1], upper),
+            _ => upper,
+        };
         Some(Range {
-            median: p50,
-            min,
-            max,
+            median,
+            min: *sorted.first()?,
+            max: *sorted.last()?,
+            values,
         })
     }
 }
@@ -149,7 +164,16 @@ mod tests {
             (1, 7.0, 7.0, 7.0, 7.0)
         );
         let few = Summary::of(&[3.0, 1.0, 2.0]).unwrap();
-        assert_eq!((few.p50, few.p99), (2.0, 3.0));
+        assert_eq!((few.mean, few.p50, few.p99), (2.0, 2.0, 3.0));
+    }
+
+    #[test]
+    fn repetitions_keep_their_values_and_two_have_a_median_between() {
+        let two = Range::of(&[9.0, f64::NAN, 5.0]).unwrap();
+        assert_eq!((two.median, two.min, two.max), (7.0, 5.0, 9.0));
+        assert_eq!(two.values, [9.0, 5.0]);
+        assert_eq!(Range::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
+        assert_eq!(Range::of(&[]), None);
     }
 
     #[test]

@@ -299,7 +299,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     fn undisturbed(&self, honest: &mut Honest) -> Result<Row> {
-        let figures = Figures::begin(Some(honest.host_use()?));
+        let figures = Figures::start(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
         let judged = Judged {
             words: "no attack".to_owned(),
@@ -330,7 +330,7 @@ impl Target<'_> {
 
     fn attack(&self, kind: Kind, mut honest: Option<&mut Honest>) -> Result<Row> {
         let host_use = |honest: Option<&Honest>| honest.map(Honest::host_use).transpose();
-        let figures = Figures::begin(host_use(honest.as_deref())?);
+        let figures = Figures::start(host_use(honest.as_deref())?);
         let (struck, judged) = self.strike(kind, honest.as_deref_mut())?;
         let judged = judged.unwrap_or_else(|| Judged {
             words: "the stream went on".to_owned(),

@@ -8,7 +8,7 @@
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "drawing and statistics work in floating point"
+    reason = "statistics work in floating point"
 )]
 
 // Its `print!`, `println!` and `eprintln!` replace the standard library's.
@@ -20,6 +20,8 @@ mod baseline;
 mod bench;
 mod durations;
 mod lab;
+mod machine;
+mod result_file;
 mod soak;
 
 use std::process::ExitCode;

@@ -79,7 +79,7 @@ const LEAST: Duration = Duration::from_secs(60);
 
 /// Minimum share of requested frames that must be complete; otherwise the run did not test
 /// streaming (a guess).
-const LEAST_WHOLE: f64 = 0.5;
+const LEAST_COMPLETE: f64 = 0.5;
 
 /// Minimum number of readings for a line through their second half.
 const FEWEST: usize = 8;
@@ -143,15 +143,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let account = Account::of(rows.lines().map_while(Result::ok));
     println!("{:8} {}", "frames", account.words());
     good &= account.adds_up();
-    let whole = account.whole as f64 / streamed.as_secs_f64();
+    let complete = account.complete as f64 / streamed.as_secs_f64();
     println!(
-        "{:8} {:.0} s of {:.0}, {whole:.1} complete frames/s of {}",
+        "{:8} {:.0} s of {:.0}, {complete:.1} complete frames/s of {}",
         "time",
         ran.as_secs_f64(),
         args.lasting.as_secs_f64(),
         args.fps
     );
-    let doubt = doubt(ran, args.lasting, whole / args.fps);
+    let doubt = doubt(ran, args.lasting, complete / args.fps);
     let (verdict, code) = match (good, doubt) {
         (false, _) => ("FAILED".to_owned(), ExitCode::FAILURE),
         (true, Some(why)) => (format!("NOT JUDGED: {why}"), ExitCode::FAILURE),
@@ -161,15 +161,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Why the run is not judged; `whole` is the share of requested frames that were complete.
-fn doubt(ran: Duration, asked: Duration, whole: f64) -> Option<String> {
+/// Why the run is not judged; `complete` is the share of requested frames that were complete.
+fn doubt(ran: Duration, asked: Duration, complete: f64) -> Option<String> {
     let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
     match () {
         () if ran < asked => Some(format!("interrupted after {} of {}", of(ran), of(asked))),
         () if ran < LEAST => Some(format!("it ran for less than {}", of(LEAST))),
-        () if whole < LEAST_WHOLE => Some(format!(
+        () if complete < LEAST_COMPLETE => Some(format!(
             "only {:.0} % of the requested frames were complete",
-            whole * 100.0
+            complete * 100.0
         )),
         () => None,
     }
@@ -328,7 +328,7 @@ impl std::fmt::Display for Trend {
 struct Account {
     frames: BTreeSet<u32>,
     rows: usize,
-    whole: usize,
+    complete: usize,
     displayed: usize,
     dropped: usize,
     /// Unreadable rows.
@@ -347,7 +347,7 @@ impl Account {
                 (Some(frame), Some(outcome)) => {
                     account.frames.insert(frame);
                     match outcome {
-                        "complete" => account.whole += 1,
+                        "complete" => account.complete += 1,
                         "concealed" | "tainted" => account.displayed += 1,
                         "dropped" => account.dropped += 1,
                         _ => account.unread += 1,
@@ -369,14 +369,14 @@ impl Account {
 
     /// Whether each captured frame occurs once, with an outcome, and there is at least one.
     fn adds_up(&self) -> bool {
-        let ended = self.whole + self.displayed + self.dropped;
+        let ended = self.complete + self.displayed + self.dropped;
         let captured = self.captured();
         captured > 0 && captured == self.frames.len() && captured == self.rows && captured == ended
     }
 
     fn words(&self) -> String {
-        let (captured, whole, displayed, dropped) =
-            (self.captured(), self.whole, self.displayed, self.dropped);
+        let (captured, complete, displayed, dropped) =
+            (self.captured(), self.complete, self.displayed, self.dropped);
         let verdict = match self.adds_up() {
             true => "adds up".to_owned(),
             false => format!(
@@ -387,7 +387,7 @@ impl Account {
             ),
         };
         format!(
-            "{captured} captured = {whole} complete + {displayed} concealed or tainted + {dropped} \
+            "{captured} captured = {complete} complete + {displayed} concealed or tainted + {dropped} \
              dropped: {verdict}"
         )
     }
@@ -431,7 +431,7 @@ mod tests {
     fn interrupted_or_sparse_runs_are_not_judged() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         assert_eq!(doubt(minutes(60), minutes(60), 0.99), None);
-        for (ran, asked, whole, why) in [
+        for (ran, asked, complete, why) in [
             (
                 minutes(30),
                 minutes(60),
@@ -451,7 +451,7 @@ mod tests {
                 "only 2 % of the requested frames",
             ),
         ] {
-            let doubt = doubt(ran, asked, whole).unwrap();
+            let doubt = doubt(ran, asked, complete).unwrap();
             assert!(doubt.contains(why), "{doubt}");
         }
     }

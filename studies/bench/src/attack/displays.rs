@@ -39,7 +39,7 @@ fn has_sandbox() -> bool {
 /// # Errors
 /// A session can't be started, or ended.
 pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
-    let figures = Figures::begin(None);
+    let figures = Figures::start(None);
     if !has_xvfb() {
         let judged = Judged {
             words: NO_XVFB.to_owned(),

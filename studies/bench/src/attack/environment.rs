@@ -40,14 +40,14 @@ pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Resu
             words: NO_XVFB.to_owned(),
             held: false,
         };
-        return Ok(Figures::begin(None).end(name, 0, None, judged));
+        return Ok(Figures::start(None).end(name, 0, None, judged));
     }
     let secrets = Secrets {
         variable: random()?,
         relay: random()?,
     };
     let mut victim = start(&secrets)?;
-    let figures = Figures::begin(Some(use_of(victim.portal.id())?));
+    let figures = Figures::start(Some(use_of(victim.portal.id())?));
     let session = Session::start(&victim)?;
     let (begun, mut seen) = (clock::now(), Observations::default());
     while !stop.load(Ordering::Relaxed) {

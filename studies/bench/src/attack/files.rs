@@ -14,8 +14,8 @@ use rustix::process::geteuid;
 use super::table::{Figures, Judged, Row};
 use super::victim::PortalFolder;
 
-/// The account without files: `nobody` on Linux, also the kernel's overflow UID.
-const NOBODY: u32 = 65534;
+/// The account without files: the kernel's overflow UID.
+const UNPRIVILEGED: u32 = 65534;
 
 /// The database, and the files that SQLite keeps next to it while it is open. The ticket key is in
 /// the database, and at first only in `-wal`.
@@ -35,7 +35,7 @@ pub(super) fn attack(name: String) -> Result<Row> {
     fs::create_dir(&data).with_context(|| format!("can't make {}", data.display()))?;
     set_mode(&data, 0o755)?;
     place.add_account()?;
-    let figures = Figures::begin(None);
+    let figures = Figures::start(None);
     let mut tried = FileAttempts::default();
     let victim = place.start()?;
     tried.open_all(&data)?;
@@ -117,8 +117,8 @@ fn others_can_read(file: &Path) -> Result<bool> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(UNPRIVILEGED)
+        .gid(UNPRIVILEGED)
         .status();
     // A container may not have that account.
     Ok(tried.map_or(by_mode, |tried| tried.success()))

@@ -62,7 +62,7 @@ pub(super) fn attack(
         // The proxy's header carries the source address of the guesses.
         PortalAttack::Guesses => "behind_proxy = true\n",
     })?;
-    let figures = Figures::begin(Some(use_of(victim.portal.id())?));
+    let figures = Figures::start(Some(use_of(victim.portal.id())?));
     let (struck, judged) = match against {
         PortalAttack::SlowBodies => slow_bodies(&victim, lasting, stop)?,
         PortalAttack::Guesses => guesses(&victim, lasting, stop)?,

@@ -1,4 +1,4 @@
-//! What is measured beside an attack, and the table of it.
+//! Measurements during an attack, and their table.
 
 use anyhow::{Context as _, Result};
 use openuvr_clock as clock;
@@ -61,8 +61,8 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// An attack begins; `host`: what the host has taken until now, if it is looked at.
-    pub(super) fn begin(host: Option<HostUse>) -> Figures {
+    /// At the begin of an attack; `host`: the host's use of resources until now, if it is measured.
+    pub(super) fn start(host: Option<HostUse>) -> Figures {
         Figures {
             begun: clock::now(),
             host,
@@ -111,7 +111,7 @@ impl Row {
         self.whole = Some(of_it.len() as f64 / self.seconds());
     }
 
-    /// The same, where what the attacker may hold takes so many bytes.
+    /// The same, with a limit in bytes for the state that an attacker may cause.
     pub(super) fn with_growth(mut self, growth: f64) -> Row {
         self.growth = growth;
         self

@@ -21,9 +21,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_testbed::cable::Cable;
 use openuvr_testbed::pair::TemporaryDir;
 
-use super::machine::Machine;
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
+use crate::machine::Machine;
 use busy::Busy;
 use configuration::{Configuration, configurations};
 use rows::{Ablation, Measured, Run};
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Only configurations with one of these in the name
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
-    /// Write ablation.json, .csv, .svg and .png into this folder
+    /// Write ablation.json and ablation.csv into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -162,7 +162,7 @@ fn measure(
         link: stream.link.clone(),
         latency_ms,
         drawn: stream.case.frames.drawn,
-        whole: stream.whole(),
+        complete: stream.complete(),
         wire_mbps: stream.wire_mbps,
         cores: stream.cores(),
         other_cores: stream.case.other_cores,

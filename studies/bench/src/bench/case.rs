@@ -8,7 +8,7 @@ use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::stats::{Frames, Summary, share};
 use serde::Serialize;
 
-use super::machine::Thread;
+use crate::machine::Thread;
 
 /// A measurement of the floor or of the stream.
 #[derive(Debug, Serialize)]
@@ -34,6 +34,8 @@ pub(super) struct Case {
     pub(super) carried_mbps: Option<f64>,
     /// Scheduling of each kind of thread, and the number of threads.
     pub(super) threads: Vec<(Thread, usize)>,
+    /// Long data: for a CSV file.
+    #[serde(skip)]
     pub(super) samples: Vec<Sample>,
 }
 
@@ -54,7 +56,7 @@ pub(super) struct Stream {
     /// The video's link at the end of the measurement, such as `udp-gso`.
     pub(super) link: Option<String>,
     /// Frames seen that are not complete in the record, or not in it.
-    pub(super) not_whole: usize,
+    pub(super) incomplete: usize,
     pub(super) steps: Vec<Step>,
     /// Rows of the host's record by outcome.
     pub(super) outcomes: BTreeMap<String, usize>,
@@ -93,7 +95,7 @@ impl Case {
 
 impl Stream {
     /// Frames displayed completely.
-    pub(super) fn whole(&self) -> usize {
+    pub(super) fn complete(&self) -> usize {
         self.case.latency_ms.map_or(0, |latency| latency.count)
     }
 
@@ -114,7 +116,7 @@ impl Stream {
     }
 
     /// Share of the drawn frames displayed completely.
-    pub(super) fn whole_share(&self) -> Option<f64> {
-        share(self.whole(), self.case.frames.drawn)
+    pub(super) fn complete_share(&self) -> Option<f64> {
+        share(self.complete(), self.case.frames.drawn)
     }
 }

@@ -23,7 +23,7 @@ use self::coder::Coder;
 use self::room::Room;
 use self::table::Table;
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET};
+use crate::machine::{Load, Machine, QUIET};
 
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
 ///
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "foveation.json", &report)?;
+        write_json(folder, "foveation", &report)?;
     }
     Ok(())
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::machine::{Machine, QUIET};
 use super::turns::{ComparisonOptions, Turns};
+use crate::machine::{Machine, QUIET};
+use crate::result_file;
 
 /// The conditions of a comparison.
 #[derive(Debug, Serialize)]
@@ -85,11 +86,8 @@ pub(super) fn print_links(names: &[&String]) {
     println!("link     {names}, over the loopback device");
 }
 
-/// Writes `value` as the file `name` into a folder, which is created if it does not exist.
-pub(super) fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("can't make the folder {}", folder.display()))?;
-    let path = folder.join(name);
-    std::fs::write(&path, serde_json::to_string_pretty(value)?)
-        .with_context(|| format!("can't write {}", path.display()))
+/// Writes the result file `BENCH.json` into a folder, which is created if it does not exist.
+pub(super) fn write_json(folder: &Path, bench: &str, value: &impl Serialize) -> Result<()> {
+    let path = folder.join(format!("{bench}.json"));
+    result_file::write(&path, &format!("bench.{bench}"), value)
 }

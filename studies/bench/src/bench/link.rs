@@ -26,10 +26,12 @@ use openuvr_testbed::journey::{self, Row};
 use openuvr_testbed::pair::{self, Pair, TemporaryDir};
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::Screen;
+use serde_json::json;
 
-use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET};
+use crate::result_file;
 use figures::{Figures, Measured, Recorded};
 use openuvr_clock as clock;
 
@@ -224,8 +226,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&all)?;
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+        result_file::write(path, "bench.link", &json!({ "cases": all }))?;
     }
     Ok(())
 }
@@ -374,7 +375,7 @@ fn print(case: Case, f: &Figures) {
     }
     println!(
         "complete {:.1}/s, longest gap {:.0} ms",
-        f.recorded.whole_per_second, f.recorded.longest_gap_ms
+        f.recorded.complete_per_second, f.recorded.longest_gap_ms
     );
     if let Some(l) = &f.recorded.latency_ms {
         println!(
@@ -448,7 +449,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest gap, ms", 34.0, f.recorded.longest_gap_ms),
         ],
@@ -456,7 +457,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 56.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("p99: delay + 20 ms", 28.0, p99),
         ],
@@ -464,7 +465,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most(
                 "p99: the link's p99 + 8 ms",
@@ -476,7 +477,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 57.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
@@ -484,7 +485,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 59.5,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("longest gap, ms", 40.0, f.recorded.longest_gap_ms),
             most(
@@ -497,7 +498,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least(
                 "complete frames per second",
                 58.0,
-                f.recorded.whole_per_second,
+                f.recorded.complete_per_second,
             ),
             most("p99, ms", 25.0, p99),
             most(

@@ -1,41 +1,31 @@
 //! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
 
 mod ablation;
+mod capture;
 mod case;
 mod codec;
-mod data;
-mod doors;
-mod figures;
 mod floor;
 mod foveation;
-mod handoff;
 mod heading;
-pub(crate) mod html;
-mod jitter;
 mod keys;
 mod latency;
 mod link;
-pub(crate) mod machine;
-mod mark;
 mod pads;
-mod page;
 mod peers;
-pub(crate) mod plot;
 mod prediction;
 mod quality;
 mod report;
+mod report_page;
 mod report_text;
 mod reprojection;
 mod rig;
-mod sections;
+mod scheduling;
 mod sessions;
 mod sound;
 mod sync;
-mod traffic;
 mod turns;
 mod verdict;
 mod web;
-mod wifi;
 
 use anyhow::Result;
 
@@ -55,15 +45,15 @@ enum Bench {
     Sound(sound::Args),
     Pads(pads::Args),
     Sync(sync::Args),
-    Doors(doors::Args),
+    Capture(capture::Args),
     Foveation(foveation::Args),
-    Handoff(handoff::Args),
+    Scheduling(scheduling::Args),
     Peers(peers::Args),
     Prediction(prediction::Args),
     Sessions(sessions::Args),
     Web(web::Args),
     Reprojection(reprojection::Args),
-    Report(page::Args),
+    Report(report_page::Args),
 }
 
 /// Runs the selected bench.
@@ -76,14 +66,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Sound(args) => sound::run(args),
         Bench::Pads(args) => pads::run(args),
         Bench::Sync(args) => sync::run(args),
-        Bench::Doors(args) => doors::run(args),
+        Bench::Capture(args) => capture::run(args),
         Bench::Foveation(args) => foveation::run(args),
-        Bench::Handoff(args) => handoff::run(args),
+        Bench::Scheduling(args) => scheduling::run(args),
         Bench::Peers(args) => peers::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Sessions(args) => sessions::run(args),
         Bench::Web(args) => web::run(args),
         Bench::Reprojection(args) => reprojection::run(args),
-        Bench::Report(args) => page::run(args),
+        Bench::Report(args) => report_page::run(args),
     }
 }

@@ -4,8 +4,6 @@
 //! client's pad. Both ends use one clock. The pad's own path into the kernel (USB, Bluetooth) is
 //! not included, nor the game's polling, which may happen only once per frame.
 
-mod page;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +21,9 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, write_json};
-use super::machine::QUIET;
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
-pub(super) use page::show;
+use crate::machine::QUIET;
 
 /// Measure the latency from a game pad to a game.
 ///
@@ -96,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        write_json(folder, "pads.json", &report)?;
+        write_json(folder, "pads", &report)?;
     }
     Ok(())
 }
@@ -222,14 +219,20 @@ impl Report {
             ),
             None => println!("the game read no report of the pad"),
         }
-        if let Some(Range { median, min, max }) = self.p50_ms {
+        if let Some(Range {
+            median, min, max, ..
+        }) = &self.p50_ms
+        {
             println!(
                 "{:<36} {median:.2} ({min:.2}-{max:.2})",
                 "p50 of the repetitions, ms"
             );
         }
         println!("{:<36} {}", "replaced by a later report", self.overtaken);
-        if let Some(Range { median, min, max }) = self.picture_p50_ms {
+        if let Some(Range {
+            median, min, max, ..
+        }) = &self.picture_p50_ms
+        {
             println!(
                 "{:<36} {median:.2} ({min:.2}-{max:.2})",
                 "video latency meanwhile, p50 ms"

@@ -6,7 +6,6 @@
 //! it is measured without it as well; neither TCP connections nor browsers use the emulated link.
 
 mod figures;
-mod page;
 pub(super) mod presence;
 mod print;
 pub(super) mod table;
@@ -26,15 +25,14 @@ use openuvr_testbed::pair::{self, TemporaryDir};
 use serde::Serialize;
 
 use self::figures::Figures;
-pub(super) use self::page::{CLAIMS, show};
 use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
-use super::machine::QUIET;
 use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
+use crate::machine::QUIET;
 
 /// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
@@ -236,7 +234,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print::print(&found);
     if let Some(folder) = &args.out {
-        write_json(folder, "peers.json", &found)?;
+        write_json(folder, "peers", &found)?;
     }
     let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
     let failed: Vec<&str> = failed.map(|row| row.name).collect();

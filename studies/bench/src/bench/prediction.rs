@@ -78,6 +78,7 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Report {
     motion: String,
+    #[serde(rename = "rate_hz")]
     rate: f64,
     seconds: f64,
     samples: usize,
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "prediction.json", &report)?;
+        write_json(folder, "prediction", &report)?;
     }
     Ok(())
 }

@@ -19,11 +19,11 @@ use openuvr_proto::units::Size;
 use openuvr_terminal::usage::UsageError;
 use openuvr_testbed::display::VirtualDisplay;
 
-use super::machine::Machine;
 use crate::durations;
+use crate::result_file;
 use clips::{Content, Format, StoredClip};
 use condition::{AxisValue, Condition, Vary, point_of};
-use figures::{Measured, Table};
+use figures::{Conditions, Measured, Table};
 use point::Setup;
 
 /// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
@@ -128,24 +128,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut table = Table::new(Machine::this(), args.bitrate.clone(), args.fps);
+    let mut table = Table::new(Conditions {
+        bitrate: args.bitrate.clone(),
+        fps: args.fps,
+        size: args.format().size,
+        seconds: if args.quick { 2.0 } else { args.seconds },
+    });
     let contents = args.contents();
     ensure!(
         !contents.is_empty(),
         UsageError::new("--no-scene needs a --clip")
     );
     for content in contents {
-        let format = Format {
-            size: if args.quick {
-                Size::new(640, 360)
-            } else {
-                args.size
-            },
-            fps: args.fps,
-            // Two batches; played forwards and backwards, a clip lasts twice its length.
-            frames: if args.quick { 60 } else { 300 },
-        };
-        let clip = clips::find(&content, format, &stop)?;
+        let clip = clips::find(&content, args.format(), &stop)?;
         println!("{clip}");
         let far = VirtualDisplay::start(clip.size)?;
         table.print_heading(&clip);
@@ -169,8 +164,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("can't write {}", path.display()))?;
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&table.file(&args.varied(), args.quick))?;
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+        result_file::write(
+            path,
+            "bench.quality",
+            &table.file(&args.varied(), args.quick),
+        )?;
     }
     let missing = table.missing();
     ensure!(
@@ -189,6 +187,19 @@ impl Args {
             .clone()
             .filter(|clip| *clip != Content::Scene && !self.quick);
         scene.into_iter().chain(clip).collect()
+    }
+
+    fn format(&self) -> Format {
+        let (size, frames) = match self.quick {
+            true => (Size::new(640, 360), 60),
+            // Two batches; played forwards and backwards, a clip lasts twice its length.
+            false => (self.size, 300),
+        };
+        Format {
+            size,
+            fps: self.fps,
+            frames,
+        }
     }
 
     fn varied(&self) -> Vec<Vary> {

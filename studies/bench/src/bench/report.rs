@@ -1,4 +1,4 @@
-//! What `openuvr bench latency` has found in one case, and what was asked for.
+//! The results of one case of `openuvr bench latency`, and its settings.
 
 use openuvr_proto::units::Size;
 use openuvr_testbed::stats::share;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::case::{Case, Stream, ratio};
 use super::codec::Cost;
-use super::machine::{Machine, QUIET};
+use crate::machine::{Machine, QUIET};
 
 /// How far above its frames per second the host goes (`--fps`): a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;
@@ -23,7 +23,7 @@ pub(super) struct Report {
     pub(super) codec: Option<Cost>,
 }
 
-/// What was asked for.
+/// The settings of a case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Setting {
     pub(super) name: String,
@@ -37,7 +37,7 @@ pub(super) struct Setting {
     pub(super) seconds: u32,
     /// Presses made on each display.
     pub(super) presses: u32,
-    /// Whether real-time scheduling was asked for; `threads` says what was got.
+    /// Whether real-time scheduling was requested; `threads` has the actual policies.
     pub(super) real_time: bool,
     /// Whether it was the short version.
     pub(super) quick: bool,
@@ -49,7 +49,7 @@ pub(super) struct Setting {
 pub(super) struct Target {
     /// Short of it, the target is missed; `None`: there is none.
     pub(super) pass: Option<f64>,
-    /// What is hoped for beyond.
+    /// A better value, beyond the target.
     pub(super) aim: Option<f64>,
 }
 
@@ -78,7 +78,7 @@ impl Target {
     }
 }
 
-/// What is to be reached, as far as there are targets.
+/// The targets, as far as there are any.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Targets {
     /// Drawn to visible, at most.
@@ -96,7 +96,7 @@ pub(super) struct Targets {
     /// Median luma PSNR, at least.
     pub(super) psnr_db: Target,
     /// Whole frames of those due, at least.
-    pub(super) whole: Target,
+    pub(super) complete: Target,
 }
 
 impl Report {
@@ -125,14 +125,14 @@ impl Report {
 
     /// Whole frames of those due: of what the scene drew, or, if it draws more than the host may
     /// send, of that.
-    pub(super) fn whole_of_due(&self) -> Option<f64> {
+    pub(super) fn complete_of_due(&self) -> Option<f64> {
         let stream = self.stream.as_ref()?;
         let Setting { fps, scene_fps, .. } = self.setting;
         let most = match scene_fps > fps * LET_BY {
             true => (fps * stream.case.seconds) as usize,
             false => usize::MAX,
         };
-        share(stream.whole(), stream.case.frames.drawn.min(most)).map(|share| share.min(1.0))
+        share(stream.complete(), stream.case.frames.drawn.min(most)).map(|share| share.min(1.0))
     }
 
     pub(super) fn is_loud(&self) -> bool {

@@ -4,9 +4,9 @@ use openuvr_terminal::wrap::wrapped;
 use openuvr_testbed::stats::{Frames, Summary};
 
 use super::heading::print_links;
-use super::machine::QUIET;
 use super::report::Report;
 use super::verdict::verdicts;
+use crate::machine::QUIET;
 
 /// Columns of a terminal that text may take.
 const WIDTH: usize = 96;
@@ -63,7 +63,7 @@ fn print_latency(report: &Report) {
             missed,
         } = case.frames;
         let Some(s) = case.latency_ms else {
-            println!("{name:<26} nothing became visible whole");
+            println!("{name:<26} no complete frame became visible");
             continue;
         };
         let [p50, p90, p99, max] = [s.p50, s.p90, s.p99, s.max].map(|ms| ms * scale);
@@ -76,12 +76,12 @@ fn print_latency(report: &Report) {
         }
     }
     if let Some(stream) = &report.stream {
-        let whole = report
-            .whole_of_due()
+        let complete = report
+            .complete_of_due()
             .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         println!(
-            "  whole, of the frames due: {whole}; visible but not whole, and left out: {}",
-            stream.not_whole
+            "  complete, of the frames due: {complete}; visible but not complete, and left out: {}",
+            stream.incomplete
         );
         let outcomes: Vec<String> = stream
             .outcomes

@@ -22,8 +22,8 @@ use serde::Serialize;
 
 use self::run::RunSetup;
 use super::heading::write_json;
-use super::machine::{Load, Machine};
 use crate::durations;
+use crate::machine::{Load, Machine};
 
 /// Measure the angular error of pictures while the head turns.
 ///
@@ -100,8 +100,11 @@ struct Reprojected {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
+    #[serde(rename = "eye_pixels")]
     eye: u32,
+    #[serde(rename = "rate_hz")]
     rate: f64,
+    #[serde(rename = "speed_degrees_per_s")]
     speed: f64,
     seconds: f64,
     other_cores: f64,
@@ -173,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "reprojection.json", &report)?;
+        write_json(folder, "reprojection", &report)?;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(super) use self::peer::{Listens, PeerSetup};
 pub(super) use self::window::{WindowContent, WindowSetup};
 use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
-use super::machine::{self, Load};
+use crate::machine::{self, Load};
 use openuvr_clock as clock;
 
 /// Timeout of the first frame.
@@ -322,7 +322,7 @@ impl<'a> Rig<'a> {
         self.meter = meter;
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        let any_whole = &mut |seen: &[Sighting]| {
+        let any_complete = &mut |seen: &[Sighting]| {
             // Errors of the record are reported at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
             let mut record = journey::parse(&text).unwrap_or_default();
@@ -332,7 +332,7 @@ impl<'a> Rig<'a> {
         };
         let check = &mut || pair.check();
         let (source, seconds) = (self.near.name(), of.seconds);
-        let case = self.measure(source, &reader, &children, seconds, any_whole, check)?;
+        let case = self.measure(source, &reader, &children, seconds, any_complete, check)?;
         let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut pictures = Pictures::default();
@@ -538,13 +538,13 @@ fn with_record(
     for (sample, row) in case.samples.iter_mut().zip(&joined) {
         sample.outcome = row.map(|row| row.outcome.clone());
     }
-    let whole: Vec<f64> = sightings
+    let complete: Vec<f64> = sightings
         .iter()
         .zip(&joined)
         .filter(|(_, row)| row.is_some_and(journey::Row::is_whole))
         .map(|(sighting, _)| sighting.latency_ms())
         .collect();
-    case.latency_ms = Summary::of(&whole);
+    case.latency_ms = Summary::of(&complete);
     let steps = journey::steps(&sightings, &joined);
     let [from, to] = case.window.map(|at| at.0);
     let mut outcomes = BTreeMap::new();
@@ -557,7 +557,7 @@ fn with_record(
     }
     Stream {
         link: None,
-        not_whole: sightings.len() - whole.len(),
+        incomplete: sightings.len() - complete.len(),
         steps,
         outcomes,
         wire_mbps: (!record.is_empty()).then(|| wire_bytes as f64 * 8.0 / 1e6 / case.seconds),

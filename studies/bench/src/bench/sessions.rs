@@ -28,8 +28,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::heading::write_json;
-use super::machine::{Load, Machine, QUIET, memory_mib};
 use crate::durations;
+use crate::machine::{Load, Machine, QUIET, memory_mib};
 
 /// Measure how many portal sessions this machine can run.
 ///
@@ -81,7 +81,7 @@ const WRITTEN: Duration = Duration::from_millis(1500);
 /// Frames of one session during a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct SessionFrames {
-    whole_fps: f64,
+    complete_fps: f64,
     /// From capture to decoded picture at its client.
     latency_ms: Option<Summary>,
 }
@@ -104,7 +104,7 @@ struct Step {
 
 impl Step {
     fn least_fps(&self) -> f64 {
-        let all = self.played.iter().map(|played| played.whole_fps);
+        let all = self.played.iter().map(|played| played.complete_fps);
         all.fold(f64::INFINITY, f64::min)
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     verdict(&report, args.quick);
     if let Some(folder) = &args.out {
-        write_json(folder, "sessions.json", &report)?;
+        write_json(folder, "sessions", &report)?;
     }
     Ok(())
 }
@@ -259,13 +259,13 @@ impl Session {
             let at = row.at("Captured").unwrap_or(i64::MIN);
             at >= from.0 && at < to.0
         };
-        let whole: Vec<&Row> = (rows.iter().filter(captured))
+        let complete: Vec<&Row> = (rows.iter().filter(captured))
             .filter(|row| row.is_whole())
             .collect();
         let span = |row: &&Row| Some((row.at("Decoded")? - row.at("Captured")?) as f64 / 1e6);
-        let spans: Vec<f64> = whole.iter().filter_map(span).collect();
+        let spans: Vec<f64> = complete.iter().filter_map(span).collect();
         Ok(SessionFrames {
-            whole_fps: whole.len() as f64 / to.since(from).as_secs_f64(),
+            complete_fps: complete.len() as f64 / to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&spans),
         })
     }
@@ -364,19 +364,20 @@ fn line(step: &Step) {
         let all = step.played.iter().filter_map(|one| one.latency_ms.as_ref());
         all.map(of).fold(0.0, f64::max)
     };
-    let cores = step.cores.map_or(String::new(), |of| {
+    let cores = step.cores.as_ref().map_or(String::new(), |of| {
         format!("{:.2} ({:.2}-{:.2})", of.median, of.min, of.max)
     });
-    let median = |of: Option<Range>, digits: usize| {
-        of.map_or(String::new(), |of| format!("{:.digits$}", of.median))
+    let median = |of: &Option<Range>, digits: usize| {
+        of.as_ref()
+            .map_or(String::new(), |of| format!("{:.digits$}", of.median))
     };
     println!(
         "{:>8} {:>17.1} {:>20} {cores:>22} {:>13} {:>12}",
         step.sessions,
         step.least_fps(),
         format!("{:.1}, {:.1}", worst(|of| of.p50), worst(|of| of.p99)),
-        median(step.client_cores, 2),
-        median(step.memory_mib, 0),
+        median(&step.client_cores, 2),
+        median(&step.memory_mib, 0),
     );
     if step.other_cores > QUIET {
         println!(

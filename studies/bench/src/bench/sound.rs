@@ -7,7 +7,6 @@
 //! with and without sound alternate, also over lossy links. The latency of a sound card is not
 //! included.
 
-mod page;
 mod rows;
 
 use std::path::PathBuf;
@@ -25,7 +24,6 @@ use super::case::Stream;
 use super::heading::{Heading, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
-pub(super) use page::show;
 use rows::{LinkRow, Report, Row, Targets};
 
 /// Measure audio latency, also relative to the video, and its cost.
@@ -123,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        write_json(folder, "sound.json", &report)?;
+        write_json(folder, "sound", &report)?;
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ struct Row {
     /// Frames per second drawn by the scene.
     drawn_fps: Option<Range>,
     /// Share of those displayed completely; the minimum of the repetitions.
-    whole: Option<f64>,
+    complete: Option<f64>,
     /// Cores of scene, host and client together.
     cores: Option<Range>,
     psnr_db: Option<Summary>,
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        write_json(folder, "sync.json", &report)?;
+        write_json(folder, "sync", &report)?;
     }
     Ok(())
 }
@@ -134,8 +134,8 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
         p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
         drawn_fps: range(&|s| Some(s.case.drawn_fps())),
-        whole: (streams.iter())
-            .filter_map(Stream::whole_share)
+        complete: (streams.iter())
+            .filter_map(Stream::complete_share)
             .reduce(f64::min),
         cores: range(&|s| Some(s.all_cores())),
         psnr_db: Summary::of(&psnr),
@@ -145,21 +145,21 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
 fn print(report: &Report<Row>) {
     report.head.print("continuous against synchronous", "");
     println!(
-        "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
-        "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"
+        "\n{:<12} {:>20} {:>7} {:>9} {:>8} {:>7} {:>8}",
+        "", "p50 ms (range)", "p99", "drawn/s", "complete", "cores", "PSNR dB"
     );
-    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    let number = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     for row in &report.ways {
-        let p50 = row.p50_ms.map_or("no data".to_owned(), |p50| {
+        let p50 = row.p50_ms.as_ref().map_or("no data".to_owned(), |p50| {
             format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
         });
         println!(
-            "{:<12} {p50:>20} {:>7.2} {:>9.1} {:>5.0} % {:>7.2} {:>8.1}",
+            "{:<12} {p50:>20} {:>7.2} {:>9.1} {:>6.0} % {:>7.2} {:>8.1}",
             row.name,
-            number(row.p99_ms),
-            number(row.drawn_fps),
-            row.whole.unwrap_or(f64::NAN) * 100.0,
-            number(row.cores),
+            number(&row.p99_ms),
+            number(&row.drawn_fps),
+            row.complete.unwrap_or(f64::NAN) * 100.0,
+            number(&row.cores),
             row.psnr_db.map_or(f64::NAN, |psnr| psnr.p50)
         );
     }

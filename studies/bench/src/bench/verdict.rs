@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::case::Stream;
 use super::report::{Report, Target};
 
-/// A target and what was measured.
+/// A target and the measured value.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Verdict {
     what: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Verdict {
 
 /// The share of due frames that must be complete before anything is judged. A missing frame is later
 /// than every other: with more than 1 % missing, there is no p99.
-pub(super) const LEAST_WHOLE: f64 = 0.99;
+pub(super) const LEAST_COMPLETE: f64 = 0.99;
 
 /// Presses below which their median is chance (a guess).
 const FEWEST_PRESSES: usize = 10;
@@ -53,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// With what was measured, and why it is not judged, if so.
+    /// With the measured value, and the reason if it is not judged.
     pub(super) fn of(self, measured: Option<f64>, withheld: Option<&'static str>) -> Verdict {
         Verdict {
             measured,
@@ -90,6 +90,29 @@ impl Verdict {
     }
 }
 
+/// A case with its verdicts, for the result file.
+#[derive(Debug, Serialize)]
+pub(super) struct JudgedReport<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Share of the frames due that are complete.
+    complete_of_due: Option<f64>,
+    /// (end to end - floor) / serial codec time.
+    pipeline_ratio: Option<f64>,
+    verdicts: Vec<Verdict>,
+}
+
+impl JudgedReport<'_> {
+    pub(super) fn of(report: &Report) -> JudgedReport<'_> {
+        JudgedReport {
+            report,
+            complete_of_due: report.complete_of_due(),
+            pipeline_ratio: report.ratio(),
+            verdicts: verdicts(report),
+        }
+    }
+}
+
 /// Why a target is not judged.
 struct Withheld {
     /// Other processes were busy.
@@ -106,8 +129,8 @@ impl Withheld {
     fn of(report: &Report, stream: &Stream) -> Withheld {
         let setting = &report.setting;
         let lacking = report
-            .whole_of_due()
-            .is_none_or(|share| share < LEAST_WHOLE);
+            .complete_of_due()
+            .is_none_or(|share| share < LEAST_COMPLETE);
         let wanted = setting.scene_fps.min(setting.fps);
         let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
         let reactions = [&stream.reaction_ms, &report.application_reaction_ms];
@@ -154,10 +177,10 @@ pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
     };
     let mut all = vec![
         least(
-            "whole frames, of those due",
+            "complete frames, of those due",
             "%",
-            report.whole_of_due().map(|share| share * 100.0),
-            targets.whole.in_percent(),
+            report.complete_of_due().map(|share| share * 100.0),
+            targets.complete.in_percent(),
             why.loud,
         ),
         most(
@@ -223,9 +246,9 @@ mod tests {
     use openuvr_testbed::stats::Frames;
 
     use super::super::case::Case;
-    use super::super::machine::Machine;
     use super::super::report::{Setting, Targets};
     use super::*;
+    use crate::machine::Machine;
 
     fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {
         Verdict {
@@ -260,9 +283,9 @@ mod tests {
         assert!(judged(withheld).ends_with("not judged: frames are missing"));
     }
 
-    /// A report of 10 s at 60 frames per second, of which the scene drew so many and so many came
-    /// whole, while others used so much.
-    fn report(drawn: usize, whole: usize, other_cores: f64) -> Report {
+    /// A report of 10 s at 60 frames per second: `drawn` frames, `complete` of them complete, while other
+    /// processes used `other_cores`.
+    fn report(drawn: usize, complete: usize, other_cores: f64) -> Report {
         let setting = Setting {
             name: "it".into(),
             size: "1280x720".into(),
@@ -278,19 +301,19 @@ mod tests {
             targets: Targets {
                 p50_ms: Target::at(6.2),
                 wire_mbps: Target::at(10.0),
-                whole: Target::at(LEAST_WHOLE),
+                complete: Target::at(LEAST_COMPLETE),
                 ..Targets::default()
             },
         };
         let case = Case {
             frames: Frames {
                 drawn,
-                visible: whole,
-                missed: drawn - whole,
+                visible: complete,
+                missed: drawn - complete,
             },
             window: [Instant(0); 2],
             seconds: 10.0,
-            latency_ms: Summary::of(&vec![5.0; whole]),
+            latency_ms: Summary::of(&vec![5.0; complete]),
             unreadable: 0,
             other_cores,
             cores: BTreeMap::new(),
@@ -304,7 +327,7 @@ mod tests {
         report.stream = Some(Stream {
             case,
             link: None,
-            not_whole: 0,
+            incomplete: 0,
             steps: Vec::new(),
             outcomes: BTreeMap::new(),
             wire_mbps: Some(9.0),
@@ -345,6 +368,6 @@ mod tests {
         // What the host may not send is not due.
         let mut fast = report(1200, 600, 0.0);
         fast.setting.scene_fps = 120.0;
-        assert_eq!(fast.whole_of_due(), Some(1.0));
+        assert_eq!(fast.complete_of_due(), Some(1.0));
     }
 }

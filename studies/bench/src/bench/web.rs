@@ -10,7 +10,6 @@
 mod figures;
 mod goals;
 mod observers;
-mod page;
 mod players;
 mod print;
 
@@ -32,7 +31,6 @@ use serde::Serialize;
 use self::figures::{Browser, Run};
 use self::goals::Goals;
 use self::observers::Beside;
-pub(super) use self::page::show;
 use self::players::Player;
 use super::heading::{Heading, write_json};
 use super::rig::{BrowserSetup, Rig, Setup};
@@ -144,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let left = args
                 .out
                 .as_ref()
-                .map(|out| write_json(out, "web.json", &SkippedOutput { skipped, quick }));
+                .map(|out| write_json(out, "web", &SkippedOutput { skipped, quick }));
             return left.unwrap_or(Ok(()));
         }
     };
@@ -203,7 +201,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     found.verdicts = goals::verdicts(&found);
     print::print(&found);
     if let Some(folder) = &args.out {
-        write_json(folder, "web.json", &found)?;
+        write_json(folder, "web", &found)?;
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ const INCOMPLETE: u8 = 1;
 /// garbage collectors, with pauses matched to the samples.
 ///
 /// Without options it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms,
-/// in about half an hour, and prints the tables of the slides next to their figures. Each cell is
+/// in about half an hour. Each cell is
 /// stored when it ends: a later run with --only repeats some and keeps the others, and one with
 /// --continue measures the missing ones, so that a study can be done in portions (--duration). Real-time
 /// cells monopolise the machine while they run.
@@ -47,8 +47,8 @@ const INCOMPLETE: u8 = 1;
 /// each pattern, all cells of the slides, each collector, and each policy for threads. It takes
 /// less than a minute and tests that everything works; its figures do not count for verdicts.
 ///
-/// It writes a folder: a table (cells.csv), the slides' tables, plots (SVG), the data with machine
-/// and command (jitter.json, which `openuvr bench report` reads), and a page (index.html).
+/// It writes a folder: tables and distributions (CSV), and the results with machine and command
+/// (jitter.json), which `openuvr bench report --from FOLDER` draws next to the slides' figures.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub(crate) struct JitterArgs {
@@ -195,7 +195,6 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
         bail!("nothing was measured; {}", incomplete.join("; "));
     }
     study::write(&args.out, &all, &conditions, &incomplete)?;
-    println!("\nthe study is {}", args.out.join("index.html").display());
     if incomplete.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

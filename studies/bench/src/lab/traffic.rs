@@ -2,9 +2,7 @@
 //!
 //! The analysis is in crate `lab`; this module has the options and the output folder.
 
-mod compare;
 mod generate;
-mod plots;
 mod tables;
 
 use std::fs::File;
@@ -30,15 +28,14 @@ use super::folder::Folder;
 /// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes
 /// suffices) and finds each stream and its load, the timing of packets, batches and frames, losses,
 /// reordering, retransmissions, jitter, assembly delay, and aggregated arrivals, as in sections 5
-/// to 7 of the Unity Render Streaming study (Casasnovas et al.), next to its figures. No keys are
-/// needed; the page lists the unavailable figures.
+/// to 7 of the Unity Render Streaming study (Casasnovas et al.). No keys are needed.
 ///
 /// Two files are the captures of both ends, the server's first: the offset and drift between their
 /// clocks are estimated and removed, and each packet's delay and fate is reported.
 ///
-/// Writes a folder: tables (CSV), plots (SVG), the data with machine and command (traffic.json,
-/// which `openuvr bench report` reads), and a page (index.html). A capture that is corrupt in its
-/// middle is analysed up to there, with exit code 1.
+/// Writes a folder: tables and distributions (CSV), and the results with machine and command
+/// (traffic.json), which `openuvr bench report --from FOLDER` draws next to the study's figures. A
+/// capture that is corrupt in its middle is analysed up to there, with exit code 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct TrafficArgs {
@@ -48,6 +45,12 @@ pub(crate) struct TrafficArgs {
     /// Capture point of a single capture; some figures are meaningful only at one end
     #[arg(long, value_name = "END")]
     end: Option<End>,
+    /// Frames per second that the sender was set to; figures by frame rate need it
+    #[arg(long, value_name = "NUMBER", conflicts_with = "generate")]
+    sent_fps: Option<f64>,
+    /// The medium between the ends, which no capture shows; figures about Wi-Fi need it
+    #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
+    medium: Option<Medium>,
     /// Start of the analysis, counted from the first packet
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
@@ -100,6 +103,24 @@ pub(crate) struct TrafficArgs {
     out: PathBuf,
 }
 
+/// What carried the captured packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Medium {
+    /// A radio link by 802.11
+    Wifi,
+    /// Cables, a loopback device, or an emulated link
+    Wired,
+}
+
+impl Medium {
+    fn name(self) -> &'static str {
+        match self {
+            Medium::Wifi => "wifi",
+            Medium::Wired => "wired",
+        }
+    }
+}
+
 /// An end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum End {
@@ -122,7 +143,7 @@ const HELP: &str = "\
 Examples:
   tcpdump -i eth0 -s 128 --time-stamp-precision=nano -w server.pcap udp
   openuvr lab traffic server.pcap --end server --from 10s --duration 30s
-  openuvr lab traffic server.pcap client.pcap
+  openuvr lab traffic server.pcap client.pcap --sent-fps 90 --medium wifi
   openuvr lab hop --to 127.0.0.1:47000 --delay 5ms --capture ends
   openuvr lab traffic ends/host.pcapng ends/client.pcapng
   openuvr lab traffic --generate --fps 60 --loss 0.1% --out known";
@@ -177,7 +198,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
         });
     }
     let joined = joined(&mut captures, window)?;
-    write(&captures, joined.as_ref(), &args.out)?;
+    write(&captures, joined.as_ref(), args)?;
     let mut broken = false;
     for capture in &captures {
         if let Some(error) = &capture.analysis.ended {
@@ -219,34 +240,20 @@ fn joined(captures: &mut [Capture], window: Window) -> Result<Option<JoinedCaptu
     Ok(Some(joined))
 }
 
-fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, out: &Path) -> Result<()> {
-    let names: Vec<String> = captures
-        .iter()
-        .map(|capture| capture.path.display().to_string())
-        .collect();
-    let title = format!("Traffic of {}", names.join(" and "));
-    let said = "Lines called \"the study\" are the figures of the Unity Render Streaming study (Casasnovas et \
-                al.), for orientation: other programs send differently.";
-    let mut folder = Folder::make(out, &title, "traffic.json", said)?;
+fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, args: &TrafficArgs) -> Result<()> {
+    let mut folder = Folder::make(&args.out, "traffic")?;
     for capture in captures {
-        if captures.len() > 1 {
-            folder.section(&format!("At the {}", capture.end.map_or("", End::name)));
-        }
         tables::capture(&mut folder, capture, captures.len() > 1)?;
-        plots::capture(&mut folder, capture, captures.len() > 1)?;
     }
     if let Some(joined) = joined {
         tables::joined(&mut folder, joined)?;
-        plots::joined(&mut folder, joined)?;
     }
-    let rows = compare::rows(captures, joined);
-    compare::show(&mut folder, captures, &rows)?;
     let all = captures.iter().map(tables::as_json);
     folder.add_data("captures", all.collect());
     folder.add_data("joined", json!(joined));
-    folder.finish()?;
-    println!("\nthe analysis is {}", out.join("index.html").display());
-    Ok(())
+    folder.add_data("nominal_fps", json!(args.sent_fps));
+    folder.add_data("medium", json!(args.medium.map(Medium::name)));
+    folder.finish()
 }
 
 /// The name of a capture's file: with its end, if there are two.

@@ -32,11 +32,11 @@ use super::folder::Folder;
 ///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
 ///                  figures 19 to 22), next to its figures
 ///   WORDS          one network: its delays, airtime and losses
-///   --vary         a sweep: the same with one word (or two) at several values, with plots
+///   --vary         a sweep: the same with one word (or two) at several values
 ///   --replay FILE  a capture or table of packets: the simulated fate of each
 ///
-/// Each writes a folder: a table (CSV), plots (SVG), the data with machine and command (wifi.json,
-/// which `openuvr bench report` reads), and a page (index.html).
+/// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json), which
+/// `openuvr bench report --from FOLDER` draws.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
@@ -47,7 +47,7 @@ pub(crate) struct WifiArgs {
     #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
     paper: bool,
     /// One word at several values, separated by commas (or | if values have commas):
-    /// stations=1,2,4. A second one adds a line per value to the plots
+    /// stations=1,2,4. A second one adds a line per value
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
     vary: Vec<String>,
     /// Send the packets of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and way,
@@ -126,14 +126,10 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
 
 impl RunSettings {
     /// The output folder of a study.
-    fn folder(&self, out: &Path, title: &str) -> Result<Folder> {
+    fn folder(&self, out: &Path) -> Result<Folder> {
         let Repetition { runs, seed } = self.repetition;
         let seconds = self.lasting as f64 / 1e9;
-        let said = format!(
-            "{runs} runs of {seconds} s of simulated time per case, seeds from {seed}; ± is the 95 % \
-             confidence interval of the mean."
-        );
-        let mut folder = Folder::make(out, title, "wifi.json", &said)?;
+        let mut folder = Folder::make(out, "wifi")?;
         folder.add_data("runs", runs.into());
         folder.add_data("seed", seed.into());
         folder.add_data("seconds", seconds.into());

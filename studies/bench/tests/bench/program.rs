@@ -31,8 +31,18 @@ fn the_help_passes_through_with_all_benches() {
     assert!(out.status.success(), "{help}");
     assert!(help.contains("Usage: openuvr bench <COMMAND>"), "{help}");
     for bench in [
-        "latency", "ablation", "quality", "link", "sound", "sync", "doors", "handoff", "peers",
-        "sessions", "web", "report",
+        "latency",
+        "ablation",
+        "quality",
+        "link",
+        "sound",
+        "sync",
+        "capture",
+        "scheduling",
+        "peers",
+        "sessions",
+        "web",
+        "report",
     ] {
         assert!(help.contains(&format!("\n  {bench}")), "{bench}: {help}");
     }
@@ -48,7 +58,7 @@ fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
     for (words, message) in [
         (
-            &["bench", "handoff", "--duration", "0s"][..],
+            &["bench", "scheduling", "--duration", "0s"][..],
             "openuvr: --rate is 1 to 10000, --duration 0.1s to 1h\n",
         ),
         (

@@ -247,7 +247,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
         assert_eq!(video["sequence"]["lost"], 0);
         let frames = &video["video"]["frames"];
         assert_eq!(
-            (&frames["whole"], &frames["broken"]),
+            (&frames["complete"], &frames["broken"]),
             (&89.into(), &0.into())
         );
         assert!(frames["packets"]["min"].as_u64() > Some(3), "{frames}");

@@ -56,7 +56,7 @@ fn a_browser_is_measured_with_and_without_loss() {
             "drawn_fps",
             "decoded_fps",
             "presented_fps",
-            "whole_fps",
+            "complete_fps",
             "freeze_ms",
         ] {
             assert!(

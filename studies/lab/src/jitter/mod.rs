@@ -1,8 +1,8 @@
 //! Latency jitter: latency of each message from one thread or actor to another.
 //!
 //! The probes (`studies/probes/`) write sample files; this module reads ([`samples`]) and analyses them
-//! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). [`slides`] has the
-//! figures of the reproduced study.
+//! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). The reporter
+//! (`studies/report`) has the figures of the reproduced study.
 //!
 //! It starts no probe, and reads no clock.
 #![allow(
@@ -15,7 +15,6 @@ pub mod analysis;
 pub mod distribution;
 pub mod pauses;
 pub mod samples;
-pub mod slides;
 
 /// Nanoseconds; points in time are of CLOCK_MONOTONIC.
 pub type Nanos = u64;

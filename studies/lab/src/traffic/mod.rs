@@ -9,15 +9,14 @@
 //!
 //! [`reader`] iterates over a capture; [`kind`] classifies its datagrams, and [`merged`] splits
 //! merged ones. [`survey`] is the first pass, [`video`] the second; [`analyse`] runs both. [`join`]
-//! compares the captures of both ends, [`generate`] generates captures of known content, and
-//! [`paper`] has the study's figures. Memory use is independent of the capture's size.
+//! compares the captures of both ends, and [`generate`] generates captures of known content. Memory
+//! use is independent of the capture's size. The reporter (`studies/report`) has the study's figures.
 
 pub mod distribution;
 pub mod generate;
 pub mod join;
 pub mod kind;
 pub mod merged;
-pub mod paper;
 pub mod reader;
 pub mod sequence;
 pub mod survey;

@@ -50,7 +50,7 @@ pub struct Video {
 #[derive(Debug, Default, Serialize)]
 pub struct Frames {
     /// Complete frames.
-    pub whole: u64,
+    pub complete: u64,
     /// Frames with missing packets.
     pub broken: u64,
     /// Bytes on Ethernet.
@@ -271,7 +271,7 @@ impl Video {
         let follows = before.numbers.1 + 1 == first;
         let is_whole = frame.has_end && last - first + 1 == frame.packets && follows;
         match is_whole {
-            true => frames.whole += 1,
+            true => frames.complete += 1,
             false => frames.broken += 1,
         }
         frames.bytes.record(frame.bytes);

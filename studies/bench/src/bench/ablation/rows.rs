@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::configuration::{
     ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
 };
-use crate::bench::machine::{Machine, QUIET};
 use crate::bench::turns::Turns;
+use crate::machine::{Machine, QUIET};
 
 /// One measurement of one configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -22,7 +22,7 @@ pub(super) struct Run {
     pub(super) latency_ms: Summary,
     /// Frames drawn, and frames displayed completely, in the run.
     pub(super) drawn: usize,
-    pub(super) whole: usize,
+    pub(super) complete: usize,
     pub(super) wire_mbps: Option<f64>,
     /// Cores of host and client together.
     pub(super) cores: f64,
@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
-    pub(super) whole: Option<f64>,
+    pub(super) complete: Option<f64>,
     pub(super) cores: Option<Range>,
     /// Improvement of p50: over the previous row (cumulative), or over the row without it.
     pub(super) worth_ms: Option<f64>,
@@ -109,7 +109,7 @@ impl Measured {
     fn row(&self, name: &str, note: &str, other: Option<&str>) -> Row {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
-        let both = p50_ms.zip(other.and_then(p50));
+        let both = p50_ms.clone().zip(other.and_then(p50));
         let repeated = |name: &&str| self.of(name).count() > 1;
         Row {
             name: name.to_owned(),
@@ -119,12 +119,12 @@ impl Measured {
             unavailable: self.why_not(name).cloned(),
             p50_ms,
             p99_ms: self.range(name, |run| run.latency_ms.p99),
-            whole: self
+            complete: self
                 .of(name)
-                .filter_map(|run| share(run.whole, run.drawn))
+                .filter_map(|run| share(run.complete, run.drawn))
                 .reduce(f64::min),
             cores: self.range(name, |run| run.cores),
-            worth_ms: both.map(|(own, other)| other.median - own.median),
+            worth_ms: both.as_ref().map(|(own, other)| other.median - own.median),
             clear: both
                 .filter(|_| [Some(name), other].iter().flatten().all(repeated))
                 .map(|(own, other)| own.max < other.min || other.max < own.min),

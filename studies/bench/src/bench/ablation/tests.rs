@@ -12,7 +12,7 @@ fn run(configuration: &str, repetition: u32, p50: f64) -> Run {
         link: Some("udp-gso".into()),
         latency_ms: Summary::of(&[p50]).unwrap(),
         drawn: 10,
-        whole: 9,
+        complete: 9,
         wire_mbps: None,
         cores: 0.3,
         other_cores: 0.0,
@@ -71,7 +71,7 @@ fn worth_is_clear_if_the_ranges_are_apart() {
     assert!((rows[1].worth_ms.unwrap() - 0.2).abs() < 1e-9);
     assert_eq!(rows[1].clear, Some(false));
     assert_eq!(rows[2].worth_ms, None, "not measured is not zero");
-    assert_eq!(rows[0].whole, Some(0.9));
+    assert_eq!(rows[0].complete, Some(0.9));
     let last = measured.cumulative().pop().unwrap();
     assert_eq!((last.runs, last.unavailable), (3, None));
     assert_eq!(last.link.as_deref(), Some("udp-gso"));

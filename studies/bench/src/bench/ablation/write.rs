@@ -1,15 +1,16 @@
-//! The ablation as text, CSV, JSON and plots.
+//! The ablation as text, CSV and JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use openuvr_terminal::wrap::wrapped;
 use openuvr_testbed::stats::Range;
 
-use super::rows::{Ablation, Row};
-use crate::bench::plot::{self, Step, Waterfall};
+use super::rows::{Ablation, Row, Run};
+use crate::bench::heading::write_json;
+use crate::result_file;
 
 /// For people, at most 100 columns.
 pub(super) fn text(all: &Ablation) -> String {
@@ -23,8 +24,7 @@ pub(super) fn text(all: &Ablation) -> String {
     let _ = writeln!(
         text,
         "runs     {} of {} s each, interleaved; drawn -> visible, complete frames only",
-        plot::runs(f64::from(all.turns.repetitions)),
-        all.turns.seconds
+        all.turns.repetitions, all.turns.seconds
     );
     if let Some(floor) = all.floor_ms {
         let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
@@ -45,8 +45,8 @@ pub(super) fn text(all: &Ablation) -> String {
     ] {
         let _ = writeln!(
             text,
-            "\n{title:<28} {:>3} {:>18} {:>7} {:>6} {:>6}  {gain}, ms",
-            "n", "p50 ms (range)", "p99", "whole", "cores"
+            "\n{title:<28} {:>3} {:>18} {:>7} {:>8} {:>6}  {gain}, ms",
+            "n", "p50 ms (range)", "p99", "complete", "cores"
         );
         for row in rows {
             text.push_str(&line(row));
@@ -75,12 +75,12 @@ fn links(all: &Ablation) -> String {
 
 fn line(row: &Row) -> String {
     let name = &row.name;
-    let Some(p50) = row.p50_ms else {
+    let Some(p50) = &row.p50_ms else {
         let why = row.unavailable.as_deref().unwrap_or("not measured");
         let why: String = why.chars().take(62).collect();
         return format!("{name:<28}   - {why}\n");
     };
-    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    let number = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     let worth = match (row.worth_ms, row.clear) {
         (Some(worth), Some(true)) => format!("{worth:+.2}"),
         (Some(worth), Some(false)) => format!("{worth:+.2} (within the range)"),
@@ -88,99 +88,58 @@ fn line(row: &Row) -> String {
         _ => String::new(),
     };
     format!(
-        "{name:<28} {:>3} {:>18} {:>7.2} {:>4.0} % {:>6.2}  {worth}\n",
+        "{name:<28} {:>3} {:>18} {:>7.2} {:>6.0} % {:>6.2}  {worth}\n",
         row.runs,
         format!("{:.2} ({:.1}-{:.1})", p50.median, p50.min, p50.max),
-        number(row.p99_ms),
-        row.whole.unwrap_or(f64::NAN) * 100.0,
-        number(row.cores),
+        number(&row.p99_ms),
+        row.complete.unwrap_or(f64::NAN) * 100.0,
+        number(&row.cores),
     )
 }
 
-/// `ablation.json`, `.csv`, `.svg` and `.png` in `folder`.
+/// `ablation.json` and `ablation.csv` in `folder`.
 pub(super) fn files(all: &Ablation, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("can't make the folder {}", folder.display()))?;
-    let write = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        std::fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
-    };
-    write(
-        "ablation.json",
-        serde_json::to_string_pretty(all)?.as_bytes(),
-    )?;
-    write("ablation.csv", csv(all).as_bytes())?;
-    let waterfall = waterfall(all);
-    write("ablation.svg", plot::svg(&waterfall)?.as_bytes())?;
-    write("ablation.png", &plot::png(&waterfall)?)
+    write_json(folder, "ablation", all)?;
+    result_file::write_csv(
+        &folder.join("ablation.csv"),
+        &HEADS,
+        all.runs.iter().map(csv_row),
+    )
 }
 
-/// One row per run.
-fn csv(all: &Ablation) -> String {
-    let mut text = String::from(
-        "configuration,repetition,p50_ms,p90_ms,p99_ms,max_ms,drawn,whole,wire_mbps,cores,\
-         other_cores,link\n",
-    );
-    for run in &all.runs {
-        let s = &run.latency_ms;
-        let wire = run
-            .wire_mbps
-            .map_or(String::new(), |mbps| format!("{mbps:.3}"));
-        let _ = writeln!(
-            text,
-            "{},{},{:.3},{:.3},{:.3},{:.3},{},{},{wire},{:.3},{:.3},{}",
-            run.configuration.replace(',', ""),
-            run.repetition,
-            s.p50,
-            s.p90,
-            s.p99,
-            s.max,
-            run.drawn,
-            run.whole,
-            run.cores,
-            run.other_cores,
-            run.link.as_deref().unwrap_or_default()
-        );
-    }
-    text
-}
+const HEADS: [&str; 12] = [
+    "configuration",
+    "repetition",
+    "p50_ms",
+    "p90_ms",
+    "p99_ms",
+    "max_ms",
+    "drawn",
+    "complete",
+    "wire_mbps",
+    "cores",
+    "other_cores",
+    "link",
+];
 
-fn waterfall(all: &Ablation) -> Waterfall {
-    let steps = all.cumulative.iter().filter_map(|row| {
-        let p50 = row.p50_ms?;
-        Some(Step {
-            name: row.name.clone(),
-            note: row.note.clone(),
-            value: p50.median,
-            low: p50.min,
-            high: p50.max,
-        })
-    });
-    let quiet = if all.is_loud() {
-        "; machine NOT QUIET"
-    } else {
-        ""
-    };
-    Waterfall {
-        title: "Drawn to visible, one optimisation after the other".into(),
-        subtitle: format!(
-            "{} at {}, median and range; {} of {} s each{quiet}",
-            all.size,
-            all.bitrate,
-            plot::runs(f64::from(all.turns.repetitions)),
-            all.turns.seconds
-        ),
-        unit: "ms".into(),
-        floor: all.floor_ms.map(|floor| floor.p50),
-        steps: steps.collect(),
-    }
+/// The row of a run.
+fn csv_row(run: &Run) -> Vec<String> {
+    let s = &run.latency_ms;
+    let number = |value: f64| format!("{value:.3}");
+    let mut row = vec![run.configuration.clone(), run.repetition.to_string()];
+    row.extend([s.p50, s.p90, s.p99, s.max].map(number));
+    row.extend([run.drawn.to_string(), run.complete.to_string()]);
+    row.push(run.wire_mbps.map_or(String::new(), number));
+    row.extend([run.cores, run.other_cores].map(number));
+    row.push(run.link.clone().unwrap_or_default());
+    row
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::machine::Machine;
     use crate::bench::turns::Turns;
+    use crate::machine::Machine;
 
     fn row(name: &str, p50: Option<f64>) -> Row {
         Row {
@@ -193,9 +152,10 @@ mod tests {
                 median: p50,
                 min: p50 - 1.0,
                 max: p50 + 1.0,
+                values: vec![p50 - 1.0, p50, p50 + 1.0],
             }),
             p99_ms: None,
-            whole: Some(1.0),
+            complete: Some(1.0),
             cores: None,
             worth_ms: p50.map(|_| 3.0),
             clear: Some(false),
@@ -229,8 +189,5 @@ mod tests {
         );
         assert!(text.contains("- needs CAP_NET_RAW"), "{text}");
         assert!(text.contains("+3.00 (within the range)"), "{text}");
-        let picture = waterfall(&all);
-        assert_eq!(picture.steps.len(), 2);
-        assert_eq!((picture.steps[1].low, picture.steps[1].high), (19.0, 21.0));
     }
 }

@@ -9,8 +9,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Of a side of so many pixels, a multiple of 32: its middle half as it is, an eighth beside it by 2, what
-    /// remains at each edge by 4.
+    /// Of a side of `side` pixels, a multiple of 32: its middle half unscaled, an eighth on each side of that by
+    /// 2, the rest at each edge by 4.
     pub(super) fn new(side: u32) -> Table {
         let edge = side / 8 / 4;
         let beside = side / 8 / 2;

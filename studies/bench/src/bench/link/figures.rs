@@ -7,7 +7,7 @@ use openuvr_testbed::journey::Row;
 use openuvr_testbed::stats::{Summary, percentile};
 use serde::Serialize;
 
-use super::super::machine::QUIET;
+use crate::machine::QUIET;
 
 /// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
 /// Beyond it the run measures the emulator.
@@ -82,7 +82,7 @@ pub(super) struct Recorded {
     pub(super) seconds: f64,
     /// Outcomes of the captured frames.
     pub(super) outcomes: BTreeMap<String, u32>,
-    pub(super) whole_per_second: f64,
+    pub(super) complete_per_second: f64,
     /// Between two complete frames, in milliseconds.
     pub(super) longest_gap_ms: f64,
     /// From Captured to Submitted, of complete frames.
@@ -101,7 +101,7 @@ impl Recorded {
     pub(super) fn of(record: &[Row], time: Measured) -> Recorded {
         let (from, to) = (time.from, time.at(time.parts));
         let rows = captured(record, from, to);
-        let whole: Vec<_> = rows.iter().filter(|row| row.is_whole()).copied().collect();
+        let complete: Vec<_> = rows.iter().filter(|row| row.is_whole()).copied().collect();
         let seconds = time.seconds();
         let mut outcomes = BTreeMap::new();
         for row in &rows {
@@ -124,9 +124,9 @@ impl Recorded {
         Recorded {
             outcomes,
             seconds,
-            whole_per_second: whole.len() as f64 / seconds,
-            longest_gap_ms: longest_gap(&whole, from, to),
-            latency_ms: Summary::of(&latencies(&whole)),
+            complete_per_second: complete.len() as f64 / seconds,
+            longest_gap_ms: longest_gap(&complete, from, to),
+            latency_ms: Summary::of(&latencies(&complete)),
             input_ms: Summary::of(&input),
             input_p95_ms: percentile(&input, 95.0),
             wire_mbps: mbps(&rows, seconds),
@@ -150,14 +150,17 @@ fn inputs(rows: &[&Row]) -> Vec<f64> {
     spans.map(|ns| ns as f64 / 1e6).collect()
 }
 
-fn latencies(whole: &[&Row]) -> Vec<f64> {
+fn latencies(complete: &[&Row]) -> Vec<f64> {
     let span = |row: &&Row| Some((row.at("Submitted")? - row.at("Captured")?) as f64 / 1e6);
-    whole.iter().filter_map(span).collect()
+    complete.iter().filter_map(span).collect()
 }
 
 /// The longest time without a complete frame; both ends of the run count as frames.
-fn longest_gap(whole: &[&Row], from: i64, to: i64) -> f64 {
-    let mut shown: Vec<i64> = whole.iter().filter_map(|row| row.at("Submitted")).collect();
+fn longest_gap(complete: &[&Row], from: i64, to: i64) -> f64 {
+    let mut shown: Vec<i64> = complete
+        .iter()
+        .filter_map(|row| row.at("Submitted"))
+        .collect();
     shown.extend([from, to]);
     shown.sort_unstable();
     let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);

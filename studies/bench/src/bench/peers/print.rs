@@ -15,8 +15,8 @@ pub(super) fn print(found: &Output) {
     heads("the loopback device between them");
     for row in rows {
         match (&row.skipped, &row.failed, &row.direct) {
-            (Some(what), ..) => told(row.name, &format!("skipped: {what}")),
-            (_, Some(why), _) => told(row.name, &format!("failed: {}", first_line(why))),
+            (Some(what), ..) => print_wrapped(row.name, &format!("skipped: {what}")),
+            (_, Some(why), _) => print_wrapped(row.name, &format!("failed: {}", first_line(why))),
             (_, _, Some(figures)) => line(row, figures),
             (_, _, None) => println!("{:<17} not asked for", row.name),
         }
@@ -57,7 +57,7 @@ pub(super) fn print(found: &Output) {
         println!("{}", verdict.line());
     }
     for row in rows {
-        told(row.name, row.what);
+        print_wrapped(row.name, row.what);
         for version in &row.versions {
             println!("{:<17} {version}", "");
         }
@@ -73,17 +73,23 @@ fn heads(what: &str) {
 }
 
 fn line(row: &Row, figures: &Figures) {
-    let median = |range: Option<Range>, digits: usize| {
-        range.map_or("-".to_owned(), |range| format!("{:.digits$}", range.median))
+    let median = |range: &Option<Range>, digits: usize| {
+        let median = range.as_ref().map(|range| range.median);
+        median.map_or("-".to_owned(), |median| format!("{median:.digits$}"))
     };
-    let p50 = figures.p50_ms.map_or("nothing came".to_owned(), |range| {
-        let Range { median, min, max } = range;
-        format!("{median:.2} ({min:.1}-{max:.1})")
-    });
+    let p50 = figures
+        .p50_ms
+        .as_ref()
+        .map_or("nothing came".to_owned(), |range| {
+            let Range {
+                median, min, max, ..
+            } = range;
+            format!("{median:.2} ({min:.1}-{max:.1})")
+        });
     let intact = figures
         .intact
         .map_or("-".to_owned(), |part| format!("{:.0} %", part * 100.0));
-    let cores = [figures.sender_cores, figures.receiver_cores].map(|cores| median(cores, 2));
+    let cores = [&figures.sender_cores, &figures.receiver_cores].map(|cores| median(cores, 2));
     let key = match figures.reaction_ms {
         Some(reaction) => format!("{:.1}", reaction.p50),
         None if row.takes_input => "unseen".to_owned(),
@@ -92,9 +98,9 @@ fn line(row: &Row, figures: &Figures) {
     println!(
         "{:<17} {p50:>19} {:>6} {:>6} {intact:>6} {:>7} {:>11} {:>6} {key:>6}",
         row.name,
-        median(figures.p99_ms, 1),
-        median(figures.seen_fps, 1),
-        median(figures.wire_mbps, 2),
+        median(&figures.p99_ms, 1),
+        median(&figures.seen_fps, 1),
+        median(&figures.wire_mbps, 2),
         cores.join(" + "),
         figures
             .psnr_db
@@ -140,11 +146,11 @@ fn not_intact(name: &str, figures: &Figures) {
         median(psnr),
         median(bytes),
     );
-    told(name, &text);
+    print_wrapped(name, &text);
 }
 
-/// What is told of one of them, in lines that fit.
-fn told(name: &str, text: &str) {
+/// Prints the text of a program, wrapped.
+fn print_wrapped(name: &str, text: &str) {
     let mut name = name;
     for line in wrapped(text, 80) {
         println!("{name:<17} {line}");

@@ -11,8 +11,8 @@ pub(in crate::bench) struct Peer {
     pub(in crate::bench) name: &'static str,
     pub(in crate::bench) what: &'static str,
     pub(in crate::bench) needs: &'static [Need],
-    /// Command lines: variables of the environment, the program, its words. What is in braces is
-    /// [filled in](Values).
+    /// Command lines: variables of the environment, the program, its arguments. Names in braces are
+    /// [replaced](Values).
     pub(in crate::bench) sender: &'static str,
     pub(in crate::bench) receiver: &'static str,
     pub(in crate::bench) transport: Transport,
@@ -87,7 +87,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             element("gstreamer1.0-libav", "avdec_h264"),
             element("gstreamer1.0-x", "ximagesink"),
         ],
-        // A key frame each second: without any, damage would stay for ever; an intra refresh of a second
+        // A key frame each second: without any, damage would stay permanently; an intra refresh of a second
         // ended none at this loss, since each second loses something. A slice for each datagram, so that a
         // lost one damages a strip, and damaged pictures are shown: left out, there are hardly any.
         // The encoder's buffer holds two frames.

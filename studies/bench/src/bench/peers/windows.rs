@@ -83,14 +83,15 @@ pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict>
     let (Some(page), Some(peer)) = (direct(PAGE), direct(PEER)) else {
         return Vec::new();
     };
-    let part = |what, ours: Option<Range>, other: Option<Range>| {
+    let part = |what, ours: &Option<Range>, other: &Option<Range>| {
         let measured = ours
-            .zip(other)
+            .as_ref()
+            .zip(other.as_ref())
             .map(|(ours, other)| ours.median / other.median);
         Verdict::at_most(what, "", PART).of(measured, loud)
     };
     vec![
-        part("the page's p50, of GStreamer's", page.p50_ms, peer.p50_ms),
-        part("the page's p99, of GStreamer's", page.p99_ms, peer.p99_ms),
+        part("the page's p50, of GStreamer's", &page.p50_ms, &peer.p50_ms),
+        part("the page's p99, of GStreamer's", &page.p99_ms, &peer.p99_ms),
     ]
 }

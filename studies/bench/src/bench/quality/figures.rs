@@ -5,13 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_testbed::stats::percentile;
 use serde::Serialize;
 
-use super::super::machine::{Machine, QUIET};
 use super::clips::StoredClip;
 use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
+use crate::machine::{Machine, QUIET};
 
 /// Frames in a batch (OpenUVR's evaluation looks at its worst seconds alike).
 const BATCH: usize = 150;
@@ -26,10 +27,27 @@ pub(super) struct Measured {
     pub(super) point: Point,
 }
 
+/// Conditions of all points.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Conditions {
+    pub(super) bitrate: String,
+    pub(super) fps: u32,
+    #[serde(serialize_with = "as_text")]
+    pub(super) size: Size,
+    pub(super) seconds: f64,
+}
+
+fn as_text<S: serde::Serializer>(size: &Size, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(size)
+}
+
 /// The JSON output of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct File<'a> {
-    machine: &'a Machine,
+    #[serde(flatten)]
+    conditions: &'a Conditions,
+    target_mbps: Option<f64>,
+    height_pixels: u32,
     quick: bool,
     /// Maximum number of cores used by other processes at a point.
     other_cores: f64,
@@ -40,6 +58,10 @@ pub(super) struct File<'a> {
 #[derive(Clone, Debug, Serialize)]
 struct Figure {
     title: String,
+    /// `PSNR`, `SSIM`, or the network load: `bit rate`, `packet rate`, `payload`.
+    measure: &'static str,
+    /// The varied quantity; `None`: the network load.
+    varied: Option<&'static str>,
     /// Axis labels, with units.
     x: String,
     y: String,
@@ -49,6 +71,8 @@ struct Figure {
 #[derive(Clone, Debug, Serialize)]
 struct Series {
     name: String,
+    constant_rate: bool,
+    loss_percent: u32,
     points: Vec<PlotPoint>,
 }
 
@@ -63,25 +87,23 @@ struct PlotPoint {
     worst: f64,
     lo: f64,
     hi: f64,
+    /// The mean of each batch, for confidence intervals.
+    batch_means: Vec<f64>,
 }
 
 /// All points of a run.
 pub(super) struct Table {
-    machine: Machine,
-    bitrate: String,
-    fps: u32,
+    conditions: Conditions,
     all: Vec<Measured>,
     /// Points without a measurement.
     missing: Vec<(String, Condition)>,
 }
 
 impl Table {
-    pub(super) fn new(machine: Machine, bitrate: String, fps: u32) -> Table {
-        println!("machine  {machine}");
+    pub(super) fn new(conditions: Conditions) -> Table {
+        println!("machine  {}", Machine::this());
         Table {
-            machine,
-            bitrate,
-            fps,
+            conditions,
             all: Vec::new(),
             missing: Vec::new(),
         }
@@ -106,21 +128,31 @@ impl Table {
     /// Prints the heading of a clip's lines.
     pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
-            "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>7} {:>6}",
+            "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>8} {:>6}",
             clip.name,
-            self.fps,
-            self.bitrate,
+            self.conditions.fps,
+            self.conditions.bitrate,
             "",
             "PSNR dB",
             "SSIM",
             "down",
             "up",
             "shown",
-            "sent_unacknowledged"
+            "not"
         );
         println!(
-            "{:<26} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>6}",
-            "", "mean", "worst", "mean", "worst", "Mb/s", "pkt/s", "Mb/s", "pkt/s", "whole", "out"
+            "{:<26} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>8} {:>6}",
+            "",
+            "mean",
+            "worst",
+            "mean",
+            "worst",
+            "Mb/s",
+            "pkt/s",
+            "Mb/s",
+            "pkt/s",
+            "complete",
+            "read"
         );
     }
 
@@ -215,8 +247,11 @@ impl Table {
 
     /// The JSON output for plotting.
     pub(super) fn file(&self, varied: &[Vary], quick: bool) -> File<'_> {
+        let bitrate = self.conditions.bitrate.parse::<Bitrate>();
         File {
-            machine: &self.machine,
+            conditions: &self.conditions,
+            target_mbps: bitrate.ok().map(|bitrate| bitrate.0 as f64 / 1e6),
+            height_pixels: self.conditions.size.height,
             quick,
             other_cores: (self.all.iter())
                 .map(|one| one.point.other_cores)
@@ -235,6 +270,8 @@ impl Table {
             ] {
                 figures.push(Figure {
                     title: format!("{name} against {}", vary.title()),
+                    measure: name,
+                    varied: Some(vary.word()),
                     x: vary.axis().to_owned(),
                     y: y.to_owned(),
                     series: self.series(*vary, of),
@@ -242,12 +279,6 @@ impl Table {
             }
         }
         figures.extend(self.loads());
-        for figure in &mut figures {
-            figure.title.push_str(&format!(
-                " ({} frames/s, {}, {} cores)",
-                self.fps, self.bitrate, self.machine.cores
-            ));
-        }
         figures
     }
 
@@ -259,7 +290,8 @@ impl Table {
                 let Some((_, x, label)) = place.filter(|(line, ..)| *line == kind) else {
                     continue;
                 };
-                let Some(Spread([mean, worst, lo, hi])) = Spread::of(of(&one.point)) else {
+                let values = of(&one.point);
+                let Some(Spread([mean, worst, lo, hi])) = Spread::of(values) else {
                     continue;
                 };
                 let name = format!("{}{}", one.content, vary.kinds()[kind]);
@@ -270,11 +302,17 @@ impl Table {
                     worst,
                     lo,
                     hi,
+                    batch_means: batch_means(values),
                 };
                 match series.iter_mut().find(|series| series.name == name) {
                     Some(series) => series.points.push(place),
                     None => series.push(Series {
                         name,
+                        constant_rate: one.condition.constant,
+                        loss_percent: match vary {
+                            Vary::Loss => 0,
+                            _ => one.condition.loss_percent,
+                        },
                         points: vec![place],
                     }),
                 }
@@ -290,7 +328,7 @@ impl Table {
     /// Bit rate, packets and their length on a perfect link, by content.
     fn loads(&self) -> Vec<Figure> {
         let best = |one: &&Measured| one.condition == Condition::default();
-        let figure = |title: &str, y: &str, of: fn(&Traffic) -> f64| {
+        let figure = |title: &'static str, y: &str, of: fn(&Traffic) -> f64| {
             let line = |name: &str, way: fn(&Point) -> &Traffic| {
                 let place = |(index, one): (usize, &Measured)| {
                     let value = of(way(&one.point));
@@ -301,10 +339,13 @@ impl Table {
                         worst: value,
                         lo: value,
                         hi: value,
+                        batch_means: Vec::new(),
                     }
                 };
                 Series {
                     name: name.to_owned(),
+                    constant_rate: false,
+                    loss_percent: 0,
                     points: self
                         .all
                         .iter()
@@ -316,15 +357,17 @@ impl Table {
             };
             Figure {
                 title: format!("Network load: {title}"),
+                measure: title,
+                varied: None,
                 x: "content".into(),
                 y: y.to_owned(),
                 series: vec![line("down", |p| &p.down), line("up", |p| &p.up)],
             }
         };
         vec![
-            figure("bit rate", "Mb/s", |t| t.mbps),
-            figure("packet rate", "packets/s", |t| t.rate),
-            figure("payload", "bytes in a packet", |t| t.payload),
+            figure("bit rate", "bit rate, Mb/s", |t| t.mbps),
+            figure("packet rate", "packets per second", |t| t.rate),
+            figure("payload", "payload of a packet, bytes", |t| t.payload),
         ]
     }
 }
@@ -342,25 +385,33 @@ fn ssim(point: &Point) -> &[f64] {
 struct Spread([f64; 4]);
 
 impl Spread {
-    /// Of values in frame order; `None` without any. A last batch of less than half the size joins
-    /// the previous one.
+    /// Of values in frame order; `None` without any.
     fn of(values: &[f64]) -> Option<Spread> {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let batches = ((values.len() + BATCH / 2) / BATCH).max(1);
-        let worst = (0..batches)
-            .map(|index| {
-                let to = if index + 1 == batches {
-                    values.len()
-                } else {
-                    (index + 1) * BATCH
-                };
-                mean(&values[index * BATCH..to])
-            })
-            .min_by(f64::total_cmp)?;
+        let worst = batch_means(values).into_iter().min_by(f64::total_cmp)?;
         let (lo, hi) = (percentile(&sorted, 5.0)?, percentile(&sorted, 95.0)?);
         Some(Spread([mean(values), worst, lo, hi]))
+    }
+}
+
+/// The mean of each batch of values in frame order. A last batch of less than half the size joins
+/// the previous one.
+fn batch_means(values: &[f64]) -> Vec<f64> {
+    let batches = ((values.len() + BATCH / 2) / BATCH).max(1);
+    let batch = |index: usize| {
+        let to = if index + 1 == batches {
+            values.len()
+        } else {
+            (index + 1) * BATCH
+        };
+        let batch = &values[index * BATCH..to];
+        batch.iter().sum::<f64>() / batch.len() as f64
+    };
+    match values.is_empty() {
+        true => Vec::new(),
+        false => (0..batches).map(batch).collect(),
     }
 }
 
@@ -379,11 +430,11 @@ impl Measured {
     fn line(&self) -> String {
         let point = &self.point;
         let [psnr, ssim] = [&point.psnr, &point.ssim].map(|values| Spread::of(values));
-        let whole = point.ended("complete");
+        let complete = point.ended("complete");
         let all: u32 = point.outcomes.values().sum();
         let [p, s] = [psnr, ssim].map(|spread| spread.map_or([f64::NAN; 4], |spread| spread.0));
         format!(
-            "{:<26} {:>6.2} {:>6.2} {:>7.4} {:>7.4} {:>6.2} {:>6.0} {:>6.3} {:>6.0} {:>5.1} % {:>6}",
+            "{:<26} {:>6.2} {:>6.2} {:>7.4} {:>7.4} {:>6.2} {:>6.0} {:>6.3} {:>6.0} {:>6.1} % {:>6}",
             self.condition.to_string(),
             p[0],
             p[1],
@@ -393,7 +444,7 @@ impl Measured {
             point.down.rate,
             point.up.mbps,
             point.up.rate,
-            f64::from(whole) * 100.0 / f64::from(all.max(1)),
+            f64::from(complete) * 100.0 / f64::from(all.max(1)),
             point.unseen
         )
     }
@@ -425,6 +476,16 @@ impl std::fmt::Display for Condition {
 }
 
 impl Vary {
+    /// Its word in result files.
+    fn word(self) -> &'static str {
+        match self {
+            Vary::Delay => "delay",
+            Vary::Loss => "loss",
+            Vary::Bandwidth => "bandwidth",
+            Vary::Gop => "gop",
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Vary::Delay => "network delay",

@@ -26,9 +26,9 @@ use openuvr_testbed::pair::{self, Pair, TemporaryDir};
 use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::screen::{Area, Screen};
 
-use super::super::machine::Load;
 use super::super::rig::pass;
 use super::similarity::Luma;
+use crate::machine::Load;
 use openuvr_clock as clock;
 
 /// Parameters of a measurement.
@@ -381,12 +381,12 @@ impl<'a> Numbered<'a> {
             .collect();
         let mut shown = BTreeMap::new();
         for (shot, by_time) in shots.iter().zip(journey::join(&sightings, self.rows)) {
-            let whole = shot.stamp.map(|stamp| stamp.frame).filter(|number| {
+            let complete = shot.stamp.map(|stamp| stamp.frame).filter(|number| {
                 let row = self.by_number.get(number);
                 row.is_some_and(|row| row.is_whole()) && !shown.contains_key(number)
             });
             let by_time = || by_time.and_then(|row| self.number(row));
-            if let Some(number) = whole.or_else(by_time) {
+            if let Some(number) = complete.or_else(by_time) {
                 shown.entry(number).or_insert(shot);
             }
         }

@@ -63,8 +63,8 @@ impl Rig<'_> {
         of: &StreamSetup<'_>,
         watchers: Observers<'_>,
     ) -> Result<(Stream, ObserverResults)> {
-        let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
-        let more_host = [of.more_host, &doors].concat();
+        let servers = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
+        let more_host = [of.more_host, &servers].concat();
         let of = StreamSetup {
             more_host: &more_host,
             ..*of

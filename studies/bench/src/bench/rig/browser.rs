@@ -15,7 +15,7 @@ use openuvr_testbed::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
 use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::keys::Keys;
-use crate::bench::machine::Load;
+use crate::machine::Load;
 
 /// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]

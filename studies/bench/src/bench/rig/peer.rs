@@ -118,7 +118,7 @@ pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictu
     Stream {
         case,
         link: None,
-        not_whole: 0,
+        incomplete: 0,
         steps: Vec::new(),
         outcomes: BTreeMap::new(),
         wire_mbps: None,

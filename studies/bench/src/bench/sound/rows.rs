@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::super::case::Stream;
 use super::super::heading::Heading;
-use super::super::machine::QUIET;
 use super::Measured;
+use crate::machine::QUIET;
 
 /// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -43,7 +43,7 @@ pub(super) struct Row {
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
-    whole: Option<f64>,
+    complete: Option<f64>,
     host_cores: Option<Range>,
     client_cores: Option<Range>,
     /// The audio threads' share of these.
@@ -119,8 +119,8 @@ impl Row {
             name,
             p50_ms: range(all, &|s| Some(s.case.latency_ms?.p50)),
             p99_ms: range(all, &|s| Some(s.case.latency_ms?.p99)),
-            whole: (all.iter())
-                .filter_map(|m| m.stream.whole_share())
+            complete: (all.iter())
+                .filter_map(|m| m.stream.complete_share())
                 .reduce(f64::min),
             host_cores: range(all, &|s| s.cores_of("host")),
             client_cores: range(all, &|s| s.cores_of("client")),
@@ -182,35 +182,38 @@ impl Report {
     pub(super) fn print(&self) {
         self.head.print("sound", "");
         println!(
-            "\n{:<12} {:>20} {:>6} {:>7} {:>17} {:>17} {:>15}",
+            "\n{:<12} {:>20} {:>6} {:>8} {:>17} {:>17} {:>15}",
             "",
             "p50 ms (range)",
             "p99",
-            "whole",
+            "complete",
             "host's cores",
             "client's cores",
             "sound's threads"
         );
-        let in_words = |range: Option<Range>| {
-            range.map_or("no data".to_owned(), |range| {
+        let in_words = |range: &Option<Range>| {
+            range.as_ref().map_or("no data".to_owned(), |range| {
                 format!("{:.2} ({:.2}-{:.2})", range.median, range.min, range.max)
             })
         };
-        let share =
-            |range: Option<Range>| range.map_or("-".to_owned(), |r| format!("{:.3}", r.median));
+        let share = |range: &Option<Range>| {
+            range
+                .as_ref()
+                .map_or("-".to_owned(), |r| format!("{:.3}", r.median))
+        };
         for row in &self.ways {
             println!(
-                "{:<12} {:>20} {:>6.2} {:>5.0} % {:>17} {:>17} {:>15}",
+                "{:<12} {:>20} {:>6.2} {:>6.0} % {:>17} {:>17} {:>15}",
                 row.name,
-                in_words(row.p50_ms),
-                row.p99_ms.map_or(f64::NAN, |range| range.median),
-                row.whole.unwrap_or(f64::NAN) * 100.0,
-                in_words(row.host_cores),
-                in_words(row.client_cores),
+                in_words(&row.p50_ms),
+                row.p99_ms.as_ref().map_or(f64::NAN, |range| range.median),
+                row.complete.unwrap_or(f64::NAN) * 100.0,
+                in_words(&row.host_cores),
+                in_words(&row.client_cores),
                 format!(
                     "{} {}",
-                    share(row.host_audio_cores),
-                    share(row.client_audio_cores)
+                    share(&row.host_audio_cores),
+                    share(&row.client_audio_cores)
                 )
             );
         }
@@ -228,7 +231,7 @@ impl Report {
         all("less the flash's latency", row.offset_ms);
         all("flash drawn to click made", row.made_ms);
         all("reported by the client, by seconds", row.reported_ms);
-        if let Some(delay) = row.delay_ms {
+        if let Some(delay) = &row.delay_ms {
             println!("{:<36} {:.1} ms", "target buffer", delay.median);
         }
         if let (Some(concealed), Some(unheard)) = (row.concealed, row.unheard) {

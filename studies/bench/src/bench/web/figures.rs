@@ -49,7 +49,7 @@ pub(super) struct Browser {
     pub(super) drawn_fps: Option<Range>,
     pub(super) decoded_fps: Option<Range>,
     pub(super) presented_fps: Option<Range>,
-    pub(super) whole_fps: Option<Range>,
+    pub(super) complete_fps: Option<Range>,
     pub(super) handed_fps: Option<Range>,
     /// The longest time without a new picture.
     pub(super) freeze_ms: Option<Range>,
@@ -105,7 +105,7 @@ impl Browser {
             drawn_fps: range(&|run| Some(run.drawn.clone().count() as f64 / seconds(run))),
             decoded_fps: range(&|run| run.decoded_fps),
             presented_fps: range(&presented),
-            whole_fps: range(&|run| Some(whole(run) as f64 / seconds(run))),
+            complete_fps: range(&|run| Some(complete(run) as f64 / seconds(run))),
             handed_fps: range(&|run| Some(run.sightings.len() as f64 / seconds(run))),
             freeze_ms: range(&|run| Some(longest_freeze(run))),
             steps: steps(runs),
@@ -131,7 +131,7 @@ fn seconds(run: &BrowserMeasurement) -> f64 {
 }
 
 /// Frames captured during the run that are complete in the host's record.
-fn whole(run: &BrowserMeasurement) -> usize {
+fn complete(run: &BrowserMeasurement) -> usize {
     let [from, to] = run.window.map(|at| at.0);
     let captured = |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
     run.record

@@ -76,7 +76,7 @@ pub(super) struct Beside {
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
-    pub(super) whole: Option<f64>,
+    pub(super) complete: Option<f64>,
     pub(super) host_cores: Option<Range>,
     /// Number of encoders that a host opened: the maximum of the repetitions.
     pub(super) encoders_opened: usize,
@@ -152,9 +152,9 @@ impl ObserverCase {
             what: self.what,
             p50_ms: range(&|stream| Some(stream.case.latency_ms?.p50)),
             p99_ms: range(&|stream| Some(stream.case.latency_ms?.p99)),
-            whole: self
+            complete: self
                 .streams()
-                .filter_map(Stream::whole_share)
+                .filter_map(Stream::complete_share)
                 .reduce(f64::min),
             host_cores: range(&|stream| stream.cores_of("host")),
             encoders_opened: company().map(|one| one.encoders_opened).max().unwrap_or(0),

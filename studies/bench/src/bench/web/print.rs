@@ -13,8 +13,8 @@ pub(super) fn print(found: &Output) {
     );
     if !found.browsers.is_empty() {
         println!(
-            "\ndrawn, decoded, composed, handed (to the compositor) and whole: frames a second\n\
-             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            "\ndrawn, decoded, composed, handed (to the compositor) and complete: frames a second\n\
+             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
             "browser",
             "p50 ms (range)",
             "p99",
@@ -22,26 +22,27 @@ pub(super) fn print(found: &Output) {
             "decoded",
             "composed",
             "handed",
-            "whole",
+            "complete",
             "freeze ms",
             "cores"
         );
     }
     for browser in &found.browsers {
         println!(
-            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
+            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
             browser.name,
-            spread(browser.p50_ms),
-            median(browser.p99_ms, 1),
-            median(browser.drawn_fps, 1),
-            median(browser.decoded_fps, 1),
-            median(browser.presented_fps, 1),
-            median(browser.handed_fps, 1),
-            median(browser.whole_fps, 1),
+            spread(&browser.p50_ms),
+            median(&browser.p99_ms, 1),
+            median(&browser.drawn_fps, 1),
+            median(&browser.decoded_fps, 1),
+            median(&browser.presented_fps, 1),
+            median(&browser.handed_fps, 1),
+            median(&browser.complete_fps, 1),
             browser
                 .freeze_ms
+                .as_ref()
                 .map_or("-".to_owned(), |freeze| format!("{:.0}", freeze.max)),
-            [browser.host_cores, browser.browser_cores]
+            [&browser.host_cores, &browser.browser_cores]
                 .map(|cores| median(cores, 2))
                 .join(" + "),
         );
@@ -51,11 +52,11 @@ pub(super) fn print(found: &Output) {
     }
     if !found.beside.is_empty() {
         println!(
-            "\n{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            "\n{:<10} {:>21} {:>21} {:>8} {:>13} {:>9} {:>11}",
             "our client",
             "p50 ms (range)",
             "p99 ms (range)",
-            "whole",
+            "complete",
             "host's cores",
             "encoders",
             "no record"
@@ -63,13 +64,15 @@ pub(super) fn print(found: &Output) {
     }
     for way in &found.beside {
         println!(
-            "{:<10} {:>21} {:>21} {:>6} {:>13} {:>9} {:>11}",
+            "{:<10} {:>21} {:>21} {:>8} {:>13} {:>9} {:>11}",
             way.name,
-            spread(way.p50_ms),
-            spread(way.p99_ms),
-            way.whole
-                .map_or("-".to_owned(), |whole| format!("{:.0} %", whole * 100.0)),
-            median(way.host_cores, 3),
+            spread(&way.p50_ms),
+            spread(&way.p99_ms),
+            way.complete.map_or("-".to_owned(), |complete| format!(
+                "{:.0} %",
+                complete * 100.0
+            )),
+            median(&way.host_cores, 3),
             way.encoders_opened,
             way.unaccounted,
         );
@@ -132,7 +135,7 @@ fn one(browser: &Browser) {
             counted.key_frames_asked,
         );
         println!(
-            "  {} packets lost, {} NACK, {} sent again; decode {:.1} ms, jitter buffer {:.1} ms",
+            "  {} packets lost, {} NACK, {} retransmitted; decode {:.1} ms, jitter buffer {:.1} ms",
             counted.packets_lost,
             counted.nacks,
             counted.retransmitted,
@@ -171,13 +174,16 @@ fn all(name: &str, summary: Option<Summary>) {
     }
 }
 
-fn spread(range: Option<Range>) -> String {
-    range.map_or("nothing came".to_owned(), |range| {
-        let Range { median, min, max } = range;
+fn spread(range: &Option<Range>) -> String {
+    range.as_ref().map_or("nothing came".to_owned(), |range| {
+        let Range {
+            median, min, max, ..
+        } = range;
         format!("{median:.2} ({min:.2}-{max:.2})")
     })
 }
 
-fn median(range: Option<Range>, digits: usize) -> String {
-    range.map_or("-".to_owned(), |range| format!("{:.digits$}", range.median))
+fn median(range: &Option<Range>, digits: usize) -> String {
+    let median = range.as_ref().map(|range| range.median);
+    median.map_or("-".to_owned(), |median| format!("{median:.digits$}"))
 }

@@ -11,7 +11,7 @@ use openuvr_lab::jitter::samples::Samples;
 use super::INCOMPLETE;
 use super::study;
 
-/// Analyse sample files: percentiles from both reference times, outliers, and a page with plots.
+/// Analyse sample files: percentiles from both reference times, and outliers.
 ///
 /// The file comes from a probe (see studies/probes/README.md for its format). A truncated file is read up
 /// to its end, and the exit code reports it.
@@ -23,7 +23,7 @@ pub(super) struct AnalyseArgs {
     /// The log of the JVM, written with -Xlog:gc*,safepoint:file=FILE:tn: its pauses are matched with the samples
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Write a page, plots and data into this folder
+    /// Write the results into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -44,7 +44,6 @@ pub(super) fn run(args: &AnalyseArgs) -> Result<ExitCode> {
     study::print_files(&found);
     if let Some(out) = &args.out {
         study::write_files(out, &found)?;
-        println!("\nthe page is {}", out.join("index.html").display());
     }
     let mut whole = true;
     for (file, analysis) in &found {

@@ -106,7 +106,7 @@ fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
                 received: now(),
             });
         }
-        let policy = crate::bench::machine::threads()
+        let policy = crate::machine::threads()
             .into_keys()
             .find(|thread| thread.thread == "floor")
             .map_or("OTHER".to_owned(), |thread| thread.policy);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::cells::{Cell, Collector, Policy, Runtime};
 use super::conditions::Conditions;
 use super::sys::{self, Scheduling};
-use crate::bench::machine::{Load, policies};
+use crate::machine::{Load, policies};
 
 /// The priority of FIFO and RR: in the middle, where sched(7) has room on both sides.
 const PRIORITY: u32 = 50;

@@ -1,20 +1,16 @@
-//! The study's output for readers and for `openuvr bench report`: tables, plots, data, a page.
+//! The study's output: a table on the terminal, CSV files, and the result file.
 
 use std::path::Path;
 
 use anyhow::Result;
 use openuvr_lab::jitter::analysis::{Analysis, Outliers as OutlierStatistics, Rule};
 use openuvr_lab::jitter::distribution::Summary;
-use openuvr_lab::jitter::samples::Pattern;
-use openuvr_lab::jitter::slides::{self, Row, RtComparison};
 use serde_json::{Value, json};
 
-use super::cells::{Policy, Runtime};
 use super::conditions::Conditions;
 use super::probe::Measured;
-use crate::bench::machine::QUIET;
-use crate::bench::plot::{Outliers, Tails};
 use crate::lab::folder::{Folder, print_table};
+use crate::machine::QUIET;
 
 const CELL_HEADS: [&str; 19] = [
     "cell",
@@ -38,95 +34,84 @@ const CELL_HEADS: [&str; 19] = [
     "stolen of them",
 ];
 
-const SLIDE_HEADS: [&str; 8] = [
-    "slides",
-    "what",
-    "max, RT",
-    "max, vanilla",
-    "mean, RT",
-    "mean, vanilla",
-    "median, RT",
-    "median, vanilla",
-];
+/// Columns on the terminal.
+const SHOWN: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 9, 11, 17];
 
-/// Writes the folder, and prints the tables.
+/// Writes the folder, and prints the table of all cells.
 pub(super) fn write(
     out: &Path,
     all: &[Measured],
     conditions: &Conditions,
     incomplete: &[String],
 ) -> Result<()> {
-    let how = "Message latency between threads or actors; times are received − sent \
-               unless stated otherwise. Ping-pong and flood have no intended send times, so that \
-               they miss the delay of late senders (coordinated omission); paced cells include it.";
-    let mut folder = Folder::make(
-        out,
-        "Latency jitter: the SEARIS study again",
-        "jitter.json",
-        how,
-    )?;
-    folder.paragraph(&format!("The machine now: {}.", conditions.words()));
-    folder.paragraph(&meanwhile(all));
-    if all.iter().any(|cell| cell.quick) {
-        folder.paragraph(
-            "Some cells are from a quick run: a smoke test that does not count for verdicts.",
-        );
-    }
-    for problem in incomplete {
-        folder.paragraph(problem);
-    }
-    slides_table(
-        &mut folder,
-        "The slides: runtimes",
-        "runtimes.csv",
-        &slides::RUNTIMES,
-        all,
-    )?;
-    slides_table(
-        &mut folder,
-        "The slides: collectors",
-        "collectors.csv",
-        &slides::COLLECTORS,
-        all,
-    )?;
-    folder.section("All cells");
+    let mut folder = Folder::make(out, "jitter")?;
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    folder.table(Some("cells.csv"), &CELL_HEADS, &rows)?;
-    println!("\nAll cells, µs:");
-    let few = [0, 1, 2, 3, 4, 5, 6, 9, 11, 17];
-    let short = |cells: &[String]| few.map(|at| cells[at].clone()).to_vec();
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| short(row)).collect();
-    let heads = [
-        "cell",
-        "samples",
-        "max",
-        "mean",
-        "median",
-        "99 %",
-        "99.9 %",
-        "intended 99 %",
-        "intended max",
-        "others",
-    ];
-    print_table(&heads, &rows);
-    folder.section("Complementary distribution");
-    for (name, plot) in tails(all) {
-        folder.plot(&name, &plot)?;
-    }
-    folder.section("Outliers over time");
-    folder.paragraph(
-        "Samples above median + 2 standard deviations, as in the slides, over the collector's \
-         pauses: green for the young generation and single phases, red for full collections.",
-    );
-    let shown = all.iter().filter(|cell| !cell.cell.contains("/paced/"));
-    for cell in shown.filter(|cell| !cell.analysis.scatter.is_empty()) {
-        let name = format!("outliers-{}.svg", cell.cell.replace('/', "-"));
-        folder.plot(&name, &outliers(&cell.cell, &cell.analysis))?;
-    }
+    let heads = SHOWN.map(|at| CELL_HEADS[at]);
+    let shown: Vec<Vec<String>> = (rows.iter())
+        .map(|row| SHOWN.map(|at| row[at].clone()).to_vec())
+        .collect();
+    println!();
+    print_table(&heads, &shown);
+    println!("\n{}", meanwhile(all));
+    folder.csv("cells.csv", &CELL_HEADS, rows)?;
+    let named = all.iter().map(|cell| (cell.cell.as_str(), &cell.analysis));
+    distributions(&folder, &named.collect::<Vec<_>>())?;
     folder.add_data("conditions", serde_json::to_value(conditions)?);
     folder.add_data("incomplete", json!(incomplete));
     folder.add_data("cells", all.iter().map(as_json).collect());
     folder.finish()
+}
+
+/// The data of the plots: complementary distributions, outliers, and the collector's pauses.
+fn distributions(folder: &Folder, all: &[(&str, &Analysis)]) -> Result<()> {
+    let tails = all.iter().flat_map(|(name, analysis)| {
+        let clocks = [("sent", &analysis.sent), ("intended", &analysis.intended)];
+        clocks.into_iter().flat_map(move |(clock, summary)| {
+            summary.beyond.iter().map(move |(nanos, share)| {
+                let numbers = [(nanos / 1e3).to_string(), share.to_string()];
+                [(*name).to_owned(), clock.to_owned()]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect()
+            })
+        })
+    });
+    folder.csv(
+        "tails.csv",
+        &["cell", "clock", "latency_us", "share_longer"],
+        tails,
+    )?;
+    let dots = all.iter().flat_map(|(name, analysis)| {
+        let dots = analysis.scatter.iter();
+        dots.map(move |(share, nanos)| {
+            vec![
+                (*name).to_owned(),
+                share.to_string(),
+                (nanos / 1e3).to_string(),
+            ]
+        })
+    });
+    folder.csv(
+        "outliers.csv",
+        &["cell", "share_of_test", "latency_us"],
+        dots,
+    )?;
+    let pauses = all.iter().flat_map(|(name, analysis)| {
+        analysis.pauses.iter().map(move |pause| {
+            let full = u8::from(pause.full).to_string();
+            vec![
+                (*name).to_owned(),
+                pause.from.to_string(),
+                pause.to.to_string(),
+                full,
+            ]
+        })
+    });
+    folder.csv(
+        "pauses.csv",
+        &["cell", "from_share", "to_share", "full"],
+        pauses,
+    )
 }
 
 /// The machine's conditions over all cells, which may come from several runs.
@@ -141,71 +126,13 @@ fn meanwhile(all: &[Measured]) -> String {
     let most = range(&|cell| cell.conditions.floor.max / 1e3).1;
     let loud = |cell: &&Measured| cell.other_cores > QUIET;
     format!(
-        "While the {} cells were measured its wake-up latency was {:.0} to {:.0} µs (medians; max {most:.0} µs), and during {} of them other processes used more than {QUIET} cores, {:.2} at most.",
+        "While the {} cells were measured, the machine's wake-up latency was {:.0} to {:.0} µs (medians; max {most:.0} µs), and during {} of them other processes used more than {QUIET} cores, {:.2} at most.",
         all.len(),
         floor.0,
         floor.1,
         all.iter().filter(loud).count(),
         range(&|cell| cell.other_cores).1,
     )
-}
-
-/// A table of the slides next to ours, printed and on the page.
-fn slides_table(
-    folder: &mut Folder,
-    title: &str,
-    file: &str,
-    slides: &[Row],
-    all: &[Measured],
-) -> Result<()> {
-    let rows: Vec<Vec<String>> = slides.iter().flat_map(|row| beside(row, all)).collect();
-    println!("\n{title}, µs:");
-    print_table(&SLIDE_HEADS, &rows);
-    folder.section(title);
-    folder.paragraph("µs. Ours are in the column of the kernel on which they were measured.");
-    folder.table(Some(file), &SLIDE_HEADS, &rows)
-}
-
-/// The slides' row, and ours for each pattern that may correspond: the slides do not state whether
-/// their senders waited.
-fn beside(row: &Row, all: &[Measured]) -> Vec<Vec<String>> {
-    let both = |both: &RtComparison| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
-    let [max, mean, median] = [&row.max, &row.mean, &row.median].map(both);
-    let cells = [row.name.to_owned(), "theirs".to_owned()];
-    let theirs = cells
-        .into_iter()
-        .chain(max)
-        .chain(mean)
-        .chain(median)
-        .collect();
-    let mut rows: Vec<Vec<String>> = vec![theirs];
-    let Some([runtime, policy, collector]) = row.cell else {
-        return rows;
-    };
-    for pattern in [Pattern::PingPong, Pattern::Flood] {
-        let begins = format!("{runtime}/{}/{policy}", pattern.name());
-        let found = all.iter().find(|cell| {
-            cell.cell.starts_with(&begins)
-                && (collector.is_empty() || cell.cell.ends_with(collector))
-        });
-        let Some(cell) = found else { continue };
-        let ours = &cell.analysis.sent;
-        let place = |value: f64| match cell.conditions.real_time_kernel {
-            true => [micros(value), String::new()],
-            false => [String::new(), micros(value)],
-        };
-        let [max, mean, median] = [ours.max, ours.mean, ours.median].map(place);
-        let cells = [String::new(), format!("ours, {}", pattern.name())];
-        rows.push(
-            cells
-                .into_iter()
-                .chain(max)
-                .chain(mean)
-                .chain(median)
-                .collect(),
-        );
-    }
-    rows
 }
 
 fn row(cell: &Measured) -> Vec<String> {
@@ -248,96 +175,26 @@ fn row(cell: &Measured) -> Vec<String> {
     ]
 }
 
-/// One plot per pattern and policy, and one of the collectors under each.
-fn tails(all: &[Measured]) -> Vec<(String, Tails)> {
-    let mut plots = Vec::new();
-    let mut add = |name: String, title: String, series: Vec<(String, Vec<(f64, f64)>)>| {
-        if !series.is_empty() {
-            plots.push((name, Tails { title, series }));
-        }
-    };
-    for pattern in Pattern::ALL {
-        for policy in Policy::ALL {
-            let (pattern, policy) = (pattern.name(), policy.name());
-            let of = |clock: fn(&Analysis) -> &Summary| {
-                let lines = Runtime::ALL.iter().filter_map(|runtime| {
-                    let begins = format!("{}/{pattern}/{policy}", runtime.name());
-                    let is = |cell: &&Measured| {
-                        cell.cell == begins || cell.cell == format!("{begins}/g1")
-                    };
-                    let cell = all.iter().find(is)?;
-                    Some((
-                        runtime.words().to_owned(),
-                        clock(&cell.analysis).beyond.clone(),
-                    ))
-                });
-                lines.collect::<Vec<_>>()
-            };
-            add(
-                format!("tails-{pattern}-{policy}.svg"),
-                format!("{pattern}, {}: received − sent", policy.to_uppercase()),
-                of(|analysis| &analysis.sent),
-            );
-            if pattern == Pattern::Paced.name() {
-                add(
-                    format!("tails-{pattern}-{policy}-intended.svg"),
-                    format!("{pattern}, {}: received − intended", policy.to_uppercase()),
-                    of(|analysis| &analysis.intended),
-                );
-            }
-            let begins = format!("pekko/{pattern}/{policy}/");
-            let collectors: Vec<(String, Vec<(f64, f64)>)> = all
-                .iter()
-                .filter_map(|cell| {
-                    let collector = cell.cell.strip_prefix(&begins)?;
-                    Some((collector.to_owned(), cell.analysis.sent.beyond.clone()))
-                })
-                .collect();
-            if collectors.len() > 1 {
-                add(
-                    format!("tails-collectors-{pattern}-{policy}.svg"),
-                    format!("Pekko, {pattern}, {}, by collector", policy.to_uppercase()),
-                    collectors,
-                );
-            }
-        }
-    }
-    plots
-}
-
-fn outliers(title: &str, analysis: &Analysis) -> Outliers {
-    let share = analysis.outliers.first().and_then(|found| {
-        let (pauses, chance) = (found.in_pauses?, found.by_chance?);
-        Some(format!(
-            ": {} in pauses, {} by chance",
-            percent(Some(pauses)),
-            percent(Some(chance))
-        ))
-    });
-    Outliers {
-        title: format!("{title}{}", share.unwrap_or_default()),
-        dots: analysis.scatter.clone(),
-        pauses: analysis
-            .pauses
-            .iter()
-            .map(|shade| (shade.from, shade.to, shade.full))
-            .collect(),
-    }
-}
-
-/// For `bench report`: without the data that only plots need.
+/// Without the long data, which is in CSV files.
 fn as_json(cell: &Measured) -> Value {
     let mut value = json!(cell);
-    if let Some(analysis) = value.get_mut("analysis").and_then(Value::as_object_mut) {
-        analysis.remove("scatter");
-        analysis.remove("pauses");
-        for clock in ["sent", "intended"] {
-            if let Some(summary) = analysis.get_mut(clock).and_then(Value::as_object_mut) {
-                summary.remove("beyond");
-            }
-        }
+    if let Some(analysis) = value.get_mut("analysis") {
+        without_long_data(analysis);
     }
     value
+}
+
+fn without_long_data(analysis: &mut Value) {
+    let Some(analysis) = analysis.as_object_mut() else {
+        return;
+    };
+    analysis.remove("scatter");
+    analysis.remove("pauses");
+    for clock in ["sent", "intended"] {
+        if let Some(summary) = analysis.get_mut(clock).and_then(Value::as_object_mut) {
+            summary.remove("beyond");
+        }
+    }
 }
 
 const FILE_HEADS: [&str; 9] = [
@@ -419,42 +276,18 @@ pub(super) fn print_files(all: &[(String, Analysis)]) {
     print_table(&OUTLIER_HEADS, &outlier_rows(all));
 }
 
-/// A page about files.
+/// The result file of analysed sample files, and the tables.
 pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> {
-    let mut folder = Folder::make(
-        out,
-        "Latency jitter: samples",
-        "samples.json",
-        "Message latencies.",
-    )?;
-    folder.section("Latency");
-    folder.table(Some("latency.csv"), &FILE_HEADS, &file_rows(all))?;
-    folder.section("Outliers");
-    folder.table(Some("outliers.csv"), &OUTLIER_HEADS, &outlier_rows(all))?;
-    folder.section("Plots");
-    let lines = all.iter().flat_map(|(file, analysis)| {
-        [
-            (format!("{file}, − sent"), analysis.sent.beyond.clone()),
-            (
-                format!("{file}, − intended"),
-                analysis.intended.beyond.clone(),
-            ),
-        ]
+    let mut folder = Folder::make(out, "samples")?;
+    folder.csv("latency.csv", &FILE_HEADS, file_rows(all))?;
+    folder.csv("outlier-rules.csv", &OUTLIER_HEADS, outlier_rows(all))?;
+    let named = all.iter().map(|(file, analysis)| (file.as_str(), analysis));
+    distributions(&folder, &named.collect::<Vec<_>>())?;
+    let files = all.iter().map(|(file, analysis)| {
+        let mut analysis = json!(analysis);
+        without_long_data(&mut analysis);
+        json!({"file": file, "analysis": analysis})
     });
-    let tails = Tails {
-        title: "Complementary distribution of the samples".into(),
-        series: lines.collect(),
-    };
-    folder.plot("tails.svg", &tails)?;
-    for (number, (file, analysis)) in all.iter().enumerate() {
-        folder.plot(
-            &format!("outliers-{}.svg", number + 1),
-            &outliers(file, analysis),
-        )?;
-    }
-    let files = all
-        .iter()
-        .map(|(file, analysis)| json!({"file": file, "analysis": analysis}));
     folder.add_data("files", files.collect());
     folder.finish()
 }

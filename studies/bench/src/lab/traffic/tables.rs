@@ -1,11 +1,9 @@
-//! What was found as tables, and as data.
+//! The analysis as tables and as data.
 
 use anyhow::Result;
 use openuvr_lab::traffic::distribution::Distribution;
 use openuvr_lab::traffic::join::{Crossing, JoinedCaptures};
 use openuvr_lab::traffic::kind::Kind;
-use openuvr_lab::traffic::paper;
-use openuvr_lab::traffic::survey::AT_ONCE;
 use openuvr_lab::traffic::video::Video;
 use openuvr_lab::traffic::{Analysis, StreamFound};
 use openuvr_lab::wifi::Direction;
@@ -23,59 +21,38 @@ pub(super) const MS: f64 = 1e6;
 pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: bool) -> Result<()> {
     let analysis = &capture.analysis;
     let name = |name: &str| file(name, capture, is_one_of_two);
-    let said = described(capture);
-    println!("{said}\n");
-    folder.paragraph(&said);
+    println!("{}\n", described(capture));
     for note in notes(analysis) {
         println!("{note}");
-        folder.paragraph(&note);
     }
     println!();
-    folder.section("Streams (table 3 of the study)");
     let rows = streams(analysis);
     print_table(&STREAM_HEADS, &rows);
-    folder.table(Some(&name("streams.csv")), &STREAM_HEADS, &rows)?;
-    folder.paragraph(
-        "Bytes are those on Ethernet, from its header on and without its checksum, as in the study. \
-         Lost, reordered and repeated are told from packet numbers, as they were here: what was lost \
-         behind this place is not in it.",
-    );
-    folder.section("Directions");
+    folder.csv(&name("streams.csv"), &STREAM_HEADS, rows)?;
     let rows = directions(analysis);
     println!();
     print_table(&DIRECTION_HEADS, &rows);
-    folder.table(Some(&name("directions.csv")), &DIRECTION_HEADS, &rows)?;
-    folder.paragraph(&format!(
-        "At once: within {} µs of the packet before, faster than most links carry packets one by one. How \
-         many come at once is an estimate of what the link sends as one (an A-MPDU of Wi-Fi), or of what an \
-         offload joined.",
-        AT_ONCE / 1000
-    ));
+    folder.csv(&name("directions.csv"), &DIRECTION_HEADS, rows)?;
+    let file = name("distributions.csv");
+    folder.csv(&file, &DISTRIBUTION_HEADS, distributions(analysis))?;
     for found in &analysis.streams {
         if let Some(video) = &found.video {
-            folder.section(&format!(
-                "{}, {} → {}",
-                found.name(),
-                found.key.from,
-                found.key.to
-            ));
             let rows = video_rows(found, video);
             println!("\n{} from {}:", found.name(), found.key.from);
             print_table(&VIDEO_HEADS, &rows);
             let file = name(&format!("video-{:08x}.csv", found.key.id));
-            folder.table(Some(&file), &VIDEO_HEADS, &rows)?;
+            folder.csv(&file, &VIDEO_HEADS, rows)?;
             if found.key.kind == Kind::OpenUvrMedia {
-                folder.paragraph(SEALED);
+                println!("{SEALED}");
             }
         }
     }
     Ok(())
 }
 
-const SEALED: &str = "OpenUVR seals which frame a datagram is of, and whether it is video, parity or sent again: \
-                      frames, assembly and retransmission can't be told without keys. In clear are session, \
-                      plane, number (losses, reordering) and the time at which the sender sent it (jitter). A \
-                      batch is what a frame or a slice of it leaves.";
+const SEALED: &str = "OpenUVR encrypts the frame number of a datagram and its kind (video, FEC, retransmission): frames, \
+                      assembly and retransmissions need keys. In clear are session, plane, number (losses, \
+                      reordering) and send timestamp (jitter). A batch is a frame or a slice.";
 
 fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
@@ -95,7 +72,7 @@ fn described(capture: &Capture) -> String {
     )
 }
 
-/// What must be known to read the figures.
+/// Limits of the figures.
 fn notes(analysis: &Analysis) -> Vec<String> {
     let account = &analysis.account;
     let mut notes = Vec::new();
@@ -145,7 +122,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     notes
 }
 
-const STREAM_HEADS: [&str; 16] = [
+const STREAM_HEADS: [&str; 13] = [
     "way",
     "stream",
     "from",
@@ -154,9 +131,6 @@ const STREAM_HEADS: [&str; 16] = [
     "bytes",
     "ms",
     "Mb/s",
-    "study's bytes",
-    "study's ms",
-    "study's Mb/s",
     "lost",
     "reordered",
     "repeated",
@@ -168,10 +142,6 @@ fn streams(analysis: &Analysis) -> Rows {
     let row = |found: &StreamFound| {
         let stream = &found.stream;
         let way = found.direction.map_or("–", way_name);
-        let study = paper::TABLE_3.iter().find(|row| {
-            let down = found.direction == Some(Direction::Down);
-            found.direction.is_some() && row.down == down && row.name == found.name()
-        });
         let of = |value: Option<f64>, digits: usize| cell(value, digits);
         let account = stream.account(found.key.kind);
         let count = |value: Option<u64>| value.map_or("–".to_owned(), |value| value.to_string());
@@ -185,9 +155,6 @@ fn streams(analysis: &Analysis) -> Rows {
             of(stream.sizes.mean(), 2),
             of(stream.gaps.mean().map(|gap| gap / MS), 3),
             of(load(found, analysis), 4),
-            of(study.map(|row| row.bytes), 2),
-            of(study.map(|row| row.ms), 2),
-            of(study.map(|row| row.mbps), 4),
             count(account.map(|account| account.lost)),
             count(account.map(|account| account.reordered)),
             count(account.map(|account| account.repeated)),
@@ -311,7 +278,7 @@ fn video_rows(found: &StreamFound, video: &Video) -> Rows {
         video.idle().map(|(_, share)| share * 100.0),
     );
     if let Some(frames) = &video.frames {
-        one("whole frames", "", Some(frames.whole as f64));
+        one("complete frames", "", Some(frames.complete as f64));
         one(
             "frames with packets missing",
             "",
@@ -331,7 +298,6 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
 
 /// What both captures say together.
 pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
-    folder.section("Between the ends");
     let mut said = match joined.offset_ns {
         Some(offset) => format!(
             "The client's clock is {:.6} s ahead of the server's and {:+.2} millionths faster; both are \
@@ -354,7 +320,6 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         said += &format!(" One of {} packets was looked at.", joined.one_of);
     }
     println!("\n{said}");
-    folder.paragraph(&said);
     let lost = |crossing: &Crossing| crossing.sent - crossing.arrived;
     let mut rows = vec![
         spread("packets down", "ms", &joined.down.delay_ns, MS),
@@ -377,7 +342,74 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
     one("sent up", "packets", joined.up.sent.to_string());
     one("lost of them", "packets", lost(&joined.up).to_string());
     print_table(&VIDEO_HEADS, &rows);
-    folder.table(Some("joined.csv"), &VIDEO_HEADS, &rows)
+    folder.csv("joined.csv", &VIDEO_HEADS, rows)?;
+    let all = [
+        ("packets down", &joined.down.delay_ns),
+        ("packets up", &joined.up.delay_ns),
+        ("frames down", &joined.frame_ns),
+    ];
+    let rows = all
+        .into_iter()
+        .flat_map(|(name, of)| values("delay_ns", name, of));
+    folder.csv("joined-distributions.csv", &DISTRIBUTION_HEADS, rows)
+}
+
+const DISTRIBUTION_HEADS: [&str; 4] = ["quantity", "stream", "value", "count"];
+
+/// Each distinct value of a distribution and its count.
+fn values<'a>(
+    quantity: &'static str,
+    stream: &str,
+    of: &'a Distribution,
+) -> impl Iterator<Item = Vec<String>> + use<'a> {
+    let stream = stream.to_owned();
+    of.values().map(move |(value, count)| {
+        let numbers = [value.to_string(), count.to_string()];
+        [quantity.to_owned(), stream.clone()]
+            .into_iter()
+            .chain(numbers)
+            .collect()
+    })
+}
+
+/// The distributions of a capture, for plots.
+fn distributions(analysis: &Analysis) -> Rows {
+    let mut rows = Rows::new();
+    let mut add = |quantity, stream: &str, of: &Distribution| {
+        rows.extend(values(quantity, stream, of));
+    };
+    let ways = [Direction::Down, Direction::Up].into_iter();
+    for (way, direction) in ways.zip(&analysis.directions) {
+        if let Some(direction) = direction {
+            let name = format!("packets {}", way_name(way));
+            add("packet_interval_ns", &name, &direction.gaps);
+            add("packets_at_once", &name, &direction.aggregates);
+        }
+    }
+    for found in &analysis.streams {
+        if found.direction == Some(Direction::Down) {
+            add("stream_interval_ns", &found.name(), &found.stream.gaps);
+        }
+    }
+    let Some((found, video)) = analysis.main_video() else {
+        return rows;
+    };
+    add("packet_bytes", "video packets", &found.stream.sizes);
+    add("batch_interval_ns", "batches", &video.batch_interval_ns);
+    add("batch_packets", "batches", &video.batch_packets);
+    add("jitter_ns", "each packet (RFC 3550)", &video.jitter_ns);
+    if let Some(frames) = &video.frames {
+        add(
+            "jitter_ns",
+            "once a frame (libwebrtc)",
+            &video.frame_jitter_ns,
+        );
+        add("frame_bytes", "frames", &frames.bytes);
+        add("frame_interval_ns", "frames", &frames.interval_ns);
+        add("frame_batches", "frames", &frames.batches);
+        add("assembly_ns", "frames", &frames.assembly_ns);
+    }
+    rows
 }
 
 /// All of a capture.
@@ -391,6 +423,7 @@ pub(super) fn as_json(capture: &Capture) -> Value {
             "id": found.key.id, "relayed": found.key.relayed,
             "mbps": load(found, analysis), "bytes": found.stream.sizes,
             "interval_ns": found.stream.gaps,
+            "below_1ms_percent": found.stream.gaps.share_below(MS as u64).map(|share| share * 100.0),
             "role": found.role.map(|(role, _)| role),
             "clock_hz": found.role.and_then(|(_, rate)| rate),
             "payload_type": rtp.map(|source| source.payload_type.0),

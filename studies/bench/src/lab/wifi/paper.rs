@@ -6,19 +6,18 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use openuvr_lab::wifi::paper::{self, CASES, Case, Row, SINGLE_PACKET, Table, Tolerance, Trend};
 use openuvr_lab::wifi::setup::Setup;
-use openuvr_lab::wifi::study::{self, Summary, Unfinished};
+use openuvr_lab::wifi::study::{Spread, Summary, Unfinished};
 use serde_json::{Value, json};
 
 use super::RunSettings;
 use super::quantities;
-use crate::bench::plot::{Boxes, Spread};
 use crate::lab::folder::{Folder, print_table};
 
 /// Exit code if a figure is not reproduced.
 const NOT_REPRODUCED: u8 = 1;
 
 pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
-    let mut folder = settings.folder(out, TITLE)?;
+    let mut folder = settings.folder(out)?;
     let (mut case, mut last) = (0, String::new());
     let table = paper::run(&settings.repetition, settings.lasting, &mut |name| {
         if name != last {
@@ -36,14 +35,11 @@ pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
     print(&table);
     write(&mut folder, &table)?;
     folder.finish()?;
-    println!("\nthe study is {}", out.join("index.html").display());
     Ok(match table.is_reproduced() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(NOT_REPRODUCED),
     })
 }
-
-const TITLE: &str = "Wi-Fi 6 and Unity Render Streaming: figures 19 to 22 again";
 
 const HEADS: [&str; 7] = ["place", "what", "paper", "ours", "unit", "error", "verdict"];
 
@@ -112,30 +108,9 @@ fn trends(trends: &[Trend]) -> Vec<Vec<String>> {
 }
 
 fn write(folder: &mut Folder, table: &Table) -> Result<()> {
-    folder.paragraph(&format!(
-        "A single packet takes {} µs (paper: {} µs). Mean error of the figures: {:.1} %.",
-        table.single_packet / 1000,
-        SINGLE_PACKET / 1000,
-        table.mean_error() * 100.0
-    ));
-    folder.section("Parameters (table 4)");
-    folder.table(None, &["parameter", "value"], &parameters())?;
-    folder.section("The paper's figures");
-    folder.table(Some("figures.csv"), &HEADS, &rows(&table.rows))?;
-    folder.section("Contradictions");
-    folder.paragraph(&format!("{CONTRADICTIONS}."));
-    folder.table(
-        Some("contradictions.csv"),
-        &HEADS,
-        &rows(&table.contradictions),
-    )?;
-    folder.section("Trends");
-    folder.table(Some("trends.csv"), &TREND_HEADS, &trends(&table.trends))?;
-    folder.section("Plots");
-    for (name, plot) in plots(table) {
-        folder.plot(name, &plot)?;
-    }
-    folder.section("All measurements");
+    folder.csv("figures.csv", &HEADS, rows(&table.rows))?;
+    folder.csv("contradictions.csv", &HEADS, rows(&table.contradictions))?;
+    folder.csv("trends.csv", &TREND_HEADS, trends(&table.trends))?;
     let parts = [
         ("frame rate", &table.rates),
         ("interval, 1 to 3 batches", &table.intervals),
@@ -145,7 +120,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
         cases.iter().map(move |case| {
             let values = quantities::ALL.iter().map(|quantity| {
                 let value = quantity.of(&case.summary);
-                value.map_or("–".to_owned(), |value| format!("{value:.3}"))
+                value.map_or(String::new(), |value| format!("{:.6}", value.mean))
             });
             [(*part).to_owned(), case.name.clone()]
                 .into_iter()
@@ -155,12 +130,27 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     });
     let names = quantities::ALL.iter().map(|quantity| quantity.name);
     let heads: Vec<&str> = ["sweep", "case"].into_iter().chain(names).collect();
-    folder.csv("cases.csv", &heads, &all.collect::<Vec<Vec<String>>>())?;
-    folder.paragraph(
-        "All quantities of all cases are in cases.csv, and with their intervals in wifi.json.",
-    );
+    folder.csv("cases.csv", &heads, all)?;
     folder.add_data("paper", as_json(table));
+    folder.add_data("parameters", parameters());
     Ok(())
+}
+
+/// The distributions that the paper's figures show.
+fn spreads(summary: &Summary) -> Value {
+    let of = |spread: Option<Spread>| {
+        spread.map(|spread| {
+            json!({
+                "mean": spread.mean.mean, "ci95": spread.mean.half, "p5": spread.at(0.05),
+                "p25": spread.at(0.25), "p50": spread.at(0.5), "p75": spread.at(0.75),
+                "p95": spread.at(0.95), "p99": spread.at(0.99), "p9999": spread.at(0.9999),
+            })
+        })
+    };
+    json!({
+        "packets": of(summary.packets), "packets_from_queue": of(summary.packets_from_queue),
+        "delivered": of(summary.delivered), "frames": of(summary.frames),
+    })
 }
 
 fn as_json(table: &Table) -> Value {
@@ -168,7 +158,11 @@ fn as_json(table: &Table) -> Value {
         json!({
             "place": row.place, "what": row.what, "unit": row.unit, "paper": row.paper,
             "mean": row.ours.mean, "ci95": row.ours.half, "error": row.error(),
-            "judged": row.tolerance != Tolerance::Reported, "within": row.is_within(),
+            "tolerance": match row.tolerance {
+                Tolerance::Share(share) => Some(row.paper * share),
+                Tolerance::Absolute(most) => Some(most),
+                Tolerance::Reported => None,
+            },
         })
     };
     let trend = |trend: &Trend| {
@@ -177,8 +171,12 @@ fn as_json(table: &Table) -> Value {
         })
     };
     let cases = |cases: &[Case]| -> Vec<Value> {
-        let of =
-            |case: &Case| json!({"name": case.name, "values": quantities::as_json(&case.summary)});
+        let of = |case: &Case| {
+            json!({
+                "name": case.name, "values": quantities::as_json(&case.summary),
+                "spreads": spreads(&case.summary),
+            })
+        };
         cases.iter().map(of).collect()
     };
     json!({
@@ -193,105 +191,16 @@ fn as_json(table: &Table) -> Value {
     })
 }
 
-fn parameters() -> Vec<Vec<String>> {
+/// Table 4 of the paper, as the model has it.
+fn parameters() -> Value {
     let setup = Setup::paper();
     let access = setup.edca.access_point[2];
     let radio = setup.radio;
-    let all = [
-        ("band", "5 GHz".to_owned()),
-        ("channel width", format!("{} MHz", radio.width)),
-        ("MCS", radio.mcs.to_string()),
-        ("spatial streams", radio.streams.to_string()),
-        ("AIFS", "34 µs".to_owned()),
-        (
-            "CWmin, CWmax",
-            format!("{}, {}", access.cw_min, access.cw_max),
-        ),
-        ("max A-MPDU", format!("{} packets", setup.max_ampdu)),
-        ("max retransmissions", setup.retry_limit.to_string()),
-        ("PER", "0.1".to_owned()),
-        (
-            "AP buffer",
-            format!("{} packets", setup.access_point_buffer),
-        ),
-        ("client buffer", format!("{} packets", setup.station_buffer)),
-        ("packet", format!("{} bytes", paper::PACKET)),
-    ];
-    all.into_iter()
-        .map(|(name, value)| vec![name.to_owned(), value])
-        .collect()
-}
-
-fn plots(table: &Table) -> [(&'static str, Boxes); 4] {
-    type Of = fn(&Summary) -> Option<study::Spread>;
-    let boxes = |title: &str, y: &str, tail: f64, cases: &[Case], of: Of, place: &str| {
-        let names = cases.iter().map(|case| case.name.clone());
-        let rows = table.rows.iter().filter(|row| row.place == place);
-        let spreads = names
-            .zip(cases)
-            .zip(rows)
-            .filter_map(|((name, case), row)| {
-                let spread = of(&case.summary)?;
-                Some(Spread {
-                    name,
-                    quantiles: [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| spread.at(share)),
-                    mean: spread.mean.mean,
-                    tail: spread.at(tail),
-                    reference: Some(row.paper),
-                })
-            });
-        Boxes {
-            title: title.to_owned(),
-            y: y.to_owned(),
-            tail: format!("{} %", tail * 100.0),
-            reference: "the paper".to_owned(),
-            boxes: spreads.collect(),
-        }
-    };
-    [
-        (
-            "figure-19.svg",
-            boxes(
-                "Figure 19: packet delay from the access point's queue",
-                "ms",
-                0.9999,
-                &table.rates,
-                |s| s.packets_from_queue,
-                "fig. 19",
-            ),
-        ),
-        (
-            "figure-20.svg",
-            boxes(
-                "Figure 20: delivered packets of an A-MPDU",
-                "packets",
-                0.9999,
-                &table.rates,
-                |s| s.delivered,
-                "fig. 20",
-            ),
-        ),
-        (
-            "figure-21.svg",
-            boxes(
-                "Figure 21: packet delay from the server, 60 frames/s",
-                "ms",
-                0.99,
-                &table.intervals,
-                |s| s.packets,
-                "fig. 21",
-            ),
-        ),
-        (
-            "figure-22.svg",
-            boxes(
-                "Figure 22: frame delay, 60 frames/s",
-                "ms",
-                0.99,
-                &table.intervals,
-                |s| s.frames,
-                "fig. 22",
-            ),
-        ),
-    ]
+    json!({
+        "channel_width_mhz": radio.width, "mcs": radio.mcs, "spatial_streams": radio.streams,
+        "cw_min": access.cw_min, "cw_max": access.cw_max,
+        "max_ampdu_packets": setup.max_ampdu, "max_retransmissions": setup.retry_limit,
+        "access_point_buffer_packets": setup.access_point_buffer,
+        "client_buffer_packets": setup.station_buffer, "packet_bytes": paper::PACKET,
+    })
 }

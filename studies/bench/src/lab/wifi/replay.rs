@@ -9,19 +9,15 @@ use openuvr_lab::wifi::replay::Recording;
 use openuvr_lab::wifi::scenario::Run;
 use openuvr_lab::wifi::study::Summary;
 use openuvr_lab::wifi::traffic::Departure;
-use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, words};
+use openuvr_lab::wifi::{Estimate, Nanos, SECOND, words};
 use serde_json::json;
 
 use super::RunSettings;
 use super::quantities::{self, Quantity};
-use crate::bench::plot::{Lines, Point, Series};
 use crate::lab::folder::{Folder, print_table};
 
 /// Time for the network to drain after the last packet.
 const AFTER: Nanos = 2 * SECOND;
-
-/// Steps of a curve.
-const STEPS: usize = 200;
 
 pub(super) fn run(
     settings: &RunSettings,
@@ -32,8 +28,7 @@ pub(super) fn run(
 ) -> Result<ExitCode> {
     let scenario = words::parse(text)?;
     let recording = Recording::read(file)?;
-    let title = format!("{} over Wi-Fi", file.display());
-    let mut folder = settings.folder(out, &title)?;
+    let mut folder = settings.folder(out)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
     for number in 0..u64::from(settings.repetition.runs) {
         if !settings.keep_going() {
@@ -48,7 +43,6 @@ pub(super) fn run(
     }
     let description = describe(&recording);
     println!("{description}\n");
-    folder.paragraph(&description);
     let summary = Summary::of(&runs);
     let late = late(&runs, deadline);
     let deadline_words = format!("frames later than {deadline:?} or incomplete, %");
@@ -60,20 +54,18 @@ pub(super) fn run(
     rows.extend(late.map(|late| vec![deadline_words, format!("{late:.3}")]));
     let heads = ["what", "mean"];
     print_table(&heads, &rows);
-    folder.table(Some("table.csv"), &heads, &rows)?;
+    folder.csv("table.csv", &heads, rows)?;
     packets(&folder, &sent, &runs)?;
-    folder.plot("delays.svg", &curves(&runs))?;
     folder.add_data("values", quantities::as_json(&summary));
     folder.add_data(
         "recording",
         json!({
-            "packets": recording.departures.len(), "stations": recording.stations,
+            "file": file.display().to_string(), "packets": recording.departures.len(), "stations": recording.stations,
             "frames": recording.frames, "skipped": recording.skipped, "merged": recording.merged,
             "late_percent": late.map(|late| late.mean),
         }),
     );
     folder.finish()?;
-    println!("\nthe study is {}", out.join("index.html").display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -146,7 +138,7 @@ fn packets(folder: &Folder, sent: &[Departure], runs: &[Run]) -> Result<()> {
         "delay_from_server_ns",
         "delay_from_queue_ns",
     ];
-    folder.csv("delays.csv", &heads, &rows.collect::<Vec<_>>())?;
+    folder.csv("delays.csv", &heads, rows)?;
     let delays = run.frames.iter().zip(&run.assembly);
     let rows = run
         .whole
@@ -161,40 +153,5 @@ fn packets(folder: &Folder, sent: &[Departure], runs: &[Run]) -> Result<()> {
             ]
         });
     let heads = ["station", "frame", "delay_ns", "assembly_ns"];
-    folder.csv("frames.csv", &heads, &rows.collect::<Vec<_>>())
-}
-
-/// Distributions of the delays of packets and frames.
-fn curves(runs: &[Run]) -> Lines {
-    let curve = |name: &str, of: fn(&Run) -> &[Nanos]| {
-        let mut all: Vec<Nanos> = runs
-            .iter()
-            .flat_map(|run| of(run).iter().copied())
-            .collect();
-        all.sort_unstable();
-        let points = (1..=STEPS).filter_map(|step| {
-            let share = step as f64 / STEPS as f64;
-            let delay = openuvr_proto::quantile::at_share(&all, share)?;
-            Some(Point {
-                x: milliseconds(delay.min(1000 * MILLISECOND)),
-                y: share * 100.0,
-                range: None,
-            })
-        });
-        Series {
-            name: name.to_owned(),
-            points: points.collect(),
-        }
-    };
-    let mut series = vec![curve("packets", |run| &run.delays)];
-    if runs.iter().any(|run| !run.frames.is_empty()) {
-        series.push(curve("complete frames", |run| &run.frames));
-    }
-    Lines {
-        title: "Delay distribution".to_owned(),
-        x: "ms from the server".to_owned(),
-        y: "%".to_owned(),
-        names: Vec::new(),
-        series,
-    }
+    folder.csv("frames.csv", &heads, rows)
 }

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::RunSettings;
 use super::quantities::{self, Quantity};
-use crate::bench::plot::{Lines, Point, Series};
 use crate::lab::folder::{Folder, print_table};
 
 /// A word and its values.
@@ -31,16 +30,6 @@ const SHOWN: [&str; 8] = [
     "airtime_up_percent",
     "lost_percent",
     "broken_frames_percent",
-];
-
-/// Quantities with a plot.
-const PLOTS: [(&str, &str); 6] = [
-    ("packet_ms", "packet-delay.svg"),
-    ("packet_p99_ms", "packet-delay-p99.svg"),
-    ("frame_ms", "frame-delay.svg"),
-    ("frame_p99_ms", "frame-delay-p99.svg"),
-    ("airtime_down_percent", "airtime.svg"),
-    ("broken_frames_percent", "broken-frames.svg"),
 ];
 
 /// A case with its results.
@@ -66,7 +55,7 @@ pub(super) fn run(
     );
     // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;
-    let mut folder = settings.folder(out, "A Wi-Fi network in the model")?;
+    let mut folder = settings.folder(out)?;
     folder.add_data("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
@@ -105,7 +94,6 @@ pub(super) fn run(
         cases.len(),
         out.display()
     );
-    println!("\nthe study is {}", out.join("index.html").display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -169,7 +157,7 @@ fn one(folder: &mut Folder, found: &[CaseResult]) -> Result<()> {
     let rows: Vec<Vec<String>> = quantities::ALL.iter().map(row).collect();
     let heads = ["what", "mean"];
     print_table(&heads, &rows);
-    folder.table(Some("table.csv"), &heads, &rows)?;
+    folder.csv("table.csv", &heads, rows)?;
     folder.add_data("values", quantities::as_json(&found.summary));
     Ok(())
 }
@@ -187,7 +175,6 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Resu
         .map(|found| row(found, &mut quantities()))
         .collect();
     print_table(&heads, &rows);
-    folder.table(None, &heads, &rows)?;
     // Everything, with machine-readable numbers.
     let columns = || quantities::ALL.iter();
     let heads = names
@@ -208,12 +195,7 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Resu
         });
         found.values.iter().cloned().chain(values).collect()
     });
-    folder.csv("table.csv", &heads, &rows.collect::<Vec<Vec<String>>>())?;
-    for (name, file) in PLOTS {
-        if let Some(quantity) = Quantity::named(name) {
-            folder.plot(file, &lines(quantity, varied, found))?;
-        }
-    }
+    folder.csv("table.csv", &heads, rows)?;
     let cases = found
         .iter()
         .map(|found| json!({"values": found.values, "found": quantities::as_json(&found.summary)}));
@@ -223,76 +205,6 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Resu
     folder.add_data("varied", Value::Array(varied.collect()));
     folder.add_data("cases", Value::Array(cases.collect()));
     Ok(())
-}
-
-/// A quantity over the first word, with a line per value of the second.
-fn lines(quantity: &Quantity, varied: &[Varied], found: &[CaseResult]) -> Lines {
-    let axis = &varied[0];
-    let numbers: Option<Vec<f64>> = axis.values.iter().map(|value| number(value)).collect();
-    // Values that are not numeric, or not distinct, are spaced evenly.
-    let places = |value: &str| {
-        let place = axis.values.iter().position(|known| known == value)?;
-        Some(
-            numbers
-                .as_ref()
-                .map_or(place as f64, |numbers| numbers[place]),
-        )
-    };
-    let values = varied.get(1).map_or(&[][..], |word| &word.values);
-    let line = |name: &str, of: &dyn Fn(&CaseResult) -> bool| Series {
-        name: name.to_owned(),
-        points: (found.iter().filter(|found| of(found)))
-            .filter_map(|found| {
-                let Estimate { mean, half } = quantity.of(&found.summary)?;
-                Some(Point {
-                    x: places(&found.values[0])?,
-                    y: mean,
-                    range: half.map(|half| (mean - half, mean + half)),
-                })
-            })
-            .collect(),
-    };
-    let series = match varied.get(1) {
-        None => vec![line(quantity.words, &|_| true)],
-        Some(word) => values
-            .iter()
-            .map(|value| {
-                let name = format!("{}={value}", word.name);
-                line(&name, &|found| found.values.get(1) == Some(value))
-            })
-            .collect(),
-    };
-    Lines {
-        title: format!("{} by {}", without_unit(quantity.words), axis.name),
-        x: axis.name.clone(),
-        y: quantity.words.to_owned(),
-        names: match numbers {
-            Some(_) => Vec::new(),
-            None => axis.values.clone(),
-        },
-        series,
-    }
-}
-
-/// "frame delay, ms": "frame delay".
-fn without_unit(words: &str) -> &str {
-    words.rsplit_once(", ").map_or(words, |(words, _)| words)
-}
-
-/// The numeric value of 4, 5.56ms, 10%, 50M, in its own unit.
-fn number(value: &str) -> Option<f64> {
-    let end = value
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(value.len());
-    let (number, unit) = value.split_at(end);
-    let number: f64 = number.parse().ok()?;
-    let factor = match unit {
-        "" | "%" | "ms" | "M" => 1.0,
-        "s" | "G" => 1e3,
-        "us" | "k" | "ns" => 1e-3,
-        _ => return None,
-    };
-    Some(number * factor)
 }
 
 #[cfg(test)]
@@ -320,12 +232,5 @@ mod tests {
         for wrong in ["stations", "stations=1,,2", "stations="] {
             assert!(Varied::parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn values_with_units_lie_on_an_axis() {
-        let numbers = ["4", "5.56ms", "10us", "20M", "1G", "10%"].map(number);
-        assert_eq!(numbers, [4.0, 5.56, 0.01, 20.0, 1000.0, 10.0].map(Some));
-        assert_eq!([number("he-su"), number("30,4"), number("")], [None; 3]);
     }
 }

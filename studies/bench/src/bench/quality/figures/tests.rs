@@ -63,9 +63,12 @@ fn table() -> Table {
     }
     Table {
         missing: Vec::new(),
-        machine: Machine::this(),
-        bitrate: "3M".into(),
-        fps: 50,
+        conditions: Conditions {
+            bitrate: "3M".into(),
+            fps: 50,
+            size: Size::new(640, 360),
+            seconds: 2.0,
+        },
         all,
     }
 }

@@ -1,0 +1,308 @@
+//! `openuvr bench capture`: the cost of each capture method for the viewer and the application.
+//!
+//! The scene alone; with each picture read back and discarded, the lower bound for capturing an
+//! application; and streamed by each capture method. Once at the display's rate, with
+//! drawn-to-visible latency and the application's frame time, and once unthrottled, with the
+//! application's loss of frame rate.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use openuvr_testbed::pair::TemporaryDir;
+use openuvr_testbed::stats::{Range, Summary};
+use serde::Serialize;
+
+use super::case::Stream;
+use super::heading::{Heading, Report, write_json};
+use super::rig::{Rig, Setup, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
+
+/// Measure the cost of each capture method: screen capture, hook, C API.
+///
+/// The figures, for the same scene: drawn to visible; complete frames of those drawn; cores of
+/// application, host and client together; the application's frame time, from the frame's start
+/// until the swap has returned; and its own frame rate when the display does not limit it. "alone"
+/// streams nothing; "read-back" reads each picture back and discards it. Medians and ranges over
+/// interleaved repetitions.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: ComparisonOptions,
+    /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
+    ways: Vec<&'static CaptureMethod>,
+    /// Write capture.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// Unthrottled: more than any scene draws.
+const UNHELD: f64 = 1000.0;
+
+/// The host's limit of frames per second.
+const FPS: f64 = 60.0;
+
+/// Whether and how the scene is streamed.
+#[derive(Clone, Copy, Debug)]
+enum StreamMode {
+    /// Not at all; `true`: with read-back.
+    Alone(bool),
+    Streamed(Source),
+}
+
+/// A measured capture method.
+#[derive(Clone, Debug)]
+struct CaptureMethod {
+    name: &'static str,
+    what: &'static str,
+    how: StreamMode,
+}
+
+static METHODS: [CaptureMethod; 6] = [
+    CaptureMethod {
+        name: "alone",
+        what: "nothing is streamed",
+        how: StreamMode::Alone(false),
+    },
+    CaptureMethod {
+        name: "read-back",
+        what: "the scene reads each picture back and discards it",
+        how: StreamMode::Alone(true),
+    },
+    CaptureMethod {
+        name: "screen",
+        what: "openuvr host captures the display, by damage",
+        how: StreamMode::Streamed(Source::Screen),
+    },
+    CaptureMethod {
+        name: "hook",
+        what: "openuvr run: the host is in the scene's process, at its swap",
+        how: StreamMode::Streamed(Source::Hook),
+    },
+    CaptureMethod {
+        name: "c-api",
+        what: "the scene hands over its pixel buffer and continues (openuvr_frame_ready)",
+        how: StreamMode::Streamed(Source::Api { synchronous: false }),
+    },
+    CaptureMethod {
+        name: "c-api-sync",
+        what: "the scene waits until the frame is sent (openuvr_send_frame)",
+        how: StreamMode::Streamed(Source::Api { synchronous: true }),
+    },
+];
+
+fn way(name: &str) -> Result<&'static CaptureMethod, String> {
+    let found = METHODS.iter().find(|way| way.name == name);
+    let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();
+    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+/// Results of one method at one rate.
+#[derive(Default)]
+struct Runs {
+    streams: Vec<Stream>,
+    /// Frame times of each run, in milliseconds.
+    frame_ms: Vec<Vec<f64>>,
+    /// The application's own frames per second.
+    fps: Vec<f64>,
+    /// Maximum number of cores used by other processes while nothing was streamed.
+    other_cores: f64,
+}
+
+/// One method, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    p50_ms: Option<Range>,
+    p99_ms: Option<Range>,
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
+    complete: Option<f64>,
+    /// Cores of application, host and client together.
+    cores: Option<Range>,
+    frame_p50_ms: Option<Range>,
+    frame_p99_ms: Option<Range>,
+    unheld_fps: Option<Range>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.options, 1.5)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let ways = match args.ways.as_slice() {
+        [] => METHODS.iter().collect(),
+        some => some.to_vec(),
+    };
+    let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
+    let (mut held, mut unheld) = (runs(), runs());
+    for (rate, all) in [(args.options.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+        let setup = turns.setup(args.options.size, rate);
+        for repetition in 1..=repetitions {
+            for (way, runs) in ways.iter().zip(&mut *all) {
+                let name = way.name;
+                eprintln!("bench capture: {rate} frames/s, {repetition}/{repetitions} {name}");
+                once(args, way.how, setup, seconds, &stop, runs)
+                    .with_context(|| format!("{name} at {rate} frames/s"))?;
+            }
+        }
+    }
+    let all = || held.iter().chain(&unheld);
+    let mut head = Heading::new(&args.options, turns, all().flat_map(|runs| &runs.streams));
+    let alone = all().map(|runs| runs.other_cores);
+    head.other_cores = alone.fold(head.other_cores, f64::max);
+    let report = Report {
+        head,
+        ways: (ways.iter())
+            .zip(held.iter().zip(&unheld))
+            .map(|(way, (held, unheld))| row(way, held, unheld))
+            .collect(),
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        write_json(folder, "capture", &report)?;
+    }
+    Ok(())
+}
+
+/// Measures one method once.
+fn once(
+    args: &Args,
+    how: StreamMode,
+    setup: Setup,
+    seconds: f64,
+    stop: &AtomicBool,
+    runs: &mut Runs,
+) -> Result<()> {
+    let dir = TemporaryDir::new()?;
+    let times = dir.path().join("times");
+    let mut rig = Rig::start(setup, stop)?;
+    rig.keep_times(&times);
+    match how {
+        StreamMode::Alone(read_back) => {
+            let others = rig.alone(seconds, read_back)?;
+            runs.other_cores = runs.other_cores.max(others);
+        }
+        StreamMode::Streamed(source) => runs.streams.push(rig.stream(&StreamSetup {
+            source,
+            cable: None,
+            impaired: None,
+            fps: FPS,
+            bitrate: &args.options.bitrate,
+            seconds,
+            presses: 0,
+            compare: false,
+            dir: dir.path(),
+            csv: &dir.path().join("frames.csv"),
+            sound: None,
+            pads: None,
+            more_host: &[],
+            more_client: &[],
+        })?),
+    }
+    // The scene writes its times at its end.
+    drop(rig);
+    let frames = read_times(&times)?;
+    // The first frames warm up the caches.
+    let settled = &frames[frames.len() / 4..];
+    runs.fps
+        .push(settled.len() as f64 * 1e3 / settled.iter().map(|f| f.pace).sum::<f64>());
+    runs.frame_ms.push(settled.iter().map(|f| f.work).collect());
+    Ok(())
+}
+
+/// A frame of the scene, in milliseconds.
+struct Frame {
+    /// From its start until the swap had returned.
+    work: f64,
+    /// Until the start of the next.
+    pace: f64,
+}
+
+fn read_times(path: &Path) -> Result<Vec<Frame>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the scene wrote no times to {}", path.display()))?;
+    let rows: Vec<[f64; 3]> = text
+        .lines()
+        .filter_map(|line| {
+            let numbers: Vec<f64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
+            numbers.try_into().ok()
+        })
+        .collect();
+    let frames = rows.windows(2).map(|pair| {
+        let [begun, draw, show] = pair[0];
+        Frame {
+            work: (draw + show) / 1e3,
+            pace: (pair[1][0] - begun) / 1e3,
+        }
+    });
+    Ok(frames.collect())
+}
+
+fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
+    let over = |of: &dyn Fn(&Stream) -> Option<f64>| {
+        Range::of(&held.streams.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let frames = |of: &dyn Fn(&Summary) -> f64| {
+        let runs = held.frame_ms.iter().filter_map(|run| Summary::of(run));
+        Range::of(&runs.map(|summary| of(&summary)).collect::<Vec<_>>())
+    };
+    Row {
+        name: way.name,
+        what: way.what,
+        p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
+        p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
+        complete: (held.streams.iter())
+            .filter_map(Stream::complete_share)
+            .reduce(f64::min),
+        cores: over(&|s| Some(s.all_cores())),
+        frame_p50_ms: frames(&|s| s.p50),
+        frame_p99_ms: frames(&|s| s.p99),
+        unheld_fps: Range::of(&unheld.fps),
+    }
+}
+
+fn print(report: &Report<Row>) {
+    report.head.print("capture", ", and unheld");
+    println!(
+        "\n{:<10} {:>18} {:>6} {:>8} {:>5} {:>20} {:>6} {:>14}",
+        "", "drawn-visible ms", "p99", "complete", "cores", "frame ms (range)", "p99", "unheld/s"
+    );
+    let spread = |range: &Option<Range>, digits: usize| {
+        range.as_ref().map_or(String::new(), |r| {
+            let Range {
+                median, min, max, ..
+            } = r;
+            format!("{median:.digits$} ({min:.digits$}-{max:.digits$})")
+        })
+    };
+    let number = |range: &Option<Range>| {
+        let median = range.as_ref().map(|range| range.median);
+        median.map_or(String::new(), |median| format!("{median:.2}"))
+    };
+    for row in &report.ways {
+        let complete = (row.complete).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
+        println!(
+            "{:<10} {:>18} {:>6} {complete:>8} {:>5} {:>20} {:>6} {:>14}",
+            row.name,
+            spread(&row.p50_ms, 2),
+            number(&row.p99_ms),
+            number(&row.cores),
+            spread(&row.frame_p50_ms, 2),
+            number(&row.frame_p99_ms),
+            spread(&row.unheld_fps, 0),
+        );
+    }
+    println!();
+    for row in &report.ways {
+        println!("{:<10} {}", row.name, row.what);
+    }
+}

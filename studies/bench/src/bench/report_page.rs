@@ -1,0 +1,295 @@
+//! `openuvr bench report`: runs missing measurements, then starts the reporter (`studies/report`, in
+//! Python), which draws one page from result files.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_clock as clock;
+use openuvr_testbed::child::Child;
+use openuvr_testbed::programs;
+use serde_json::Value;
+
+/// Make one HTML page of all measurements, with a verdict for each figure of the papers.
+///
+/// Reads the result files (JSON, CSV) of the benches and of `openuvr lab wifi`, `lab traffic` and
+/// `lab jitter` in one or more folders. Each figure of the papers is marked as reproduced, not
+/// reproduced, inconclusive, not measured or not testable here, with the reason and the criterion.
+/// 95 % confidence intervals over repeated runs decide; a quick run or a busy machine decides
+/// nothing.
+///
+/// The reporter is a Python program: it needs python3-pandas, python3-matplotlib and
+/// python3-jinja2. `python3 studies/report --help` describes it.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Folder with result files; may be repeated
+    #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
+    from: Vec<PathBuf>,
+    /// Run the benches and studies whose result is missing in the first folder, or is that of a
+    /// quick run (about an hour; --quick: minutes)
+    #[arg(long)]
+    run: bool,
+    /// With --run: the short version of each; existing results are replaced
+    #[arg(long, requires = "run")]
+    quick: bool,
+    /// The page (default: report.html in the first folder)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write each plot as SVG and PNG into this folder
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+}
+
+/// A bench or study of `--run`.
+struct Measurement {
+    /// Its result file.
+    file: &'static str,
+    /// Its command line; `{folder}` and `{file}` stand for the output, `{captures}` for a folder
+    /// beside the results.
+    command: &'static str,
+    /// Further words of the short version.
+    quick: &'static str,
+}
+
+const fn bench(file: &'static str, command: &'static str) -> Measurement {
+    Measurement {
+        file,
+        command,
+        quick: "--quick",
+    }
+}
+
+/// In the order in which they run.
+const MEASUREMENTS: [Measurement; 15] = [
+    bench("latency.json", "bench latency --json {file}"),
+    bench("ablation.json", "bench ablation --out {folder}"),
+    bench("sync.json", "bench sync --out {folder}"),
+    bench("capture.json", "bench capture --out {folder}"),
+    bench("peers.json", "bench peers --out {folder}"),
+    bench("scheduling.json", "bench scheduling --out {folder}"),
+    bench("link.json", "bench link --json {file}"),
+    bench("sound.json", "bench sound --out {folder}"),
+    bench("web.json", "bench web --out {folder}"),
+    bench("pads.json", "bench pads --out {folder}"),
+    bench("quality.json", "bench quality --json {file}"),
+    Measurement {
+        file: "wifi.json",
+        command: "lab wifi --paper --out {folder}",
+        quick: "--runs 2 --duration 1s",
+    },
+    Measurement {
+        file: "captures/truth.json",
+        command: "lab traffic --generate --out {captures}",
+        quick: "--duration 5s",
+    },
+    Measurement {
+        file: "traffic.json",
+        command: "lab traffic {captures}/server.pcapng {captures}/client.pcapng --sent-fps 90 \
+                  --out {folder}",
+        quick: "",
+    },
+    bench("jitter.json", "lab jitter --out {folder}"),
+];
+
+/// Exit code of a study with a figure that differs from its paper's, or with missing cells: its
+/// results count.
+const DIFFERS: i32 = 1;
+
+/// Time for a bench to end its processes: hosts, clients, displays, namespaces.
+const CLEAN_UP: Duration = Duration::from_secs(20);
+
+/// Runs missing measurements, if requested, and draws the page.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let first = args.from.first().context("--from names no folder")?;
+    let mut failed = Vec::new();
+    if args.run {
+        let stop = openuvr_terminal::signals::stop_on_signals()?;
+        std::fs::create_dir_all(first)
+            .with_context(|| format!("can't make the folder {}", first.display()))?;
+        for measurement in &MEASUREMENTS {
+            if !args.quick && measurement.has_full_run(first) {
+                continue;
+            }
+            // A failure says nothing about the others.
+            let outcome = measurement.run(first, args.quick, &stop);
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            if let Err(error) = outcome {
+                eprintln!("openuvr bench report: {error:#}");
+                failed.push(measurement.file);
+            }
+        }
+    }
+    draw(args)?;
+    let failed = failed.join(", ");
+    ensure!(
+        failed.is_empty(),
+        "failed measurements, which the page lacks in part: {failed}"
+    );
+    Ok(())
+}
+
+impl Measurement {
+    /// The words of its command line.
+    fn words(&self, folder: &Path, quick: bool) -> Vec<String> {
+        let quick = if quick { self.quick } else { "" };
+        let words = self.command.split_whitespace();
+        let text = |path: PathBuf| path.display().to_string();
+        words
+            .chain(quick.split_whitespace())
+            .map(|word| {
+                word.replace("{folder}", &text(folder.to_owned()))
+                    .replace("{file}", &text(folder.join(self.file)))
+                    .replace("{captures}", &text(folder.join("captures")))
+            })
+            .collect()
+    }
+
+    /// Whether there is a result file of a run that was not quick. A file without a command line, as
+    /// of generated captures, is made again.
+    fn has_full_run(&self, folder: &Path) -> bool {
+        let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
+        let file = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let command = file.get("command").and_then(Value::as_str);
+        command.is_some_and(|command| !command.contains(self.quick)) && !has_quick(&file)
+    }
+
+    /// Runs it to its end, or stops it with this program.
+    fn run(&self, folder: &Path, quick: bool, stop: &AtomicBool) -> Result<()> {
+        let words = self.words(folder, quick);
+        let (group, words) = words.split_first().context("an empty command")?;
+        let name = words.first().map_or("", String::as_str);
+        let mut command = programs::own(group)?;
+        command.args(words);
+        println!("\nopenuvr {group} {name}");
+        let mut bench = Child::start("bench", command, None)?;
+        let status = loop {
+            if let Some(status) = bench.ended() {
+                break status;
+            }
+            if stop.load(Ordering::Relaxed) {
+                bench.stop_within(CLEAN_UP);
+                bail!("interrupted");
+            }
+            clock::sleep_until(clock::now() + Duration::from_millis(100));
+        };
+        let differs = group == "lab" && status.code() == Some(DIFFERS);
+        ensure!(
+            status.success() || (differs && folder.join(self.file).is_file()),
+            "{group} {name} ended with {status}: its messages are above"
+        );
+        Ok(())
+    }
+}
+
+/// Whether a field `quick` is true, at any depth.
+fn has_quick(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => (fields.iter()).any(|(name, value)| {
+            (name == "quick" && *value == Value::Bool(true)) || has_quick(value)
+        }),
+        Value::Array(all) => all.iter().any(has_quick),
+        _ => false,
+    }
+}
+
+/// The distribution's Python, which has the distribution's packages; one installed for a user has not.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Starts the reporter on the folders.
+fn draw(args: &Args) -> Result<()> {
+    let mut command = Command::new(PYTHON);
+    // A read-only installation has no place for compiled files.
+    command.arg("-B").arg(reporter()?).args(&args.from);
+    for (option, value) in [("--out", &args.out), ("--plots", &args.plots)] {
+        if let Some(value) = value {
+            command.arg(option).arg(value);
+        }
+    }
+    let status = command
+        .status()
+        .with_context(|| format!("can't start the reporter with {PYTHON}: install python3"))?;
+    if status.signal().is_some() {
+        bail!("the reporter was ended by a signal");
+    }
+    ensure!(
+        status.success(),
+        "the reporter failed: its message is above"
+    );
+    Ok(())
+}
+
+/// The reporter's folder: of the installation of this program, or of the sources.
+fn reporter() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let installed = program.ancestors().nth(2);
+    let installed = installed.map(|prefix| prefix.join("share/openuvr/report"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let sources = sources.map(|folder| folder.join("studies/report"));
+    let mut places = installed.into_iter().chain(sources);
+    let found = places.find(|place| place.join("__main__.py").is_file());
+    found.context("the reporter is not installed: ./dev install --bench installs it")
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_testbed::pair::TemporaryDir;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_quick_run_is_measured_again() {
+        let folder = TemporaryDir::new().unwrap();
+        let is_full = |number: usize, value: Value| {
+            let measurement = &MEASUREMENTS[number];
+            let path = folder.path().join(measurement.file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, value.to_string()).unwrap();
+            measurement.has_full_run(folder.path())
+        };
+        let command = "openuvr bench latency";
+        let cases = |quick: bool| json!([{"setting": {"quick": quick}}]);
+        assert!(is_full(
+            0,
+            json!({"command": command, "cases": cases(false)})
+        ));
+        assert!(!is_full(
+            0,
+            json!({"command": command, "cases": cases(true)})
+        ));
+        assert!(is_full(
+            11,
+            json!({"command": "openuvr lab wifi --paper --out a"})
+        ));
+        assert!(!is_full(
+            11,
+            json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
+        ));
+        assert!(!is_full(12, json!({"lost": 0})));
+        assert!(!MEASUREMENTS[1].has_full_run(folder.path()), "absent");
+    }
+
+    #[test]
+    fn commands_have_their_output_and_the_short_version() {
+        let words = |number: usize, quick| MEASUREMENTS[number].words(Path::new("a b"), quick);
+        assert_eq!(
+            words(0, true),
+            ["bench", "latency", "--json", "a b/latency.json", "--quick"]
+        );
+        assert_eq!(words(1, false), ["bench", "ablation", "--out", "a b"]);
+        let captured = words(13, true);
+        assert_eq!(captured[2], "a b/captures/server.pcapng");
+        for measurement in &MEASUREMENTS {
+            let words = measurement.words(Path::new("f"), false).join(" ");
+            assert!(words.contains('f') && !words.contains('{'), "{words}");
+        }
+    }
+
+    #[test]
+    fn the_reporter_of_the_sources_is_found() {
+        assert!(reporter().unwrap().ends_with("report"));
+    }
+}

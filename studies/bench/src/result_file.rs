@@ -1,0 +1,154 @@
+//! Result files, which the reporter (`studies/report`) reads: JSON with a common header, and CSV for
+//! long data beside it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+
+use crate::machine::Machine;
+
+/// Version of the header and of all contents; the reporter reads one version.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Writes `content`, an object, with the header into a file; the folder is created if it does not
+/// exist. `name` is the bench or study: `bench.latency`, `lab.wifi`.
+///
+/// # Errors
+/// The file can't be written.
+pub(crate) fn write(path: &Path, name: &str, content: &impl Serialize) -> Result<()> {
+    let mut file = serde_json::to_value(content)?;
+    let fields = file.as_object_mut();
+    let fields = fields.with_context(|| format!("the content of {name} is no object"))?;
+    fields.extend(header(name));
+    write_bytes(path, serde_json::to_string_pretty(&file)?.as_bytes())
+}
+
+/// Writes a table with one line of column names.
+///
+/// # Errors
+/// The file can't be written.
+pub(crate) fn write_csv<R>(path: &Path, heads: &[&str], rows: R) -> Result<()>
+where
+    R: IntoIterator<Item = Vec<String>>,
+{
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(heads)?;
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    write_bytes(path, &writer.into_inner()?)
+}
+
+/// Writes a file; its folder is created if it does not exist.
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    }
+    std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display()))
+}
+
+/// What a measurement needs to be judged and repeated.
+fn header(name: &str) -> Map<String, Value> {
+    let fields = [
+        ("schema", format!("openuvr.{name}").into()),
+        ("schema_version", SCHEMA_VERSION.into()),
+        ("openuvr_version", env!("CARGO_PKG_VERSION").into()),
+        ("commit", json!(commit())),
+        ("command", command().into()),
+        ("date", json!(date())),
+        ("machine", json!(Machine::this())),
+    ];
+    let fields = fields.into_iter();
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// The commit of the source folder, with `-dirty` if it was changed; `None` without that folder or git.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe"]);
+    git.args(["--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    let commit = String::from_utf8(output.stdout).ok()?;
+    Some(commit.trim().to_owned())
+}
+
+/// The current time in UTC (RFC 3339).
+fn date() -> Option<String> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seconds = i64::try_from(since.ok()?.as_secs()).ok()?;
+    let now = OffsetDateTime::from_unix_timestamp(seconds).ok()?;
+    let (hour, minute, second) = now.to_hms();
+    let day = now.date();
+    Some(format!("{day}T{hour:02}:{minute:02}:{second:02}Z"))
+}
+
+/// The command line, quoted for a shell; the program's name without its path.
+pub(crate) fn command() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("openuvr {}", quoted(&words))
+}
+
+fn quoted(words: &[String]) -> String {
+    let quote = |word: &String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/%:+".contains(c);
+        match word.chars().all(plain) && !word.is_empty() {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_testbed::pair::TemporaryDir;
+
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_typed_again() {
+        let words = ["lab", "wifi", "signal=40|30,4", "it's"].map(String::from);
+        assert_eq!(quoted(&words), r"lab wifi 'signal=40|30,4' 'it'\''s'");
+    }
+
+    #[test]
+    fn a_result_file_has_the_header() {
+        let folder = TemporaryDir::new().unwrap();
+        let path = folder.path().join("new/sync.json");
+        write(&path, "bench.sync", &json!({"quick": true})).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(file["schema"], "openuvr.bench.sync");
+        assert_eq!(
+            (&file["schema_version"], &file["quick"]),
+            (&json!(1), &json!(true))
+        );
+        assert!(file["machine"]["cores"].as_u64() > Some(0));
+        assert_eq!(file["date"].as_str().map(str::len), Some(20), "{file}");
+        assert!(write(&path, "bench.sync", &json!([])).is_err());
+    }
+
+    #[test]
+    fn a_table_quotes_commas() {
+        let folder = TemporaryDir::new().unwrap();
+        let path = folder.path().join("table.csv");
+        write_csv(
+            &path,
+            &["name", "ms"],
+            [vec!["a, b".to_owned(), "1".to_owned()]],
+        )
+        .unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "name,ms\n\"a, b\",1\n"
+        );
+    }
+}

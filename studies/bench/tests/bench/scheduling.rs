@@ -1,0 +1,228 @@
+//! Scheduling latency recorded by a real host and clients, read by `openuvr lab jitter analyse`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Folder, openuvr_bench};
+
+/// Timeout of every expectation.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const PIN: &str = "271828";
+
+/// Killed when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        Running(quiet.spawn().expect("it starts"))
+    }
+
+    /// As Ctrl-C would.
+    fn interrupt(&mut self) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &id]).status();
+        assert!(sent.expect("kill").success());
+        let begun = Instant::now();
+        while self.0.try_wait().expect("a child").is_none() {
+            assert!(begun.elapsed() < TIMEOUT, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn openuvr() -> Command {
+    let bench = openuvr_bench();
+    Command::new(Path::new(bench.get_program()).with_file_name("openuvr"))
+}
+
+/// The number of samples of each file, from `analyse`.
+fn analysed(files: &[PathBuf], out: &Path) -> BTreeMap<String, u64> {
+    let mut command = openuvr_bench();
+    command.args(["lab", "jitter", "analyse"]).args(files);
+    let said = command.arg("--out").arg(out).output().expect("it starts");
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "every file is complete: {errors}");
+    assert!(out.join("samples.json").is_file());
+    let count = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("a file");
+        let counted = u64::from_le_bytes(bytes[128..136].try_into().expect("a header"));
+        assert_eq!(
+            bytes.len() as u64,
+            4096 + 24 * counted,
+            "{}",
+            path.display()
+        );
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(text.contains(&name), "{name}: {text}");
+        assert!(
+            text.contains(&counted.to_string()),
+            "{name}, {counted}: {text}"
+        );
+        (name, counted)
+    };
+    files.iter().map(count).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut files = Vec::from_iter(list.map(|entry| entry.path()));
+    files.sort();
+    files
+}
+
+/// The fields of each row of a CSV, by the names in its first line.
+fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(csv).unwrap_or_default();
+    let mut lines = text.lines().map(|line| line.split(',').map(String::from));
+    let names = Vec::from_iter(lines.next().into_iter().flatten());
+    let row = |fields| names.iter().cloned().zip(fields).collect();
+    lines.map(row).collect()
+}
+
+#[test]
+fn wake_ups_match_the_frames() {
+    let folder = Folder::new("scheduling-trace");
+    let at = |name: &str| folder.0.join(name);
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = port.local_addr().expect("an address").to_string();
+    drop(port);
+    let csv = at("frames.csv");
+    let host = |more: &[&str]| {
+        let mut host = openuvr();
+        host.args([
+            "host", "--source", "pattern", "--size", "320x240", "--fps", "60",
+        ])
+        .args([
+            "--bitrate",
+            "2M",
+            "--bind",
+            &address,
+            "--pair",
+            "--pin",
+            PIN,
+        ])
+        .args([
+            "--encoder-per-client",
+            "--sound",
+            "off",
+            "--input",
+            "none",
+            "--config-dir",
+        ])
+        .arg(at("host-keys"))
+        .args(more);
+        Running::start(&mut host)
+    };
+    let client = |name: &str, pin: bool| {
+        let mut client = openuvr();
+        client.args(["client", &address, "--present", "null", "--sound", "off"]);
+        client.args(pin.then_some(["--pin", PIN]).iter().flatten());
+        client.arg("--config-dir").arg(at(&format!("{name}-keys")));
+        client
+    };
+    // A PIN is valid for one device: the first one paired in an earlier stream.
+    let first = host(&[]);
+    let once = client("one", true)
+        .args(["--duration", "1s"])
+        .stdout(Stdio::null())
+        .status();
+    assert!(once.expect("it starts").success());
+    drop(first);
+    let [record, latencies] = [&csv, &at("host")].map(|path| path.display().to_string());
+    let mut host = host(&["--csv", &record, "--scheduling-trace", &latencies]);
+    let client =
+        |name: &str, pin| Running::start(client(name, pin).arg("--scheduling-trace").arg(at(name)));
+    let mut one = client("one", false);
+    // Frames of a secondary rendition, encoded in its own thread, for a second client; of a third
+    // rendition for a client that had to reconnect.
+    let further = || {
+        Vec::from_iter(
+            rows(&csv)
+                .into_iter()
+                .filter(|row| !matches!(&*row["rendition"], "" | "1")),
+        )
+    };
+    let begun = Instant::now();
+    let mut two = None;
+    while further().len() < 120 {
+        if two.is_none() && rows(&csv).len() > 20 {
+            two = Some(client("two", true));
+        }
+        assert!(begun.elapsed() < TIMEOUT, "no second rendition came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for running in [&mut two.expect("started"), &mut one, &mut host] {
+        running.interrupt();
+    }
+    let counts = analysed(&files(&at("host")), &at("page"));
+    let of = |name: &str| {
+        counts
+            .get(name)
+            .copied()
+            .unwrap_or_else(|| panic!("{name}: {counts:?}"))
+    };
+    assert!(
+        of("host-control-timer") > 0 && of("host-to-media") > 0,
+        "{counts:?}"
+    );
+    // A picture that replaced another one shares its wake-up.
+    let all = further();
+    let superseded = all
+        .iter()
+        .filter(|row| row["cause"] == "Superseded")
+        .count();
+    let taken = (all.len() - superseded) as u64;
+    let handed = of("host-media-to-rendition");
+    // Not in the record: wake-ups before its first requested frame, and after its last.
+    assert!(
+        handed.abs_diff(taken) <= 10 + taken / 10,
+        "{handed} for {taken} frames"
+    );
+    // A thread with an event before each of its timers is never woken by a timer.
+    let timers = ["one", "two"].map(|name| {
+        let counts = analysed(&files(&at(name)), &at(&format!("{name}-page")));
+        counts["client-media-timer"]
+    });
+    assert!(timers.iter().sum::<u64>() > 0, "{timers:?}");
+}
+
+#[test]
+fn an_unusable_folder_is_one_error_line() {
+    let folder = Folder::new("scheduling-trace-file");
+    let file = folder.0.join("file");
+    std::fs::write(&file, "").expect("room");
+    let out = openuvr()
+        .args([
+            "host",
+            "--source",
+            "pattern",
+            "--bind",
+            "127.0.0.1:0",
+            "--sound",
+            "off",
+        ])
+        .arg("--config-dir")
+        .arg(folder.0.join("keys"))
+        .arg("--scheduling-trace")
+        .arg(file.join("in"))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("can't record into the folder"), "{said}");
+    assert_eq!(out.status.code(), Some(1), "{said}");
+}

@@ -1,0 +1,1 @@
+"""Draws what benches and studies measured: tables, plots, and a verdict for each figure of the papers."""

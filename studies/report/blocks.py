@@ -1,0 +1,97 @@
+"""The parts of the page: sections with paragraphs, tables and plots."""
+
+import re
+from dataclasses import dataclass, field
+
+from .estimate import Estimate, of_runs
+from .results import value
+
+ABSENT = "–"
+
+
+@dataclass
+class Cell:
+    """Text with a class of the style sheet: `yes`, `no`, `open`."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass
+class Table:
+    heads: list[str]
+    rows: list[list]
+    title: str = ""
+
+    def cells(self):
+        return [[cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row] for row in self.rows]
+
+
+@dataclass
+class Plot:
+    name: str
+    figure: object
+
+
+@dataclass
+class Section:
+    title: str
+    # Paragraphs, tables and plots, in order.
+    parts: list = field(default_factory=list)
+
+    def text(self, words):
+        self.parts.append(words)
+        return self
+
+    def table(self, heads, rows, title=""):
+        rows = list(rows)
+        if rows:
+            self.parts.append(Table(list(heads), rows, title))
+        return self
+
+    def plot(self, name, figure):
+        if figure is not None:
+            self.parts.append(Plot(re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), figure))
+        return self
+
+    def plots(self):
+        return [part for part in self.parts if isinstance(part, Plot)]
+
+
+def number(data, path, digits=2, scale=1.0):
+    """A number at a path as text."""
+    found = value(data, path)
+    return ABSENT if found is None else f"{found * scale:.{digits}f}"
+
+
+def percent(data, path, digits=1):
+    found = value(data, path)
+    return ABSENT if found is None else f"{found * 100:.{digits}f} %"
+
+
+def estimate(data, path, digits=2, scale=1.0):
+    """A repeated measurement at a path as mean and interval."""
+    found = of_runs(value(data, path))
+    if found is None:
+        return ABSENT
+    half = None if found.half is None else found.half * scale
+    return Estimate(found.mean * scale, half, found.runs).text(digits)
+
+
+def target(measured, bound, at_least=False, withheld=None):
+    """The cell of a target."""
+    if withheld:
+        return Cell(withheld, "open")
+    if measured is None or bound is None:
+        return Cell("not measured", "open")
+    met = measured >= bound if at_least else measured <= bound
+    return Cell("met", "yes") if met else Cell("missed", "no")
+
+
+def goal(verdict):
+    """The row of a target that the bench judged itself: what, measured, bound, verdict."""
+    least = bool(verdict.get("at_least"))
+    unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
+    judged = target(verdict.get("measured"), bound, least, verdict.get("withheld"))
+    limit = f"{'≥' if least else '≤'} {bound:g} {unit}" if bound is not None else ABSENT
+    return [verdict.get("what"), f"{number(verdict, 'measured')} {unit}", limit, judged]

@@ -1,0 +1,59 @@
+"""The command line."""
+
+import argparse
+import pathlib
+import sys
+
+from . import page, results
+
+DESCRIPTION = """\
+Draw what benches and studies measured: one HTML page with tables, plots and a verdict for each figure of the papers.
+
+It measures nothing. `openuvr bench NAME` and `openuvr lab NAME` write result files (JSON, with CSV for long data) into
+folders; name these folders here. Files of several folders are drawn together, such as those of a kernel with the RT
+patch and of one without."""
+
+EPILOG = """\
+verdicts:
+  reproduced, not reproduced   the 95 % confidence interval of repeated runs decides
+  inconclusive                 too few runs, a quick run, a busy machine, or other conditions than the paper's
+  not measured                 no result file has the figure; the page names the command that measures it
+  not testable here            the machine lacks a prerequisite: a radio, a graphics card, people
+
+examples:
+  openuvr bench ablation --out results; openuvr lab wifi --paper --out wifi
+  python3 studies/report results wifi --out report.html
+  python3 studies/report results --plots pictures     also write each plot as SVG and PNG"""
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(
+        prog="report", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "places", nargs="+", type=pathlib.Path, metavar="FOLDER", help="folders with result files, or single files"
+    )
+    parser.add_argument(
+        "--out", type=pathlib.Path, metavar="FILE", help="the page (default: report.html in the first folder)"
+    )
+    parser.add_argument(
+        "--plots", type=pathlib.Path, metavar="FOLDER", help="write each plot as SVG and PNG into this folder"
+    )
+    return parser.parse_args(words)
+
+
+def main(words):
+    """Exit code: 0, 1 with one line for files that cannot be read, 2 for a wrong command line."""
+    chosen = arguments(words)
+    first = chosen.places[0]
+    out = chosen.out or (first if first.is_dir() else first.parent) / "report.html"
+    try:
+        page.write(results.read(chosen.places), out, chosen.plots)
+    except results.UnreadableError as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"report: can't write {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    print(f"the report is {out}")
+    return 0

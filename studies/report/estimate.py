@@ -1,0 +1,134 @@
+"""Means with 95 % confidence intervals of repeated measurements."""
+
+import math
+from dataclasses import dataclass
+
+# Two-sided 95 % quantiles of Student's t, by degrees of freedom.
+_T95 = [
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+]
+
+
+def t95(freedom):
+    """Student's t for a 95 % interval; fractions of a degree round down, to the safe side."""
+    whole = int(freedom)
+    if whole < 1:
+        return math.inf
+    return _T95[whole - 1] if whole <= len(_T95) else 1.96 + 2.5 / whole
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean; `half` is half of its 95 % confidence interval, None for a single run."""
+
+    mean: float
+    half: float | None = None
+    runs: int = 1
+
+    @property
+    def low(self):
+        return self.mean - self.half if self.half is not None else None
+
+    @property
+    def high(self):
+        return self.mean + self.half if self.half is not None else None
+
+    def text(self, digits=2, unit=""):
+        suffix = f" {unit}" if unit else ""
+        if self.half is None:
+            return f"{self.mean:.{digits}f}{suffix}"
+        return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}{suffix}"
+
+
+def _moments(values):
+    count = len(values)
+    mean = sum(values) / count
+    variance = sum((v - mean) ** 2 for v in values) / (count - 1) if count > 1 else None
+    return count, mean, variance
+
+
+def of(values):
+    """Of the values of independent runs; None without any."""
+    values = [float(v) for v in values if v is not None and math.isfinite(v)]
+    if not values:
+        return None
+    count, mean, variance = _moments(values)
+    if variance is None:
+        return Estimate(mean)
+    return Estimate(mean, t95(count - 1) * math.sqrt(variance / count), count)
+
+
+def runs_of(repeated):
+    """Per-run values of a repeated measurement as benches write it."""
+    return list((repeated or {}).get("values") or [])
+
+
+def of_runs(repeated):
+    """The estimate of a repeated measurement as benches write it: `{median, min, max, values}`."""
+    return of(runs_of(repeated))
+
+
+def difference(left, right):
+    """The mean of `left` less that of `right`, unequal variances (Welch); None if one has no run."""
+    if not left or not right:
+        return None
+    (n, mean, var), (m, other, var_other) = _moments(left), _moments(right)
+    if var is None or var_other is None:
+        return Estimate(mean - other, None, min(n, m))
+    return _welch(mean - other, var / n, n, var_other / m, m)
+
+
+def _welch(mean, error, n, error_other, m):
+    both = error + error_other
+    if both == 0:
+        return Estimate(mean, 0.0, min(n, m))
+    freedom = both**2 / (error**2 / (n - 1) + error_other**2 / (m - 1))
+    return Estimate(mean, t95(freedom) * math.sqrt(both), min(n, m))
+
+
+def ratio(left, right):
+    """(low, ratio, high) of the means of two positive quantities; low and high are None for single runs."""
+    if not left or not right or min(*left, *right) <= 0:
+        return None
+    logs = difference([math.log(v) for v in left], [math.log(v) for v in right])
+    if logs.half is None:
+        return None, math.exp(logs.mean), None
+    return math.exp(logs.low), math.exp(logs.mean), math.exp(logs.high)
+
+
+def total(parts):
+    """The sum of independent estimates; without an interval if one has none."""
+    parts = list(parts)
+    mean = sum(part.mean for part in parts)
+    if any(part.half is None for part in parts):
+        return Estimate(mean)
+    return Estimate(mean, math.sqrt(sum(part.half**2 for part in parts)), min(part.runs for part in parts))

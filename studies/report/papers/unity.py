@@ -1,0 +1,373 @@
+"""Unity Render Streaming over Wi-Fi 6 (Casasnovas et al.): its captures (sections 5 to 8.1) and simulations (8.2)."""
+
+from dataclasses import dataclass
+
+from .. import estimate
+from ..marks import Claim, Mark, Verdict, all_within, decide, not_measured, not_testable
+from ..results import value
+
+# Table 3, Alteration Hunting at 90 frames/s: (down, stream) -> bytes on Ethernet, ms between packets, Mb/s.
+TABLE_3 = {
+    ("down", "STUN"): (122.0, 1287.42, 0.0008),
+    ("down", "RTP audio"): (83.0, 20.0, 0.033),
+    ("down", "RTP video"): (1242.16, 0.19, 53.45),
+    ("down", "DTLS"): (107.01, 8.94, 0.096),
+    ("down", "other UDP"): (112.0, 8.26, 0.11),
+    ("up", "STUN"): (124.0, 1287.48, 0.0008),
+    ("up", "RTCP"): (434.62, 67.27, 0.052),
+    ("up", "DTLS"): (174.97, 4.90, 0.31),
+    ("up", "other UDP"): (147.64, 443.75, 0.0026),
+}
+# By frame rate: kB of a frame and batches of one (6.2, 6.3), % of idle 5.56 ms slots (fig. 13), jitter and assembly in
+# ms (fig. 15), packets that arrive at once (fig. 18).
+RATES = {
+    30: {"frame_kb": 201.0, "batches": 4.56, "idle": 25.0, "jitter": 20.0, "assembly": 21.0, "at_once": 14.0},
+    60: {"frame_kb": 99.0, "batches": 2.54, "idle": 20.0, "jitter": 9.0, "assembly": 9.0, "at_once": 13.0},
+    90: {"frame_kb": 77.0, "batches": 2.1, "idle": 15.0, "jitter": 7.0, "assembly": 6.0, "at_once": 14.0},
+}
+INTERVAL_MS = 5.56
+CLOSE_PERCENT = 97.0
+DOWN_PERCENT, VIDEO_PERCENT = 99.3, 99.5
+AT_ONCE_PERCENT = {"down": 89.7, "up": 10.1}
+ROUND_TRIP_MS = 1.5
+# What the study quotes from the ITU-T as the most that may be lost.
+LOST_PERCENT = 0.001
+SECONDS = 30.0
+# Figures 19 to 22.
+PACKET_MS = {30: 1.32, 60: 1.20, 90: 1.12}
+AMPDU = {30: 13.0, 60: 12.0, 90: 11.0}
+INTERVALS_MS = (0.01, 1.0, 2.0, 4.0, 5.56)
+PACKET_BY_INTERVAL_MS = (1.68, 1.40, 1.30, 1.30, 1.35)
+FRAME_BY_INTERVAL_MS = (3.10, 3.52, 4.45, 6.40, 8.18)
+AIRTIME_PERCENT = {30: 16.0, 90: 35.0}
+RUNS, RUN_SECONDS = 10, 10.0
+
+# Relative deviation of a mean that counts as the same: the study's trials of one game differ by less, its three games
+# by up to this (a guess with room).
+TOLERANCE = 0.15
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of the study and ours."""
+
+    place: str
+    what: str
+    unit: str
+    study: float
+    ours: float
+    tolerance: float
+
+    @property
+    def is_within(self):
+        return abs(self.ours - self.study) <= self.tolerance
+
+    def text(self):
+        return f"{self.what} {self.ours:.2f} {self.unit} (study {self.study:g})".replace("  ", " ")
+
+
+def capture(result, end):
+    return next((one for one in result.get("captures", []) if one.get("end") == end), None)
+
+
+def video(one):
+    """The stream with most video; None if there is none."""
+    streams = [s for s in (one or {}).get("streams", []) if s.get("video")]
+    return max(streams, key=lambda s: s.get("mbps") or 0, default=None)
+
+
+def nominal_rate(result):
+    """The study's frame rate that the sender was set to; None if it was not stated, or is another."""
+    return next((rate for rate in RATES if abs(result.get("nominal_fps", 0) - rate) < 0.5), None)
+
+
+def _loads(one):
+    """Percent of the load that goes down, and percent of that that is video."""
+    total = {"down": 0.0, "up": 0.0}
+    moving = 0.0
+    for stream in one.get("streams", []):
+        if stream.get("way") in total and stream.get("mbps") is not None:
+            total[stream["way"]] += stream["mbps"]
+            moving += stream["mbps"] if stream["way"] == "down" and stream.get("video") else 0.0
+    both = sum(total.values())
+    if not both or not total["down"]:
+        return None
+    return 100 * total["down"] / both, 100 * moving / total["down"]
+
+
+def _add(rows, place, what, unit, study, ours, tolerance=None):
+    if ours is not None:
+        rows.append(Row(place, what, unit, study, ours, study * TOLERANCE if tolerance is None else tolerance))
+
+
+def _scaled(one, path, scale):
+    number = value(one, path)
+    return number / scale if number is not None else None
+
+
+def compare(result):
+    """All that can be compared; a capture at one end says nothing of the other."""
+    rows = []
+    rate = nominal_rate(result)
+    per_rate = RATES.get(rate, {})
+    any_capture = next(iter(result.get("captures", [])), None)
+    loads = _loads(any_capture) if any_capture else None
+    if loads:
+        # The smaller part may be twice as large, or absent.
+        _add(rows, "section 5.2", "load that goes down", "%", DOWN_PERCENT, loads[0], 100 - DOWN_PERCENT)
+        _add(rows, "section 5.2", "video in it", "%", VIDEO_PERCENT, loads[1], 100 - VIDEO_PERCENT)
+    found = video(capture(result, "server"))
+    if found:
+        _add(rows, "section 6.1", "video packets within 1 ms", "%", CLOSE_PERCENT, found.get("below_1ms_percent"), 3.0)
+        _add(rows, "section 6.3", "batch to batch", "ms", INTERVAL_MS, _scaled(found, "video/usual_interval_ns", 1e6))
+        if rate:
+            interval = _scaled(found, "video/frames/interval_ns/mean", 1e6)
+            _add(rows, "figure 10", "frame to frame", "ms", 1e3 / rate, interval, 1e3 / rate * 0.05)
+            _add(rows, "figure 10", "frame", "kB", per_rate["frame_kb"], _scaled(found, "video/frames/bytes/mean", 1e3))
+            _add(
+                rows,
+                "figure 12",
+                "batches of a frame",
+                "",
+                per_rate["batches"],
+                value(found, "video/frames/batches/mean"),
+            )
+            idle = _scaled(found, "video/idle", 0.01)
+            _add(rows, "figure 13", "idle intervals", "%", per_rate["idle"], idle)
+    client = capture(result, "client")
+    arrived = video(client)
+    if arrived and rate:
+        jitter = _scaled(arrived, "video/frame_jitter_ns/mean", 1e6)
+        _add(rows, "figure 15(b)", "jitter, once a frame", "ms", per_rate["jitter"], jitter)
+        assembly = _scaled(arrived, "video/frames/assembly_ns/mean", 1e6)
+        _add(rows, "figure 15(c)", "assembly", "ms", per_rate["assembly"], assembly)
+        at_once = value(client, "directions/0/packets_at_once/mean")
+        _add(rows, "figure 18", "packets at once", "", per_rate["at_once"], at_once)
+    for index, way in enumerate(("down", "up")):
+        together = value(client, f"directions/{index}/at_once_percent")
+        _add(rows, "figure 16", f"packets {way} that arrive with others", "%", AT_ONCE_PERCENT[way], together)
+    round_trip = _scaled(result.data, "joined/round_trip_ns", 1e6)
+    _add(rows, "figure 15(a)", "round trip, medians", "ms", ROUND_TRIP_MS, round_trip)
+    sent, there = result.get("joined/down/sent"), result.get("joined/down/arrived")
+    if sent:
+        _add(rows, "section 7.2", "lost down", "%", 0.0, 100 * (sent - there) / sent, LOST_PERCENT)
+    return rows
+
+
+def doubt(result):
+    """Why a capture decides nothing, if so."""
+    captures = result.get("captures", [])
+    if any(one.get("generated") for one in captures):
+        return "the capture was generated: it shows that the analysis is right, and nothing of a network"
+    if any(one.get("broken") for one in captures):
+        return "the capture is corrupt"
+    shortest = min((one.get("seconds", 0) for one in captures), default=0)
+    if shortest < SECONDS * 0.9:
+        return f"{shortest:.0f} s of capture, the study has {SECONDS:.0f}"
+    return None
+
+
+def captured(place, needs_wifi=False):
+    """Judges the rows of a place; the study's is by Wi-Fi, where a claim is about that."""
+
+    def judge(results):
+        result = results.first("lab traffic")
+        if result is None:
+            return None
+        rows = [row for row in compare(result) if row.place == place]
+        if not rows:
+            needs = "RTP video, captured at the right end (--end) or at both, and the sender's frame rate (--sent-fps)"
+            return Verdict(Mark.NOT_MEASURED, f"the capture has no such figure: it needs {needs}")
+        why = "; ".join(row.text() for row in rows)
+        reason = doubt(result)
+        if reason:
+            return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}")
+        if needs_wifi and result.get("medium") != "wifi":
+            return Verdict(Mark.NOT_TESTABLE, f"{why}; not captured over Wi-Fi (--medium wifi)")
+        return all_within(rows, why)
+
+    return judge
+
+
+def _simulated(results):
+    return next((result for result in results.of("lab wifi") if result.get("paper")), None)
+
+
+def _too_little(result):
+    if result.get("runs", 0) < RUNS or result.get("seconds", 0) < RUN_SECONDS:
+        return f"{result.get('runs')} runs of {result.get('seconds'):g} s, the paper has {RUNS} of {RUN_SECONDS:g} s"
+    return None
+
+
+def simulated(place, disclosed=""):
+    """Judges the rows of a figure of the simulations by their tolerances; `disclosed`: our choices."""
+
+    def judge(results):
+        result = _simulated(results)
+        if result is None:
+            return None
+        rows = [
+            Row(row["place"], row["what"], row["unit"], row["paper"], row["mean"], row["tolerance"])
+            for row in result.get("paper/rows", [])
+            if row["place"] == place
+        ]
+        if not rows:
+            return None
+        ours, papers = (
+            ", ".join(f"{number:.2f}" for number in numbers) for numbers in zip(*((r.ours, r.study) for r in rows))
+        )
+        inside = sum(row.is_within for row in rows)
+        why = f"{ours} {rows[0].unit} in our model, {papers} in the paper; {inside} of {len(rows)} within the tolerance"
+        why += f". {disclosed}" if disclosed else ""
+        few = _too_little(result)
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}") if few else all_within(rows, why)
+
+    return judge
+
+
+def _case(result, group, index, quantity):
+    found = result.get(f"paper/{group}/{index}/values/{quantity}")
+    return estimate.Estimate(found["mean"], found.get("ci95"), result.get("runs", 1)) if found else None
+
+
+def airtime(results):
+    result = _simulated(results)
+    if result is None:
+        return None
+    both = []
+    for index in (0, 2):
+        parts = [_case(result, "rates", index, f"airtime_{way}_percent") for way in ("down", "up")]
+        if None in parts:
+            return None
+        both.append(estimate.total(parts))
+    low, high = both
+    times, paper = high.mean / low.mean, AIRTIME_PERCENT[90] / AIRTIME_PERCENT[30]
+    why = f"{low.text(1, '%')} and {high.text(1, '%')}, both ways: {times:.2f} times, in the paper {paper:.1f} times; "
+    why += "packets of an A-MPDU and batches per second, as the paper has them, allow no more"
+    few = _too_little(result)
+    if few:
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
+    return decide(times >= 1 + (paper - 1) * 0.75, times < 1 + (paper - 1) * 0.5, why)
+
+
+def interval_airtime(results):
+    """The trend over all five intervals."""
+    result = _simulated(results)
+    if result is None:
+        return None
+    found = [_case(result, "intervals", index, "airtime_down_percent") for index in range(len(INTERVALS_MS))]
+    if None in found or any(one.half is None for one in found):
+        return None
+    why = "at intervals of " + ", ".join(
+        f"{ms:g} ms {one.text(1, '%')}" for ms, one in zip(INTERVALS_MS, found, strict=True)
+    )
+    few = _too_little(result)
+    if few:
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
+    pairs = list(zip(found, found[1:], strict=False))
+    rises = all(shorter.high < longer.low for shorter, longer in pairs)
+    falls = any(shorter.low > longer.high for shorter, longer in pairs)
+    return decide(rises, falls, why)
+
+
+DATA = ("lab traffic",)
+MODEL = ("lab wifi --paper",)
+SAME = "each mean within 15 % of the study's, over 30 s of a real capture"
+
+
+def _model_claim(place, text, criterion, judge):
+    return Claim(place, text, criterion, MODEL, judge, is_timed=False)
+
+
+def _capture_claim(place, text, criterion=SAME, needs_wifi=False, name=None):
+    return Claim(name or place, text, criterion, DATA, captured(place, needs_wifi), is_timed=False)
+
+
+CLAIMS = (
+    _capture_claim(
+        "section 5.2",
+        f"{DOWN_PERCENT} % of the load goes down, and {VIDEO_PERCENT} % of that is video.",
+        "98.6 % or more goes down, 99 % or more of that is video",
+        name="section 5.2, table 3",
+    ),
+    not_measured(
+        "figure 7", "Video is sent in periodic bursts, the other streams in patterns of their own.", "no such plot"
+    ),
+    _capture_claim(
+        "section 6.1",
+        "97 % of the video packets follow another within microseconds.",
+        "within 3 points",
+        name="figure 9(b)",
+    ),
+    _capture_claim(
+        "figure 10",
+        "Frames come at their rate; they have 77, 99 and 201 kB at 90, 60 and 30 frames/s.",
+        "the interval within 5 %, the size within 15 %",
+    ),
+    _capture_claim("section 6.3", f"Batches are sent every {INTERVAL_MS} ms at each frame rate.", name="figure 11"),
+    _capture_claim("figure 12", "A frame takes 2.1, 2.54 and 4.56 batches at 90, 60 and 30 frames/s."),
+    _capture_claim("figure 13", "15, 20 and 25 % of the intervals are idle at 90, 60 and 30 frames/s."),
+    not_measured(
+        "figure 14",
+        "Encoded frames are decoded, up to 90 frames/s.",
+        "bench web counts decoded frames of our stream; Unity's is not measured",
+    ),
+    _capture_claim("figure 15(a)", f"The round trip is {ROUND_TRIP_MS} ms, 4 to 5 ms at 99.99 %.", needs_wifi=True),
+    _capture_claim("figure 15(b)", "The jitter is 7, 9 and 20 ms at 90, 60 and 30 frames/s."),
+    _capture_claim("section 7.2", "In the end no packet is lost.", f"at most {LOST_PERCENT} % lost"),
+    _capture_claim("figure 15(c)", "A frame's packets arrive within 6, 9 and 21 ms at 90, 60 and 30 frames/s."),
+    _capture_claim(
+        "figure 16", "Over Wi-Fi, 89.7 % of the packets down and 10.1 % up arrive with others.", needs_wifi=True
+    ),
+    not_measured("figure 17", "Video packets are aggregated into A-MPDUs.", "needs a capture of the radio"),
+    _capture_claim("figure 18", "Over Wi-Fi, 14, 13 and 14 video packets arrive at once.", needs_wifi=True),
+    _model_claim(
+        "figure 19",
+        "Over Wi-Fi 6 a video packet takes 1.32, 1.20 and 1.12 ms at 30, 60 and 90 frames/s.",
+        "each within 5 %",
+        simulated(
+            "fig. 19",
+            "Chosen: delays count from the access point's queue; a guard interval of 3200 ns, where its testbed has 800 ns, "
+            "with which 60 frames/s is 6 % off",
+        ),
+    ),
+    _model_claim(
+        "figure 20",
+        "An A-MPDU has 13, 12 and 11 packets at 30, 60 and 90 frames/s.",
+        "each within one packet",
+        simulated("fig. 20", "Chosen: delivered packets count"),
+    ),
+    _model_claim(
+        "section 8.2.1, buffer",
+        "The buffer's occupancy is 26 packets at 30 and 17 at 90 frames/s.",
+        "each within 15 %",
+        simulated("8.2.1", "Chosen: occupancy is the number of packets that a packet finds queued"),
+    ),
+    _model_claim(
+        "section 8.2.1, airtime",
+        "The airtime rises from 16 % at 30 to 35 % at 90 frames/s.",
+        "three quarters of the paper's rise; below half: not reproduced",
+        airtime,
+    ),
+    _model_claim(
+        "figure 21",
+        "The interval of batches hardly changes packet delay: 1.30 to 1.68 ms.",
+        "each within 5 %",
+        simulated("fig. 21", "Chosen: 1 to 3 batches at every interval; delays count from the server"),
+    ),
+    _model_claim(
+        "figure 22",
+        "Frames take 3.10 to 8.18 ms, the longer the farther their batches are apart.",
+        "each within 4 %",
+        simulated(
+            "fig. 22", "Chosen: 1 to 3 batches at every interval; the paper's rule gives up to 10, and longer frames"
+        ),
+    ),
+    _model_claim(
+        "section 8.2.2",
+        "Shorter intervals take less airtime.",
+        "airtime rises from each of the five intervals to the next, 95 % intervals apart",
+        interval_airtime,
+    ),
+    not_testable("appendices A, B", "Dynamic bitrate, VP9, Firefox.", "Unity Render Streaming does not run here"),
+)

@@ -1,0 +1,137 @@
+"""Result files: one JSON file per bench or study, long data in CSV files beside it."""
+
+import json
+import pathlib
+from dataclasses import dataclass, field
+
+import pandas
+
+# The version of the files' common header that this reporter reads.
+SCHEMA_VERSION = 1
+PREFIX = "openuvr."
+# Cores of other processes above which times are unreliable (`QUIET` of the benches).
+QUIET_CORES = 0.1
+
+
+class UnreadableError(Exception):
+    """A file or folder that cannot be read; the message is one line."""
+
+
+def value(data, path, default=None):
+    """The value at a path such as `stream/latency_ms/p50`; numbers index lists."""
+    for part in path.split("/"):
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and part.lstrip("-").isdigit() and -len(data) <= int(part) < len(data):
+            data = data[int(part)]
+        else:
+            return default
+    return default if data is None else data
+
+
+def named(rows, name):
+    """The row with this `name`, or None."""
+    return next((row for row in rows if row.get("name") == name), None)
+
+
+def _found(data, key):
+    """All values of a key, at any depth."""
+    if isinstance(data, dict):
+        for name, inner in data.items():
+            if name == key:
+                yield inner
+            yield from _found(inner, key)
+    elif isinstance(data, list):
+        for inner in data:
+            yield from _found(inner, key)
+
+
+@dataclass
+class Result:
+    """One result file."""
+
+    name: str
+    data: dict
+    path: pathlib.Path | None = None
+
+    def get(self, path, default=None):
+        return value(self.data, path, default)
+
+    @property
+    def is_quick(self):
+        """Whether it is from a smoke test."""
+        return any(quick is True for quick in _found(self.data, "quick"))
+
+    @property
+    def other_cores(self):
+        """Maximum number of cores that other processes used during a measurement."""
+        numbers = [cores for cores in _found(self.data, "other_cores") if isinstance(cores, (int, float))]
+        return max(numbers, default=0.0)
+
+    def table(self, file_name):
+        """A CSV file beside it; empty if there is none."""
+        if self.path is None or "/" in str(file_name):
+            return pandas.DataFrame()
+        path = self.path.parent / str(file_name)
+        return pandas.read_csv(path) if path.is_file() else pandas.DataFrame()
+
+
+@dataclass
+class Results:
+    """All result files of a report, by name: `bench latency`, `lab wifi`."""
+
+    all: list[Result] = field(default_factory=list)
+    # Files that are not result files, with the reason.
+    ignored: list[str] = field(default_factory=list)
+
+    def of(self, name):
+        return [result for result in self.all if result.name == name]
+
+    def first(self, name):
+        return next(iter(self.of(name)), None)
+
+    def add(self, name, data):
+        """Adds a result without a file; returns self."""
+        self.all.append(Result(name, data))
+        return self
+
+
+def read_file(path):
+    """A result file; None if its JSON is something else."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise UnreadableError(f"can't read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UnreadableError(f"{path} is not JSON: {error}") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(PREFIX):
+        return None
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise UnreadableError(
+            f"{path} has schema version {version}, this reporter reads {SCHEMA_VERSION}: measure again with this build"
+        )
+    return Result(schema.removeprefix(PREFIX).replace(".", " "), data, path)
+
+
+def read(places):
+    """All result files of these folders and files.
+
+    Raises UnreadableError: a place does not exist, or holds no result file.
+    """
+    results = Results()
+    for place in map(pathlib.Path, places):
+        if not place.exists():
+            raise UnreadableError(f"no folder {place}: `openuvr bench report --run` fills one, --from names another")
+        files = [place] if place.is_file() else sorted(place.glob("*.json"))
+        for path in files:
+            result = read_file(path)
+            if result is None:
+                results.ignored.append(f"{path.name}: no result of a bench or study")
+            else:
+                results.all.append(result)
+    if not results.all:
+        listed = ", ".join(str(place) for place in places)
+        raise UnreadableError(f"no results in {listed}: `openuvr bench report --run` measures, --from names a folder")
+    return results

@@ -1,0 +1,30 @@
+"""A section for each bench and study; one more is one more function here."""
+
+from . import ablation, browsers, comparisons, jitter, latency, link, quality, smaller, traffic, wifi
+
+SECTIONS = (
+    latency.section,
+    ablation.section,
+    comparisons.sync,
+    comparisons.capture,
+    comparisons.peers,
+    smaller.scheduling,
+    link.section,
+    smaller.sound,
+    smaller.pads,
+    browsers.section,
+    quality.section,
+    smaller.sessions,
+    smaller.foveation,
+    smaller.prediction,
+    smaller.reprojection,
+    wifi.section,
+    traffic.section,
+    jitter.section,
+    jitter.samples,
+)
+
+
+def all_sections(results):
+    for section in SECTIONS:
+        yield section(results)

@@ -1,0 +1,84 @@
+"""`bench ablation`: the value of each optimisation, beside figure 11."""
+
+from .. import estimate, plots
+from ..blocks import ABSENT, Section, percent
+from ..papers import openuvr
+from ..results import QUIET_CORES
+from .latency import stages
+
+GROUPS = (
+    ("Cumulative", "cumulative"),
+    ("Ours, leaving one out", "leave_one_out"),
+    ("Ours, with an alternative", "alternatives"),
+    ("Ours, over a virtual cable", "links"),
+    ("Every core busy", "busy"),
+)
+HEADS = ["configuration", "p50, ms", "p99, ms", "runs", "complete, least", "cores", "link", "gain, ms", ""]
+
+
+def _row(ablation, row):
+    if not row.get("p50_ms"):
+        return [row["name"], *[ABSENT] * 7, row.get("unavailable") or "not measured"]
+    worth = row.get("worth_ms")
+    clear = {True: "", False: "within the range of the runs", None: "single run"}[row.get("clear")]
+    cells = [estimate.of_runs(row.get(key)) for key in ("p50_ms", "p99_ms", "cores")]
+    text = [cell.text() if cell else ABSENT for cell in cells]
+    return [
+        row["name"],
+        text[0],
+        text[1],
+        row.get("runs", ABSENT),
+        percent(row, "complete", 0),
+        text[2],
+        row.get("link") or ABSENT,
+        ABSENT if worth is None else f"{worth:+.2f}",
+        "" if worth is None else clear,
+    ]
+
+
+def middle_steps(ablation, configuration):
+    """The steps of the run with the middle median."""
+    found = [run for run in ablation.get("runs", []) if run.get("configuration") == configuration]
+    found.sort(key=lambda run: run["latency_ms"]["p50"])
+    return found[(len(found) - 1) // 2].get("steps", []) if found else []
+
+
+def section(results):
+    ablation = results.first("bench ablation")
+    if ablation is None:
+        return None
+    made = Section("What each optimisation is worth")
+    made.text(
+        f"{ablation.get('size')} at {ablation.get('bitrate')}, {ablation.get('repetitions')} repetitions in turn, "
+        f"{ablation.get('seconds'):g} s. A positive gain is a shorter latency."
+    )
+    if ablation.other_cores > QUIET_CORES:
+        made.text("The machine was busy: differences mean little.")
+    cumulative = [(row["name"], estimate.of_runs(row.get("p50_ms")), None) for row in ablation.get("cumulative", [])]
+    if len(cumulative) > 1:
+        cumulative[0] = (*cumulative[0][:2], openuvr.HWA_GAMINGANYWHERE_MS)
+        cumulative[-1] = (*cumulative[-1][:2], openuvr.OPENUVR_MS)
+    made.plot(
+        "ablation",
+        plots.bars("One optimisation after the other", "drawn to visible, p50, ms", cumulative, "paper, figure 10"),
+    )
+    savings = [
+        ("transcoding", openuvr.transcoding_saving(results), openuvr.TRANSCODING_MS),
+        ("data sharing", openuvr.sharing_saving(results), openuvr.SHARING_MS),
+        ("direct network I/O", openuvr.network_saving(results), openuvr.NETWORK_MS),
+    ]
+    rows = [(name, found[1], paper) for name, found, paper in savings if found and found[1]]
+    made.plot("ablation figure 11", plots.bars("The paper's own optimisations (figure 11)", "saved, ms", rows, "paper"))
+    for title, group in GROUPS:
+        made.table(HEADS, (_row(ablation, row) for row in ablation.get(group, [])), title)
+    last = ablation.get("cumulative", [])[-1:]
+    bars = [("conventional", stages(middle_steps(ablation, openuvr.CONVENTIONAL)))]
+    bars += [("ours", stages(middle_steps(ablation, row["name"]))) for row in last]
+    made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
+    made.text(
+        "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench itself makes "
+        "(Unity's pacer); GamingAnywhere has none. The paper's figure 6 has "
+        f"{openuvr.NETWORK_STACK_MS} ms in the host's network stack, {openuvr.ENCODING_MS} ms of encoding and "
+        f"{openuvr.CLIENT_MS} ms in the client."
+    )
+    return made

@@ -1,0 +1,113 @@
+"""`bench sync`, `bench capture` and `bench peers`: rows that took turns."""
+
+from .. import estimate, plots
+from ..blocks import ABSENT, Section, number, percent
+from ..blocks import estimate as cell
+from ..papers.openuvr import FIGURE_4_MS, OPENUVR_MS
+from ..results import value
+
+
+def sync(results):
+    found = results.first("bench sync")
+    if found is None:
+        return None
+    rows = found.get("ways", [])
+    made = Section("An application that waits for the host, and one that does not")
+    made.plot(
+        "sync",
+        plots.bars(
+            "Latency", "drawn to visible, p50, ms", [(r["name"], estimate.of_runs(r["p50_ms"]), None) for r in rows]
+        ),
+    )
+    heads = ["configuration", "", "p50, ms", "p99, ms", "drawn, frames/s", "cores", "luma PSNR p50, dB"]
+    made.table(
+        heads,
+        (
+            [
+                r["name"],
+                r["what"],
+                *(cell(r, key) for key in ("p50_ms", "p99_ms", "drawn_fps", "cores")),
+                number(r, "psnr_db/p50", 1),
+            ]
+            for r in rows
+        ),
+    )
+    return made
+
+
+def capture(results):
+    found = results.first("bench capture")
+    if found is None:
+        return None
+    made = Section("Capture methods: cost for viewer and application")
+    keys = ("p50_ms", "p99_ms", "cores", "frame_p50_ms", "unheld_fps")
+    heads = [
+        "method",
+        "",
+        "drawn to visible p50, ms",
+        "p99, ms",
+        "cores",
+        "the application's frame p50, ms",
+        "its frames/s without a limit",
+    ]
+    made.table(heads, ([r["name"], r["what"], *(cell(r, key) for key in keys)] for r in found.get("ways", [])))
+    return made
+
+
+LINKS = (("Loopback device", "direct"), ("1 % loss, 2 ms each way", "loss"))
+HEADS = [
+    "program",
+    "drawn to visible p50, ms",
+    "p99, ms",
+    "seen, frames/s",
+    "intact",
+    "both ways, Mb/s",
+    "sender, cores",
+    "receiver, cores",
+    "luma PSNR p50, dB",
+    "key to effect p50, ms",
+    "",
+]
+
+
+def _peer(way, figures):
+    if not figures:
+        why = next((f"{key}: {way[key]}" for key in ("skipped", "failed") if way.get(key)), "not measured")
+        return [way["name"], *[ABSENT] * 9, why]
+    return [
+        way["name"],
+        cell(figures, "p50_ms"),
+        cell(figures, "p99_ms"),
+        cell(figures, "seen_fps", 1),
+        percent(figures, "intact", 0),
+        cell(figures, "wire_mbps"),
+        cell(figures, "sender_cores"),
+        cell(figures, "receiver_cores"),
+        number(figures, "psnr_db/p50", 1),
+        number(figures, "reaction_ms/p50", 1),
+        "",
+    ]
+
+
+def peers(results):
+    found = results.first("bench peers")
+    if found is None:
+        return None
+    ways = found.get("ways", [])
+    made = Section("Beside other programs")
+    rows = [(way["name"], estimate.of_runs(value(way, "direct/p50_ms")), None) for way in ways]
+    made.plot("peers", plots.bars("Latency on the loopback device", "drawn to visible, p50, ms", rows))
+    paper = ", ".join(f"{name} {ms:g} ms" for name, ms in FIGURE_4_MS.items())
+    made.text(f"Figure 4 of OpenUVR's paper has other products, over Wi-Fi: {paper}; OpenUVR itself {OPENUVR_MS} ms.")
+    for title, link in LINKS:
+        shown = [way for way in ways if way.get(link) or link == "direct"]
+        made.table(HEADS, (_peer(way, way.get(link)) for way in shown), title)
+    made.table(
+        ["program", "", "versions", "sender and receiver"],
+        (
+            [w["name"], w.get("what", ""), ", ".join(w.get("versions", [])), " | ".join(w.get("commands", []))]
+            for w in ways
+        ),
+        "Command lines",
+    )
+    return made

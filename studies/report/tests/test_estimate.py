@@ -1,0 +1,50 @@
+"""Means and confidence intervals, against textbook values."""
+
+import unittest
+
+from report import estimate
+
+
+class EstimateTest(unittest.TestCase):
+    def test_the_interval_is_students(self):
+        # Mean 3, standard deviation 1.5811, t(4) = 2.776.
+        found = estimate.of([1, 2, 3, 4, 5])
+        self.assertAlmostEqual(found.mean, 3.0)
+        self.assertAlmostEqual(found.half, 2.776 * 1.5811388 / 5**0.5, places=4)
+        self.assertEqual(found.text(1, "ms"), "3.0 ± 2.0 ms")
+
+    def test_a_single_run_has_no_interval(self):
+        self.assertIsNone(estimate.of([]))
+        self.assertIsNone(estimate.of([float("nan"), None]))
+        single = estimate.of([4.0])
+        self.assertEqual((single.mean, single.half, single.low), (4.0, None, None))
+        self.assertEqual(single.text(), "4.00")
+
+    def test_a_difference_is_welchs(self):
+        # Equal variances and sizes: 2 (n - 1) = 8 degrees of freedom.
+        found = estimate.difference([11, 12, 13, 14, 15], [1, 2, 3, 4, 5])
+        self.assertAlmostEqual(found.mean, 10.0)
+        self.assertAlmostEqual(found.half, 2.306 * (2.5 / 5 * 2) ** 0.5, places=3)
+        self.assertEqual(estimate.difference([3, 3], [1, 1]).half, 0.0)
+        self.assertIsNone(estimate.difference([], [1]))
+        self.assertIsNone(estimate.difference([3], [1, 2]).half)
+
+    def test_a_ratio_has_bounds_on_both_sides(self):
+        low, times, high = estimate.ratio([38.0, 40.0, 42.0], [9.5, 10.0, 10.5])
+        self.assertAlmostEqual(times, 4.0, places=2)
+        self.assertTrue(low < 4.0 < high)
+        self.assertIsNone(estimate.ratio([1.0], [0.0]))
+        self.assertEqual(estimate.ratio([8.0], [2.0])[0], None)
+
+    def test_many_degrees_of_freedom_approach_the_normal_distribution(self):
+        self.assertAlmostEqual(estimate.t95(30), 2.042)
+        self.assertAlmostEqual(estimate.t95(1000), 1.96, places=2)
+        self.assertGreater(estimate.t95(31), 1.96)
+
+    def test_sums_add_variances(self):
+        parts = [estimate.Estimate(1.0, 3.0, 5), estimate.Estimate(2.0, 4.0, 5)]
+        self.assertEqual((estimate.total(parts).mean, estimate.total(parts).half), (3.0, 5.0))
+
+
+if __name__ == "__main__":
+    unittest.main()
