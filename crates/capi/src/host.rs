@@ -17,7 +17,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::line::Line;
+use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
@@ -231,13 +231,13 @@ impl Kind for Host {
         let launcher = launcher::connect(&mut config)?.map(Arc::new);
         if let (Some(launcher), InputTarget::Display(display)) = (&launcher, &settings.input) {
             // Before any key is pressed there: if this process is killed, the launcher releases them.
-            launcher.send(&Line::InputDisplay(display.clone()));
+            launcher.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let notified = launcher.clone();
         let notify = move |notice: Notice| {
             queue.record(&notice);
             if let Some(launcher) = &notified {
-                launcher.send(&Line::from(notice.clone()));
+                launcher.send(&notice.clone().into());
             }
             if let Some((level, line)) = notices::line(&notice) {
                 own.write(level, &line);
@@ -254,12 +254,12 @@ impl Kind for Host {
             map_device(&guest, id, Some(fd))?;
         }
         if let Some(launcher) = launcher {
-            launcher.send(&Line::Streaming {
+            launcher.send(&LaunchReport::Streaming {
                 size: settings.size,
                 endpoint: guest.endpoint().to_owned(),
             });
             if let Some(pin) = guest.pin().filter(|_| config.pin.is_none()) {
-                launcher.send(&Line::Invitation {
+                launcher.send(&LaunchReport::Invitation {
                     pin: pin.to_string(),
                     seconds: config.pairing_timeout,
                 });
