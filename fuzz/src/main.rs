@@ -63,7 +63,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("stun_answers", browsers::stun_answers),
     ("rtsp", players::rtsp),
     ("rtcp", players::rtcp),
-    ("gateway_messages", outside::gateway_messages),
+    ("gateway_messages", processes::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),
     #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),

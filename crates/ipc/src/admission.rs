@@ -22,6 +22,7 @@ pub struct Admission {
     /// The presented ticket, if any; the PIN is ignored then.
     pub ticket: Option<String>,
     /// Its address: wrong PINs are counted per address.
+    #[serde(with = "openuvr_proto::validated::as_text")]
     pub from: SocketAddr,
 }
 

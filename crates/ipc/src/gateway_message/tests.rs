@@ -81,7 +81,7 @@ fn gateway_messages() -> Vec<GatewayMessage> {
             bytes: vec![b'x'; 808],
         }),
     ];
-    for (pin, from) in [(None, "[::1]:80"), (Some("0042"), "192.0.2.1:4711")] {
+    for (pin, from) in [(None, "[fe80::1%2]:80"), (Some("0042"), "192.0.2.1:4711")] {
         all.push(GatewayMessage::Admit(Admission {
             key,
             name: DeviceName::new("a phone"),

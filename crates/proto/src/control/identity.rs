@@ -152,12 +152,14 @@ impl DeviceName {
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
-        for c in text.trim().chars().filter(|c| is_printable(*c)) {
+        let printable = text.chars().filter(|c| is_printable(*c));
+        for c in printable.skip_while(|c| c.is_whitespace()) {
             if name.len() + c.len_utf8() > Self::MAX {
                 break;
             }
             name.push(c);
         }
+        name.truncate(name.trim_end().len());
         DeviceName(name)
     }
 

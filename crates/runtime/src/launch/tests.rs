@@ -42,6 +42,9 @@ fn received(process: &OwnedFd) -> Option<LaunchSettings> {
     let mut bytes = vec![0; PREFIX + LaunchSettings::MAX_LEN];
     loop {
         let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
+        if length == 0 {
+            return None;
+        }
         if hello::check(&bytes[..length]).is_err() {
             return Some(frame::from_bytes(&bytes[..length]).unwrap());
         }
