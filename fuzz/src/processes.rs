@@ -22,8 +22,8 @@ pub fn gateway_messages(bytes: &[u8]) {
     received::<HostMessage>(bytes);
 }
 
-/// Datagrams of a length that their first byte gives: a received message is within the limits, and sent again,
-/// it is received as an equal one.
+/// Datagrams with the length in their first byte: a received message is within the limits, and survives a
+/// second encoding.
 fn received<M: Message>(mut bytes: &[u8]) {
     let mut assembler = Assembler::default();
     while let Some((length, rest)) = bytes.split_first() {

@@ -12,11 +12,12 @@ use openuvr_media::audio::application::AppSpeaker;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::id::DeviceId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::guest::{Guest, InputTarget};
-use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::{EncoderName, Notice};
 use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
@@ -172,22 +173,20 @@ impl Kind for Host {
                 text(config.gateway, "gateway")?,
             )
         };
-        if let Some(pin) = &pin {
-            enums::pin(pin)?;
-        }
+        let pin = pin.map(|pin| enums::pin(&pin)).transpose()?;
         let usual = sound_choice::host(config.sound)?;
         let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
         let config_of_host = Config {
             name: name.unwrap_or_default(),
             bind,
-            link: only.map(|transport| transport.name().to_owned()),
+            link: only,
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
             pairing_timeout: config.pair_seconds,
-            second_player: second_player(config.second_player)?.to_owned(),
+            second_player: second_player(config.second_player)?,
             max_observers: narrow("max_observers", config.max_observers)?,
-            encoders: vec![word.encoder.to_owned()],
+            encoders: vec![EncoderName(word.encoder)],
             encoder_per_client: config.encoder_per_client != 0,
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
@@ -197,7 +196,7 @@ impl Kind for Host {
             fps: config.fps,
             // The application sets the frame rate.
             follows_display: false,
-            bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
+            bitrate: Some(Bitrate(config.bitrate)).filter(|rate| rate.0 != 0),
             realtime: config.realtime != 0,
             csv: csv.map(PathBuf::from),
             gateway: gateway.map(PathBuf::from),
@@ -309,12 +308,14 @@ fn address(bind: &str) -> Outcome<SocketAddr> {
     })
 }
 
-/// The settings' name of a policy for second players.
-fn second_player(number: u32) -> Outcome<&'static str> {
-    let words = ["refuse", "observe", "take-over"];
-    let word = usize::try_from(number).ok().and_then(|n| words.get(n));
-    word.copied()
-        .ok_or_else(|| Failure::argument("second_player must be 0, 1 or 2"))
+/// The policy for second players.
+fn second_player(number: u32) -> Outcome<SecondPlayer> {
+    match number {
+        0 => Ok(SecondPlayer::Refuse),
+        1 => Ok(SecondPlayer::Observe),
+        2 => Ok(SecondPlayer::TakeOver),
+        _ => Err(Failure::argument("second_player must be 0, 1 or 2")),
+    }
 }
 
 /// The input target; `display`: the X display, if named.

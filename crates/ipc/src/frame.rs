@@ -110,7 +110,7 @@ fn lengths<M: Message>(datagram: &[u8]) -> Result<((usize, usize), &[u8]), Frame
     }
 }
 
-/// Assembles frames from datagrams. After an error it starts anew; the connection should end.
+/// Assembles frames from datagrams. After an error it expects the start of a frame; the connection should end.
 #[derive(Debug, Default)]
 pub struct Assembler {
     /// Missing bytes of the message and of the payload; `None` between frames.

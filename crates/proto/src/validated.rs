@@ -53,7 +53,7 @@ pub(crate) mod optional_span {
     }
 }
 
-/// A value in its text form, for types whose derived form loses a part: the scope of a socket address.
+/// A value in its text form. The derived form of a socket address loses the scope.
 pub mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -67,7 +67,7 @@ use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;
-pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
+pub use self::encodings::{EncoderName, Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::gateway_host::{AudioListener, GatewayHost};
 pub use self::inputs::{ApplicationInput, InputQueue};
 use self::microphone::Microphone;

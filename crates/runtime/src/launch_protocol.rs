@@ -72,6 +72,8 @@ impl LaunchSettings {
 #[cfg(test)]
 mod tests {
     use openuvr_ipc::frame::{from_bytes, to_bytes};
+    use openuvr_proto::control::pairing::Pin;
+    use openuvr_proto::units::Bitrate;
 
     use super::*;
 
@@ -83,8 +85,9 @@ mod tests {
             eye: Some(Size::new(960, 960)),
             gateways: true,
             host: Config {
-                pin: Some("0042".into()),
-                bitrate: Some(5_000_000),
+                bind: "[fe80::1%2]:4710".parse().unwrap(),
+                pin: Some(Pin::parse("0042").unwrap()),
+                bitrate: Some(Bitrate(5_000_000)),
                 ..Config::default()
             },
         };

@@ -41,7 +41,7 @@ fn a_frame_is_assembled_from_any_datagrams() {
             done.extend(assembler.add::<Example>(datagram).unwrap());
         }
         assert_eq!(done, [(Example::Picture, payload.clone())]);
-        // The next one starts anew.
+        // The next frame follows.
         let text = Example::Text("a".to_owned());
         let next = assembler.add(&frame(&text, &[])).unwrap();
         assert_eq!(next, Some((text, Vec::new())));
@@ -82,7 +82,7 @@ fn memory_is_reserved_for_bytes_that_arrived() {
     let mut assembler = Assembler::default();
     assert_eq!(assembler.add::<Example>(&prefix(1, 1 << 20)), Ok(None));
     assert!(assembler.payload.capacity() <= RESERVED);
-    // A list whose length exceeds its bytes.
+    // The length of a list exceeds its bytes.
     let lie = [&prefix(6, 0)[..], &[1, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
     assert_eq!(from_bytes::<Example>(&lie), Err(FrameError::Invalid));
 }

@@ -13,6 +13,7 @@ use openuvr_proto::wire::video::Viewpoint;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 use openuvr_runtime::host;
 use openuvr_runtime::launch_protocol::{LaunchSettings, XR_SETTINGS};
+use openuvr_runtime::sound_choice::SoundChoice;
 
 const PIN: &str = "135790";
 
@@ -51,9 +52,9 @@ pub(crate) fn order() -> u16 {
         gateways: false,
         host: host::config::Config {
             bind,
-            pin: Some(PIN.to_owned()),
-            encoders: vec!["raw".to_owned()],
-            sound: "off".to_owned(),
+            pin: Some(PIN.parse().unwrap()),
+            encoders: vec![host::EncoderName("raw")],
+            sound: SoundChoice::Off,
             realtime: false,
             ..host::config::Config::default()
         },
