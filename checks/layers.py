@@ -9,7 +9,8 @@ ALLOWED = {
     "clock": {"proto"},
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
-    "runtime": {"proto", "clock", "net", "media"},
+    "ipc": {"proto"},
+    "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},
         # Starts real programs and watches them from outside: for tests, studies and the demo.
     "testbed": {"proto", "clock", "net", "media", "runtime", "sim"},

@@ -1,5 +1,5 @@
-//! Files and lines from other programs of the same user: the lines between `openuvr run` and its hook, the
-//! files of keys and of trust, the gamepad database, and the requests of a game to a gamepad.
+//! Files from other programs of the same user: the settings of the OpenXR runtime, the files of keys and of
+//! trust, the gamepad database, and the requests of a game to a gamepad.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -9,23 +9,17 @@ use std::sync::OnceLock;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::printable::is_printable;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::line::{LaunchSettings, Line};
+use openuvr_runtime::launch_protocol::LaunchSettings;
 use openuvr_runtime::trust_store::{DeviceStore, HostStore, MAX_WINDOW};
 
-/// A parsed line or order is written in an equivalent form.
-pub fn hook_lines(bytes: &[u8]) {
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && let Some(line) = Line::read(text)
+/// The settings in the file of the OpenXR runtime: parsed ones are written in an equivalent form.
+pub fn xr_settings(bytes: &[u8]) {
+    if let Ok(settings) = LaunchSettings::from_toml(bytes)
+        && let Ok(written) = settings.to_toml()
     {
-        let written = line.text();
-        let again = Line::read(&written).expect("written lines are valid");
-        assert_eq!(again.text(), written);
-    }
-    if let Ok(order) = LaunchSettings::read(bytes)
-        && let Ok(written) = order.text()
-    {
-        let again = LaunchSettings::read(written.as_bytes()).expect("written orders are valid");
-        assert_eq!(again.text().as_ref(), Ok(&written));
+        let again = LaunchSettings::from_toml(written.as_bytes());
+        let again = again.expect("written settings are valid");
+        assert_eq!(again.to_toml().as_ref(), Ok(&written));
     }
 }
 

@@ -17,6 +17,7 @@ mod outside;
 mod players;
 #[cfg(feature = "portal")]
 mod portals;
+mod processes;
 mod sessions;
 mod sys;
 mod wire;
@@ -49,7 +50,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("client_session", sessions::client),
     ("conversation", conversation::conversation),
     ("handshake", handshake::handshake),
-    ("hook_lines", files::hook_lines),
+    ("launch_messages", processes::launch_messages),
+    ("xr_settings", files::xr_settings),
     ("trust_files", files::trust_files),
     ("portal_link", files::portal_link),
     ("pad_database", files::pad_database),
@@ -61,7 +63,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("stun_answers", browsers::stun_answers),
     ("rtsp", players::rtsp),
     ("rtcp", players::rtcp),
-    ("gateway_messages", outside::gateway_messages),
+    ("gateway_messages", processes::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),
     #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),

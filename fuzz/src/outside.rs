@@ -1,24 +1,8 @@
-//! The messages between a host in an application's process and its external gateways, recordings, and the
-//! datagrams of head trackers.
+//! Recordings, and the datagrams of head trackers.
 
 use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::remote::wire::{GatewayMessage, HostMessage};
-
-/// A parsed message is written as one that is parsed as the same.
-pub fn gateway_messages(bytes: &[u8]) {
-    if let Ok(asked) = GatewayMessage::read(bytes) {
-        let written = asked.to_bytes();
-        let again = GatewayMessage::read(&written).expect("written messages are valid");
-        assert_eq!(again.to_bytes(), written);
-    }
-    if let Ok(message) = HostMessage::read(bytes) {
-        let written = message.to_bytes();
-        let again = HostMessage::read(&written).expect("written messages are valid");
-        assert_eq!(again.to_bytes(), written);
-    }
-}
 
 /// An encoder with arbitrary output at arbitrary times: the content of the file is counted, and not larger
 /// than the input.

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::lock::lock;
 
 use crate::enums::{self, OPENUVR_FEATURE};
@@ -59,7 +60,7 @@ impl Settings {
                 (config.fps, config.follows_display) = (whole.into(), false);
             }
             OPENUVR_FEATURE_TARGET_FPS => return Err(wrong("1 to 240")),
-            OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?.0),
+            OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?),
             OPENUVR_FEATURE_WIDTH => self.size.width = side()?,
             OPENUVR_FEATURE_HEIGHT => self.size.height = side()?,
             OPENUVR_FEATURE_FORMAT => {
@@ -80,7 +81,7 @@ impl Settings {
                     whole,
                     enums::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
                 )?;
-                config.encoders = vec![enums::encoder(whole)?.encoder.to_owned()];
+                config.encoders = vec![EncoderName(enums::encoder(whole)?.encoder)];
             }
         }
         Ok(DONE)

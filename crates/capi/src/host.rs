@@ -12,12 +12,13 @@ use openuvr_media::audio::application::AppSpeaker;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::id::DeviceId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::guest::{Guest, InputTarget};
-use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::line::Line;
+use openuvr_runtime::host::{EncoderName, Notice};
+use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
@@ -172,22 +173,20 @@ impl Kind for Host {
                 text(config.gateway, "gateway")?,
             )
         };
-        if let Some(pin) = &pin {
-            enums::pin(pin)?;
-        }
+        let pin = pin.map(|pin| enums::pin(&pin)).transpose()?;
         let usual = sound_choice::host(config.sound)?;
         let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
         let config_of_host = Config {
             name: name.unwrap_or_default(),
             bind,
-            link: only.map(|transport| transport.name().to_owned()),
+            link: only,
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
             pairing_timeout: config.pair_seconds,
-            second_player: second_player(config.second_player)?.to_owned(),
+            second_player: second_player(config.second_player)?,
             max_observers: narrow("max_observers", config.max_observers)?,
-            encoders: vec![word.encoder.to_owned()],
+            encoders: vec![EncoderName(word.encoder)],
             encoder_per_client: config.encoder_per_client != 0,
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
@@ -197,7 +196,7 @@ impl Kind for Host {
             fps: config.fps,
             // The application sets the frame rate.
             follows_display: false,
-            bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
+            bitrate: Some(Bitrate(config.bitrate)).filter(|rate| rate.0 != 0),
             realtime: config.realtime != 0,
             csv: csv.map(PathBuf::from),
             gateway: gateway.map(PathBuf::from),
@@ -231,13 +230,13 @@ impl Kind for Host {
         let launcher = launcher::connect(&mut config)?.map(Arc::new);
         if let (Some(launcher), InputTarget::Display(display)) = (&launcher, &settings.input) {
             // Before any key is pressed there: if this process is killed, the launcher releases them.
-            launcher.send(&Line::InputDisplay(display.clone()));
+            launcher.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let notified = launcher.clone();
         let notify = move |notice: Notice| {
             queue.record(&notice);
             if let Some(launcher) = &notified {
-                launcher.send(&Line::from(notice.clone()));
+                launcher.send(&notice.clone().into());
             }
             if let Some((level, line)) = notices::line(&notice) {
                 own.write(level, &line);
@@ -254,12 +253,12 @@ impl Kind for Host {
             map_device(&guest, id, Some(fd))?;
         }
         if let Some(launcher) = launcher {
-            launcher.send(&Line::Streaming {
+            launcher.send(&LaunchReport::Streaming {
                 size: settings.size,
                 endpoint: guest.endpoint().to_owned(),
             });
             if let Some(pin) = guest.pin().filter(|_| config.pin.is_none()) {
-                launcher.send(&Line::Invitation {
+                launcher.send(&LaunchReport::Invitation {
                     pin: pin.to_string(),
                     seconds: config.pairing_timeout,
                 });
@@ -309,12 +308,14 @@ fn address(bind: &str) -> Outcome<SocketAddr> {
     })
 }
 
-/// The settings' name of a policy for second players.
-fn second_player(number: u32) -> Outcome<&'static str> {
-    let words = ["refuse", "observe", "take-over"];
-    let word = usize::try_from(number).ok().and_then(|n| words.get(n));
-    word.copied()
-        .ok_or_else(|| Failure::argument("second_player must be 0, 1 or 2"))
+/// The policy for second players.
+fn second_player(number: u32) -> Outcome<SecondPlayer> {
+    match number {
+        0 => Ok(SecondPlayer::Refuse),
+        1 => Ok(SecondPlayer::Observe),
+        2 => Ok(SecondPlayer::TakeOver),
+        _ => Err(Failure::argument("second_player must be 0, 1 or 2")),
+    }
 }
 
 /// The input target; `display`: the X display, if named.

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::launch_protocol::API_SOCKET;
 use openuvr_runtime::launcher::Launcher;
-use openuvr_runtime::line::API_SOCKET;
 
 use crate::error::{Failure, Outcome};
 

@@ -58,7 +58,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             OPENUVR_LOG_INFO,
             format!("{rendition}: closed its encoder"),
         ),
-        Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
+        Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, why.to_string()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
         Notice::Clipboard(words) | Notice::Sound(words) => (OPENUVR_LOG_INFO, words.clone()),
         Notice::Warning(why) => (OPENUVR_LOG_WARNING, why.clone()),

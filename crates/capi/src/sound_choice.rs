@@ -4,6 +4,7 @@ use openuvr_media::audio::application::{AppMicrophone, AppSpeaker};
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config as MudConfig;
 use openuvr_runtime::host::config::Config as HostConfig;
+use openuvr_runtime::sound_choice::SoundChoice;
 
 use crate::error::{Failure, Outcome};
 
@@ -30,7 +31,7 @@ pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
         }
     };
     Ok(HostConfig {
-        sound: "off".to_owned(),
+        sound: SoundChoice::Off,
         given,
         ..HostConfig::default()
     })

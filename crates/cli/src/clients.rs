@@ -1,6 +1,6 @@
 //! The current and former clients of a host: messages about them, and records of their frames.
 //!
-//! The host runs in this process, or in another one that sends lines.
+//! The host runs in this process, or in another one that sends reports.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,7 +13,8 @@ use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_report::{IdleText, Options, Recorder, Summary};
-use openuvr_runtime::line::Line;
+use openuvr_runtime::host::Notice;
+use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_terminal::out;
 
 use crate::config::HostConfig;
@@ -46,7 +47,7 @@ pub(crate) struct Clients {
     recorder: Recorder,
 }
 
-/// The state of the host after a line.
+/// The state of the host after a report.
 #[must_use]
 pub(crate) enum HostState {
     /// It runs.
@@ -72,26 +73,39 @@ impl Clients {
         self.known.len()
     }
 
-    /// Prints and records a line of the host.
-    pub(crate) fn handle(&mut self, line: Line) -> HostState {
+    /// Prints and records a report of the host.
+    pub(crate) fn handle(&mut self, report: LaunchReport) -> HostState {
         let subcommand = self.subcommand;
-        match line {
-            Line::Streaming {
+        match report {
+            LaunchReport::Streaming {
                 size,
                 endpoint: place,
             } => {
                 eprintln!("openuvr {subcommand}: streaming {size} on {place}");
             }
-            Line::Invitation { pin, seconds } => print_invitation(subcommand, &pin, seconds.into()),
-            Line::Paired { name, fingerprint } => {
+            LaunchReport::Invitation { pin, seconds } => {
+                print_invitation(subcommand, &pin, seconds.into());
+            }
+            // For the launcher of the game.
+            LaunchReport::InputDisplay(_) => {}
+            LaunchReport::Notice(notice) => return self.handle_notice(notice),
+        }
+        HostState::Running
+    }
+
+    fn handle_notice(&mut self, notice: Notice) -> HostState {
+        let subcommand = self.subcommand;
+        match notice {
+            Notice::Paired { name, fingerprint } => {
                 eprintln!("openuvr {subcommand}: paired with {name} ({fingerprint})");
             }
-            Line::Pairing(words) => eprintln!("openuvr {subcommand}: {words}"),
-            Line::Subscribed {
+            Notice::Pairing(words) => eprintln!("openuvr {subcommand}: {words}"),
+            Notice::Subscribed {
                 subscriber,
                 role,
                 name,
                 software,
+                constraints: _,
                 rendition,
             } => {
                 let role_name = role.name();
@@ -105,14 +119,14 @@ impl Clients {
                 self.recorder.assign_rendition(subscriber, rendition);
                 self.remember(subscriber, role, name);
             }
-            Line::RoleChanged(subscriber, role) => {
+            Notice::RoleChanged(subscriber, role) => {
                 if let Some(client) = self.known.get_mut(&subscriber) {
                     client.0 = role;
                     self.recorder.joined(subscriber, role, &client.1);
                     eprintln!("openuvr {subcommand}: {} is now {}", client.1, role.name());
                 }
             }
-            Line::Ended(subscriber, ending) => {
+            Notice::Ended(subscriber, ending) => {
                 self.recorder.left(subscriber);
                 if let Ending::Refused(why) = ending {
                     eprintln!("openuvr {subcommand}: a client was refused: {why}");
@@ -120,7 +134,7 @@ impl Clients {
                     eprintln!("openuvr {subcommand}: {name} left: {}", ending_text(ending));
                 }
             }
-            Line::Link(session, transport) => {
+            Notice::Link(session, transport) => {
                 let subscriber = session.into();
                 self.recorder.link(subscriber, transport);
                 if let Some((_, name)) = self.known.get(&subscriber) {
@@ -130,55 +144,61 @@ impl Clients {
                     );
                 }
             }
-            Line::Record(record) => {
+            Notice::Record(record) => {
                 if let Some((role, name)) = self.known.get(&record.subscriber) {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
-            Line::Audio(session, report) => {
+            Notice::Audio(session, report) => {
                 let subscriber = session.into();
                 if self.known.contains_key(&subscriber) {
                     self.recorder.audio(clock::now(), subscriber, &report);
                 }
             }
-            Line::ControlEvent(rendition, decision) => {
-                tracing::debug!("{rendition}: {decision}");
-                self.recorder.decision(clock::now(), rendition, &decision);
+            Notice::ControlEvent { rendition, event } => {
+                tracing::debug!("{rendition}: {event}");
+                self.recorder.decision(clock::now(), rendition, &event);
             }
-            Line::EncoderOpened {
+            Notice::EncoderOpened {
                 rendition,
                 encoder,
                 size,
             } => {
                 eprintln!("openuvr {subcommand}: {rendition}: {encoder} is open for {size}")
             }
-            Line::EncoderClosed(rendition) => {
+            Notice::EncoderClosed(rendition) => {
                 eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
             }
-            Line::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
-            Line::SourceShown(false) => {
+            Notice::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
+            Notice::SourceShown(false) => {
                 eprintln!("openuvr {subcommand}: the window is hidden; waiting")
             }
-            Line::SourceShown(true) => {
+            Notice::SourceShown(true) => {
                 eprintln!("openuvr {subcommand}: the window is visible again")
             }
-            // For the launcher of the game, and for the size of the display.
-            Line::InputDisplay(_) | Line::PlayerWindow(_) => {}
-            Line::InputWithheld(Some(why)) => {
+            // For the size of the display.
+            Notice::PlayerWindow(_) => {}
+            Notice::NoPicture => eprintln!(
+                "openuvr {subcommand}: a client is waiting, but the game has shown no picture yet"
+            ),
+            Notice::Lost(notices) => eprintln!(
+                "openuvr {subcommand}: {notices} messages lost: this machine can't keep up"
+            ),
+            Notice::InputWithheld(Some(why)) => {
                 eprintln!("openuvr {subcommand}: input is suspended: {why}");
             }
-            Line::InputWithheld(None) => {
+            Notice::InputWithheld(None) => {
                 eprintln!("openuvr {subcommand}: input is resumed");
             }
-            Line::Clipboard(words) | Line::Sound(words) => {
+            Notice::Clipboard(words) | Notice::Sound(words) => {
                 eprintln!("openuvr {subcommand}: {words}")
             }
-            Line::Warning(why) => eprintln!("openuvr {subcommand}: {why}"),
-            Line::SourceEnded(why) => {
+            Notice::Warning(why) => eprintln!("openuvr {subcommand}: {why}"),
+            Notice::SourceEnded(why) => {
                 eprintln!("openuvr {subcommand}: stream ended: {why}");
                 return HostState::Ended;
             }
-            Line::Failed(why) => return HostState::Failed(why),
+            Notice::Failed(why) => return HostState::Failed(why),
         }
         HostState::Running
     }
@@ -300,8 +320,11 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             let mut clients = clients(Some(trace.clone()));
             for change in [RateChange::Stall { by }, RateChange::Reverted { to }] {
-                let line = Line::ControlEvent(RenditionId(1), ControlEvent::Rate(change));
-                assert!(matches!(clients.handle(line), HostState::Running));
+                let notice = Notice::ControlEvent {
+                    rendition: RenditionId(1),
+                    event: ControlEvent::Rate(change),
+                };
+                assert!(matches!(clients.handle(notice.into()), HostState::Running));
             }
             clients.finish().expect("the disk has space");
         });

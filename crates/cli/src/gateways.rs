@@ -18,6 +18,7 @@ use openuvr_gateway::record::Recorder;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::remote::RemoteHost;
 use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::store::ensure_dir;
 
 use crate::config::HostConfig;
@@ -92,7 +93,7 @@ impl Gateways {
         // The application has priority.
         let scheduler = Scheduler::ordinary();
         let host = Arc::new(RemoteHost::new(socket, &scheduler));
-        let sound = config.sound != "off";
+        let sound = config.sound != SoundChoice::Off;
         let recorder = record::open(subcommand, config, &scheduler, sound)?;
         let gateways = Gateways::open(subcommand, config, host, recorder, (&scheduler, sound))?;
         gateways.print_addresses(config);

@@ -29,7 +29,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
-use openuvr_runtime::line::Line;
+use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_scene as scene;
@@ -149,7 +149,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     drop(release);
     for notice in notices {
         // The host is ending anyway.
-        let _ = clients.handle(Line::from(notice));
+        let _ = clients.handle(notice.into());
     }
     if lost > 0 {
         eprintln!("openuvr host: {lost} records lost: this machine is too slow");
@@ -323,14 +323,16 @@ fn serve(
             }
             Some(notice) => notice,
         };
-        let line = Line::from(notice);
+        let report = LaunchReport::from(notice);
         if let Some(announcer) = &mut announcer {
-            announcer.on_line(&line, now);
+            announcer.on_report(&report, now);
         }
-        if let (Some(fit), Line::PlayerWindow(size)) = (&mut app_display.fit, &line) {
+        if let (Some(fit), LaunchReport::Notice(Notice::PlayerWindow(size))) =
+            (&mut app_display.fit, &report)
+        {
             fit.request(*size, now);
         }
-        match clients.handle(line) {
+        match clients.handle(report) {
             HostState::Running => {}
             HostState::Ended => return Ok(()),
             HostState::Failed(why) => return Err(anyhow!(why)),

@@ -4,7 +4,7 @@
 //! ```text
 //! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a Vulkan layer, OPENUVR_RUN=socket)
 //!      ▲           └─► first swap: connects, receives its settings, streams to the clients itself
-//!      └── lines ──────┘
+//!      └── reports ────┘
 //! ```
 //! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
 //! ([`Gateways`]). If this program is killed, the game continues without a stream.
@@ -25,10 +25,11 @@ use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_gateway::lease::LeaseEnd;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_report::{Options, Recorder};
+use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::{Config, udp_address};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, GamePads, LAUNCH_TIMEOUT, LaunchError, Socket};
-use openuvr_runtime::line::{LaunchSettings, Line};
+use openuvr_runtime::launch_protocol::{LaunchReport, LaunchSettings};
 use openuvr_runtime::remote::NAME;
 use openuvr_session::report::{self, reporter};
 use openuvr_session::stand_in::StandIn;
@@ -41,7 +42,7 @@ use crate::gateways::Gateways;
 
 use signals::{GRACE_PERIOD, GracePeriod, Signals};
 
-/// The interval of checks for signals and for the game's end; lines of the hook are processed at once.
+/// The interval of checks for signals and for the game's end; reports of the hook are processed at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The time without a picture after which a game may not support the hook (guess: a large game loads for that
@@ -93,10 +94,10 @@ fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
 }
 
 /// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
-fn keep_port(order: &mut LaunchSettings, socket: &mut Socket, line: &Line) -> Result<()> {
-    if let Line::Streaming {
+fn keep_port(order: &mut LaunchSettings, socket: &mut Socket, report: &LaunchReport) -> Result<()> {
+    if let LaunchReport::Streaming {
         endpoint: place, ..
-    } = line
+    } = report
         && let (0, Some(address)) = (order.host.bind.port(), udp_address(place))
     {
         order.host.bind.set_port(address.port());
@@ -199,12 +200,14 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     // The cause of missing pictures, if known, and the time since when.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
-        for line in socket.lines(POLL_INTERVAL) {
-            announce(announcer.as_mut(), &host.config_dir, &line);
-            report_running(gateways.as_ref(), &host.config_dir, &line);
-            let streams = matches!(line, Line::Streaming { .. });
-            keep_port(&mut order, &mut socket, &line)?;
-            if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
+        for report in socket.reports(POLL_INTERVAL) {
+            announce(announcer.as_mut(), &host.config_dir, &report);
+            report_running(gateways.as_ref(), &host.config_dir, &report);
+            let streams = matches!(report, LaunchReport::Streaming { .. });
+            keep_port(&mut order, &mut socket, &report)?;
+            if let (Some(fit), LaunchReport::Notice(Notice::PlayerWindow(size))) =
+                (&mut fit, &report)
+            {
                 fit.request(*size, clock::now());
             }
             let first = socket.streaming().filter(|_| streams);
@@ -214,8 +217,11 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
                      interface (as with bwrap --unshare-net); start it with network access"
                 );
             } else {
-                refused |= matches!(line, Line::Warning(_));
-                handle_line(&mut clients, (subcommand, noun), line);
+                refused |= matches!(
+                    report,
+                    LaunchReport::Notice(Notice::Warning(_) | Notice::NoPicture | Notice::Lost(_))
+                );
+                handle_report(&mut clients, (subcommand, noun), report);
             }
             if let Some(gateways) = gateways.as_ref().filter(|_| streams)
                 && let Err(why) = gateways.start_recording()
@@ -296,8 +302,8 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         }
     }
     drop(stand_in);
-    for line in socket.lines(Duration::ZERO) {
-        handle_line(&mut clients, (subcommand, noun), line);
+    for report in socket.reports(Duration::ZERO) {
+        handle_report(&mut clients, (subcommand, noun), report);
     }
     release_orphaned_input(&mut socket);
     if let Some(terminal) = terminal {
@@ -392,16 +398,16 @@ fn announcer(subcommand: &'static str, host: &HostConfig, words: &[OsString]) ->
     (host.discoverable).then(|| Announcer::new(subcommand, about))
 }
 
-/// Forwards a line of the game's host to the announcer.
-fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
+/// Forwards a report of the game's host to the announcer.
+fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &LaunchReport) {
     let Some(announcer) = announcer else {
         return;
     };
     let now = clock::now();
-    announcer.on_line(line, now);
-    if let Line::Streaming {
+    announcer.on_report(report, now);
+    if let LaunchReport::Streaming {
         endpoint: place, ..
-    } = line
+    } = report
         && let Some(address) = udp_address(place)
     {
         // The key exists: the host has loaded it.
@@ -424,13 +430,13 @@ fn end_session(subcommand: &str, over: LeaseEnd) {
 }
 
 /// Reports to the parent `openuvr session` that the session can be played.
-fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
+fn report_running(gateways: Option<&Gateways>, config_dir: &Path, report: &LaunchReport) {
     let (
         Some(reporter),
-        Line::Streaming {
+        LaunchReport::Streaming {
             endpoint: place, ..
         },
-    ) = (reporter(), line)
+    ) = (reporter(), report)
     else {
         return;
     };
@@ -467,9 +473,9 @@ fn release_orphaned_input(socket: &mut Socket) {
     }
 }
 
-/// Prints a line of the game's host. The end of the stream does not end the game.
-fn handle_line(clients: &mut Clients, (subcommand, noun): (&str, &str), line: Line) {
-    if let HostState::Failed(why) = clients.handle(line) {
+/// Prints a report of the game's host. The end of the stream does not end the game.
+fn handle_report(clients: &mut Clients, (subcommand, noun): (&str, &str), report: LaunchReport) {
+    if let HostState::Failed(why) = clients.handle(report) {
         eprintln!("openuvr {subcommand}: {why}; the {noun} continues without a stream");
     }
 }

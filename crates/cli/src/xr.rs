@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::launch;
-use openuvr_runtime::line::LaunchSettings;
+use openuvr_runtime::launch_protocol::LaunchSettings;
 
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
@@ -46,7 +46,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let order = order(&config);
     order.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.runtime.as_deref())?;
-    let eye = order.eye.clone().unwrap_or_default();
+    let eye = order.eye;
     let application = words.clone();
     supervise(Launch {
         subcommand: "xr",
@@ -60,7 +60,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         pads: None,
         uses_stand_in: false,
         hook: None,
-        command: &|socket| launch::xr_command(&application, &library, socket, &eye),
+        command: &|socket| launch::xr_command(&application, &library, socket, eye),
     })
 }
 
@@ -70,9 +70,7 @@ fn order(config: &XrConfig) -> LaunchSettings {
     LaunchSettings {
         input: false,
         window: None,
-        eye: config
-            .eye
-            .map(|eye| format!("{}x{}", eye.width, eye.height)),
+        eye: config.eye,
         gateways: Gateways::are_configured(&config.host),
         host,
     }

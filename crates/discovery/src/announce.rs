@@ -10,7 +10,8 @@ use mdns_sd::{DaemonEvent, IfKind, Receiver, ServiceDaemon, ServiceInfo};
 use openuvr_proto::control::handshake::PROTOCOL_VERSION;
 use openuvr_proto::printable::printable;
 use openuvr_proto::time::Instant;
-use openuvr_runtime::line::Line;
+use openuvr_runtime::host::Notice;
+use openuvr_runtime::launch_protocol::LaunchReport;
 
 use super::{SERVICE, txt};
 
@@ -89,18 +90,20 @@ impl Announcer {
         self.pairing_until = Some(until);
     }
 
-    /// Updates the pairing state from a line of the host.
-    pub fn on_line(&mut self, line: &Line, now: Instant) {
-        match line {
-            Line::Invitation { seconds, .. } => {
+    /// Updates the pairing state from a report of the host.
+    pub fn on_report(&mut self, report: &LaunchReport, now: Instant) {
+        match report {
+            LaunchReport::Invitation { seconds, .. } => {
                 self.set_pairing_until(now + Duration::from_secs((*seconds).into()));
             }
             // A PIN is valid for one device.
-            Line::Paired { .. } => self.pairing_until = None,
-            Line::Pairing(words) if words.starts_with("pairing is closed") => {
+            LaunchReport::Notice(Notice::Paired { .. }) => self.pairing_until = None,
+            LaunchReport::Notice(Notice::Pairing(words))
+                if words.starts_with("pairing is closed") =>
+            {
                 self.pairing_until = None;
             }
-            Line::Pairing(words) => {
+            LaunchReport::Notice(Notice::Pairing(words)) => {
                 let open = words.strip_prefix("pairing is open for ");
                 let seconds = open.and_then(|rest| rest.split(' ').next()?.parse().ok());
                 if let Some(seconds) = seconds {
@@ -268,24 +271,24 @@ mod tests {
     fn pairing_ends_in_time_or_with_a_device() {
         let mut announcer = Announcer::new("host", about("desk", None));
         let at = |seconds| Instant(0) + Duration::from_secs(seconds);
-        let invitation = Line::Invitation {
+        let invitation = LaunchReport::Invitation {
             pin: "135790".to_owned(),
             seconds: 10,
         };
-        announcer.on_line(&invitation, at(0));
+        announcer.on_report(&invitation, at(0));
         assert!(announcer.is_pairing(at(9)) && !announcer.is_pairing(at(10)));
-        let paired = Line::Paired {
+        let paired = Notice::Paired {
             name: "attic".to_owned(),
             fingerprint: String::new(),
         };
-        announcer.on_line(&paired, at(1));
+        announcer.on_report(&paired.into(), at(1));
         assert!(!announcer.is_pairing(at(2)));
-        announcer.on_line(&invitation, at(3));
-        let wrong = Line::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
-        announcer.on_line(&wrong, at(4));
+        announcer.on_report(&invitation, at(3));
+        let wrong = Notice::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
+        announcer.on_report(&wrong.into(), at(4));
         assert!(announcer.is_pairing(at(4)));
-        let over = Line::Pairing("pairing is closed: too many wrong PINs came".to_owned());
-        announcer.on_line(&over, at(4));
+        let over = Notice::Pairing("pairing is closed: too many wrong PINs came".to_owned());
+        announcer.on_report(&over.into(), at(4));
         assert!(!announcer.is_pairing(at(4)));
     }
 }

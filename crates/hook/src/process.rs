@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use openuvr_runtime::line::SOCKET;
+use openuvr_runtime::launch_protocol::SOCKET;
 
 /// The process ID of the stream's owner; 0 before its first context or swap. A forked child inherits the
 /// value, which differs from its own ID.

@@ -19,8 +19,9 @@ use openuvr_media::pad;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTarget};
+use openuvr_runtime::host::Notice;
+use openuvr_runtime::launch_protocol::{LaunchReport, LaunchSettings};
 use openuvr_runtime::launcher::Launcher;
-use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -107,7 +108,7 @@ pub(crate) fn start(
     let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
         if let Err(why) = thread_shared.run(size) {
-            thread_shared.send(&Line::Failed(why));
+            thread_shared.send(&Notice::Failed(why).into());
         }
         turn_off();
     });
@@ -176,13 +177,13 @@ impl Shared {
         let display = window.map(|window| window.display);
         let display = display.or_else(|| env::var("DISPLAY").ok());
         let guest = self.host(&order, display.as_deref(), size)?;
-        self.send(&Line::Streaming {
+        self.send(&LaunchReport::Streaming {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN that the user chose is not reported.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            self.send(&Line::Invitation {
+            self.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pairing_timeout,
             });
@@ -219,7 +220,7 @@ impl Shared {
     ) -> Result<Guest, String> {
         let start = |input| {
             let shared = self.clone();
-            let notify = move |notice| shared.send(&Line::from(notice));
+            let notify = move |notice| shared.send(&LaunchReport::from(notice));
             Guest::on_display(&order.host, input, display, size, notify)
         };
         let input = match display.filter(|_| order.input) {
@@ -228,13 +229,13 @@ impl Shared {
         };
         if let InputTarget::Display(display) = &input {
             // Before any key is pressed there: if this process is killed, the launcher releases them.
-            self.send(&Line::InputDisplay(display.clone()));
+            self.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let first = start(input.clone());
         match first {
             Err(why) if input != InputTarget::Nothing => {
                 let guest = start(InputTarget::Nothing)?;
-                self.send(&Line::Warning(format!("input is unavailable: {why}")));
+                self.send(&Notice::Warning(format!("input is unavailable: {why}")).into());
                 Ok(guest)
             }
             result => result,
@@ -309,14 +310,14 @@ impl Shared {
 
     /// Reports a problem; `false` before the launcher is connected.
     fn report(&self, why: String) -> bool {
-        self.send(&Line::Warning(why));
+        self.send(&Notice::Warning(why).into());
         self.launcher.get().is_some()
     }
 
-    /// Sends a line to `openuvr run`, if connected; the line is lost if the buffer is full.
-    fn send(&self, line: &Line) {
+    /// Sends a report to `openuvr run`, if connected; it is lost if the buffer is full.
+    fn send(&self, report: &LaunchReport) {
         if let Some(launcher) = self.launcher.get() {
-            launcher.send(line);
+            launcher.send(report);
         }
     }
 }

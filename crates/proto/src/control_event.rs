@@ -5,15 +5,18 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::FrameId;
 use crate::units::Bitrate;
+use crate::validated::Invalid;
 
 /// Datagrams of a frame at 10 Mb/s and 60 frames/s, for which the number of repair datagrams is reported.
 pub const TYPICAL: usize = 16;
 
 /// A rate-control event with its cause. Its `Display` is one line for logs, the live table and the client's
 /// overlay.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ControlEvent {
     /// The rate changes.
     Rate(RateChange),
@@ -47,23 +50,26 @@ pub enum ControlEvent {
         /// The loss of the link.
         loss: Loss,
         /// The round-trip time.
+        #[serde(with = "crate::validated::span")]
         round_trip: Duration,
     },
     /// New frames are skipped.
     CongestionSkip {
         /// The minimum duration.
+        #[serde(with = "crate::validated::span")]
         wait: Duration,
     },
 }
 
 /// A change of the target rate, or a reason not to change it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum RateChange {
     /// The link's queue grows: its capacity is `capacity`.
     Queue {
         /// The new target.
         to: Bitrate,
         /// The queue delay of the newest frame.
+        #[serde(with = "crate::validated::span")]
         waited: Duration,
         /// The estimated capacity of the link.
         capacity: Bitrate,
@@ -73,6 +79,7 @@ pub enum RateChange {
         /// The new target.
         to: Bitrate,
         /// The fraction of lost datagrams, 0–1.
+        #[serde(deserialize_with = "crate::validated::fraction")]
         lost: f64,
     },
     /// The client's reports stopped.
@@ -98,22 +105,42 @@ pub enum RateChange {
     /// Frames arrived late in a burst: the link or a machine stalled. The target is unchanged.
     Stall {
         /// The delay.
+        #[serde(with = "crate::validated::span")]
         by: Duration,
     },
     /// The path delay has increased, but not due to the sent rate: the target is unchanged.
     LongerPath {
         /// The increase.
+        #[serde(with = "crate::validated::span")]
         by: Duration,
     },
 }
 
 /// The loss of a link.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "(f64, f64)", into = "(f64, f64)")]
 pub struct Loss {
     /// The fraction of lost datagrams, 0–1.
     pub rate: f64,
     /// Mean run length of lost datagrams; 1 or more.
     pub run: f64,
+}
+
+impl TryFrom<(f64, f64)> for Loss {
+    type Error = Invalid;
+
+    fn try_from((rate, run): (f64, f64)) -> Result<Loss, Invalid> {
+        let possible = (0.0..=1.0).contains(&rate) && (1.0..=1e6).contains(&run);
+        possible
+            .then_some(Loss { rate, run })
+            .ok_or(Invalid("loss"))
+    }
+}
+
+impl From<Loss> for (f64, f64) {
+    fn from(loss: Loss) -> (f64, f64) {
+        (loss.rate, loss.run)
+    }
 }
 
 impl Loss {
@@ -125,7 +152,7 @@ impl Loss {
 }
 
 /// The reason for a key frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum KeyFrameReason {
     /// Requested by a client, or for one that joined.
     Requested,

@@ -6,13 +6,16 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::SubscriberId;
 use crate::pose::Pose;
 use crate::time::{Instant, Mapped, PeerInstant};
+use crate::validated::span;
 
 /// One of a user's hands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Hand {
     /// `/user/hand/left`.
@@ -42,7 +45,7 @@ impl Hand {
 }
 
 /// Pressed and touched buttons of a controller, one bit each.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Buttons(pub u16);
 
 impl Buttons {
@@ -79,7 +82,7 @@ impl Buttons {
 }
 
 /// The state of a controller at one time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControllerState {
     /// The hand with the controller.
     pub hand: Hand,
@@ -206,7 +209,7 @@ pub struct ReceivedControllers {
 }
 
 /// A haptic effect for one hand. A new one replaces the current one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Haptic {
     /// The hand.
     pub hand: Hand,
@@ -215,7 +218,12 @@ pub struct Haptic {
     /// In Hz; 0: chosen by the device.
     pub frequency: u16,
     /// Duration; zero with an amplitude: the shortest effect of the device.
+    #[serde(serialize_with = "span::serialize", deserialize_with = "truncated")]
     pub duration: Duration,
+}
+
+fn truncated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    Ok(span::deserialize(deserializer)?.min(LONGEST))
 }
 
 /// Longer effects are truncated (guess: none are intended).

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 use crate::field_of_view::FieldOfView;
 use crate::time::{Instant, Mapped, PeerInstant};
@@ -14,11 +16,12 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// The refresh timing of a display: at `phase`, and a multiple of `period` before and after.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefreshTiming<T> {
     /// The time of one refresh, past or future.
     pub phase: T,
     /// The time between two refreshes.
+    #[serde(with = "crate::validated::span")]
     pub period: Duration,
 }
 
@@ -45,7 +48,7 @@ impl RefreshTiming<PeerInstant> {
 }
 
 /// The geometry of a headset's views.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Eyes {
     /// Fields of view of the left eye and of the right one.
     pub fov: [FieldOfView; 2],
@@ -57,12 +60,28 @@ pub struct Eyes {
 impl Eq for Eyes {}
 
 /// Properties of a client's display.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "DisplayFields", into = "DisplayFields")]
 pub struct Display {
     /// Refresh timing (client clock).
     pub refresh: Option<RefreshTiming<PeerInstant>>,
     /// The geometry of the views.
     pub eyes: Option<Eyes>,
+}
+
+type DisplayFields = (Option<RefreshTiming<PeerInstant>>, Option<Eyes>);
+
+impl From<DisplayFields> for Display {
+    /// Invalid values are omitted.
+    fn from((refresh, eyes): DisplayFields) -> Display {
+        Display { refresh, eyes }.valid_only()
+    }
+}
+
+impl From<Display> for DisplayFields {
+    fn from(display: Display) -> DisplayFields {
+        (display.refresh, display.eyes)
+    }
 }
 
 impl Display {

@@ -1,16 +1,33 @@
 //! The field of view of an eye or a view, as angles.
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 use crate::pose::PoseError;
 
 /// A field of view: the angles between the view's axis and its four sides, in radians, as in OpenXR's
 /// `XrFovf`. Left and down are usually negative.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "[f32; 4]", into = "[f32; 4]")]
 pub struct FieldOfView {
     left: f32,
     right: f32,
     up: f32,
     down: f32,
+}
+
+impl TryFrom<[f32; 4]> for FieldOfView {
+    type Error = PoseError;
+
+    fn try_from([left, right, up, down]: [f32; 4]) -> Result<FieldOfView, PoseError> {
+        FieldOfView::new(left, right, up, down)
+    }
+}
+
+impl From<FieldOfView> for [f32; 4] {
+    fn from(view: FieldOfView) -> [f32; 4] {
+        view.angles()
+    }
 }
 
 // All fields are finite, so equality is reflexive.

@@ -4,9 +4,13 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A captured frame, numbered by its source from 1; 32 bits last two years at 60 frames/s. Zero means "no
 /// frame yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct FrameId(pub u32);
 
 impl FrameId {
@@ -21,7 +25,9 @@ impl FrameId {
 }
 
 /// One view of a video stream, as OpenXR has two for two eyes; each view has its own frames.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct ViewId {
     /// The video stream's number in the session.
     pub stream: u8,
@@ -40,11 +46,13 @@ pub struct PayloadSeq(pub u64);
 
 /// A configuration of a rendition (size, codec, colour). A resize is a new epoch, and each epoch
 /// starts with a key frame.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct ConfigEpoch(pub u16);
 
 /// A rendition of a host's source: one encoder and its configuration; numbered by the host from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct RenditionId(pub u32);
 
 impl std::fmt::Display for RenditionId {
@@ -54,11 +62,11 @@ impl std::fmt::Display for RenditionId {
 }
 
 /// A session between one host and one client; random, chosen by the host, never zero.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct SessionId(pub u32);
 
 /// A subscriber to a host's frames.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum SubscriberId {
     /// An OpenUVR session.
     Session(SessionId),
@@ -120,15 +128,21 @@ impl From<SessionId> for SubscriberId {
 }
 
 /// An input event of one session, numbered by the client from 1. Zero means "no input yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct InputSeq(pub u32);
 
 /// A device that a client registered, with the number that its application assigned.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct DeviceId(pub u8);
 
 /// A pose of one session, numbered by the client from 1. Zero means "no pose yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct PoseId(pub u32);
 
 /// The path of a datagram, opaque to the protocol except for [`PathId::network`]: crate `net` writes a

@@ -40,4 +40,5 @@ pub mod time;
 pub mod trace;
 pub mod transport;
 pub mod units;
+pub mod validated;
 pub mod wire;

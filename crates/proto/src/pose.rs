@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{PoseId, SubscriberId};
 use crate::time::{Instant, Mapped, PeerInstant};
@@ -22,12 +24,30 @@ const LINEAR: u8 = 1;
 const ANGULAR: u8 = 2;
 
 /// A pose with finite fields and a unit quaternion as orientation.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "PoseFields", into = "PoseFields")]
 pub struct Pose {
     position: [f32; 3],
     orientation: [f32; 4],
     linear: Option<[f32; 3]>,
     angular: Option<[f32; 3]>,
+}
+
+/// Position, orientation, linear and angular velocity.
+type PoseFields = ([f32; 3], [f32; 4], Option<[f32; 3]>, Option<[f32; 3]>);
+
+impl TryFrom<PoseFields> for Pose {
+    type Error = PoseError;
+
+    fn try_from((position, orientation, linear, angular): PoseFields) -> Result<Pose, PoseError> {
+        Pose::new(position, orientation)?.moving(linear, angular)
+    }
+}
+
+impl From<Pose> for PoseFields {
+    fn from(pose: Pose) -> PoseFields {
+        (pose.position, pose.orientation, pose.linear, pose.angular)
+    }
 }
 
 // All fields are finite, so equality is reflexive.

@@ -7,20 +7,27 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A point on this machine's monotonic clock, in nanoseconds since an arbitrary origin.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct Instant(pub i64);
 
 /// A point on the peer's monotonic clock, in nanoseconds since the peer's arbitrary origin.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct PeerInstant(pub i64);
 
 /// An instant converted from the other clock, or a duration that ends at one, with its error bound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mapped<T> {
     /// The converted instant, or the duration.
     pub at: T,
     /// The maximum error.
+    #[serde(with = "crate::validated::span")]
     pub bound: Duration,
 }
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{FrameId, PoseId, SubscriberId, ViewId};
 use crate::input::echo::EchoKind;
 use crate::time::{Instant, Mapped, PeerInstant};
@@ -12,7 +14,7 @@ use crate::time::{Instant, Mapped, PeerInstant};
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $name:ident $side:ident,)+) => {
         /// A stage in a frame's path.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[repr(u8)]
         pub enum Stage { $($(#[doc = $doc])+ $name,)+ }
 
@@ -83,7 +85,7 @@ stages! {
 pub const STAGES: usize = Stage::ALL.len();
 
 /// The timestamps of one machine for one frame, on its own clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stamps([Option<Instant>; STAGES]);
 
 impl Stamps {
@@ -105,7 +107,7 @@ impl Stamps {
 }
 
 /// How a displayed picture relates to the captured one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Fidelity {
     /// All data of the frame and of its references arrived.
     Complete,
@@ -116,7 +118,7 @@ pub enum Fidelity {
 }
 
 /// The reason for which a frame was not displayed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum DropCause {
     /// A newer frame replaced it before this stage.
     Superseded,
@@ -154,7 +156,7 @@ impl DropCause {
 }
 
 /// The outcome of a captured frame, per subscriber.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Outcome {
     /// It was submitted to the display.
     Displayed(Fidelity),
@@ -178,19 +180,23 @@ impl Outcome {
 }
 
 /// The client's timestamps of one frame, as reported to the host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientStamps {
     /// [`Stage::FirstReceived`] (client clock) …
     pub first_received: Option<PeerInstant>,
     /// … and on the host's clock, with its error bound.
     pub first_received_here: Option<Mapped<Instant>>,
     /// From [`Stage::FirstReceived`] to [`Stage::Recoverable`].
+    #[serde(with = "crate::validated::optional_span")]
     pub recoverable: Option<Duration>,
     /// From [`Stage::FirstReceived`] to [`Stage::Decoded`].
+    #[serde(with = "crate::validated::optional_span")]
     pub decoded: Option<Duration>,
     /// From [`Stage::FirstReceived`] to [`Stage::Submitted`].
+    #[serde(with = "crate::validated::optional_span")]
     pub submitted: Option<Duration>,
     /// From [`Stage::FirstReceived`] to [`Stage::Presented`].
+    #[serde(with = "crate::validated::optional_span")]
     pub presented: Option<Duration>,
 }
 
@@ -248,7 +254,7 @@ impl DisplayLatency {
 }
 
 /// The record of one captured frame and one subscriber: a row of the CSV.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FrameRecord {
     /// The subscriber.
     pub subscriber: SubscriberId,
@@ -266,6 +272,7 @@ pub struct FrameRecord {
     pub cost: FrameCost,
     /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show to the frame's
     /// last stage, all on the client's clock.
+    #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
     /// Whether that value is exact or a lower bound.
     pub echo: EchoKind,
@@ -282,6 +289,7 @@ pub struct FrameRecord {
     /// The pose with which the application drew the frame, as the client read it from the frame.
     pub pose: Option<PoseId>,
     /// The age of the frame at the client; known only to the client.
+    #[serde(skip)]
     pub age: DisplayLatency,
 }
 
@@ -328,7 +336,7 @@ impl FrameRecord {
 }
 
 /// The cost of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FrameCost {
     /// Whether it was a key frame.
     pub key_frame: bool,

@@ -1,7 +1,10 @@
 //! The names of the transports (selected in [`transport_probe`](crate::control::transport_probe)).
 
+use serde::{Deserialize, Serialize};
+
 /// A transport. The numbers are those on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
     /// UDP, one system call per datagram.
     Udp = 0,
@@ -12,6 +15,7 @@ pub enum TransportKind {
     /// Raw Ethernet through `AF_XDP`.
     Xdp = 3,
     /// Raw Ethernet through packet sockets with mapped rings.
+    #[serde(rename = "raw-ring")]
     Ring = 4,
 }
 

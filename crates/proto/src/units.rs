@@ -1,7 +1,13 @@
 //! Units of measurement as types.
 
+use serde::{Deserialize, Serialize};
+
+use crate::validated::Invalid;
+
 /// Bits per second.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct Bitrate(pub u64);
 
 impl Bitrate {
@@ -41,12 +47,30 @@ impl std::str::FromStr for Bitrate {
 }
 
 /// A picture's width and height in pixels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "(u32, u32)", into = "(u32, u32)")]
 pub struct Size {
     /// Pixels per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
+}
+
+impl TryFrom<(u32, u32)> for Size {
+    type Error = Invalid;
+
+    fn try_from((width, height): (u32, u32)) -> Result<Size, Invalid> {
+        let size = Size::new(width, height);
+        size.is_valid()
+            .then_some(size)
+            .ok_or(Invalid("picture size"))
+    }
+}
+
+impl From<Size> for (u32, u32) {
+    fn from(size: Size) -> (u32, u32) {
+        (size.width, size.height)
+    }
 }
 
 impl Size {

@@ -247,7 +247,7 @@ impl Guest {
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
         let cursor = cursor.map_err(|e| format!("pointer not sent: {e}"));
         let cursor = or_warn(cursor, &mut on_notice);
-        let directions = config.clipboard_directions()?;
+        let directions = config.clipboard;
         let clipboard = match display {
             None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),

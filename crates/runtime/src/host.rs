@@ -63,13 +63,13 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, RetransmissionRequest};
 
-pub use self::admit::{Admission, AdmissionGrant, AdmitRefused};
+pub use self::admit::{Admission, AdmissionCallback, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;
-pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
-pub use self::gateway_host::{AdmissionCallback, AudioListener, GatewayHost};
+pub use self::encodings::{EncoderName, Encoding, Encodings, SUBPEL_PIXELS, codec_of};
+pub use self::gateway_host::{AudioListener, GatewayHost};
 pub use self::inputs::{ApplicationInput, InputQueue};
 use self::microphone::Microphone;
 use self::notices::Board;

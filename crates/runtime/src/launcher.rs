@@ -7,9 +7,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_ipc::frame::{self, Message as _, PREFIX};
+use openuvr_ipc::hello;
 use openuvr_media::capture::Waker;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::CloseOnFork;
@@ -22,7 +25,7 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
-use crate::line::{LaunchSettings, Line, SOCKET};
+use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 use crate::remote;
 
 /// The connection to the launcher of this application.
@@ -30,6 +33,8 @@ pub struct Launcher {
     /// Closes it in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
+    /// The launcher's greeting has arrived.
+    greeted: AtomicBool,
     /// The socket path where its gateways look for the host.
     gateway: Option<PathBuf>,
 }
@@ -66,9 +71,16 @@ impl Launcher {
         let socket = socket_with(kind.0, kind.1, kind.2, None).map_err(failed)?;
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
+        // Lost only if the launcher has just ended.
+        let _ = send(
+            &socket,
+            &hello::hello(),
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
         Ok(Launcher {
             _own: CloseOnFork::new(&socket),
             socket,
+            greeted: AtomicBool::new(false),
             gateway: path.parent().map(|folder| folder.join(remote::NAME)),
         })
     }
@@ -77,13 +89,13 @@ impl Launcher {
     /// sockets of existing pads are attached.
     ///
     /// # Errors
-    /// One line: the settings can't be parsed, or the socket failed.
+    /// One line: the launcher has another version, or the socket failed.
     pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
-        let mut text = vec![0; LaunchSettings::MAX_LEN];
+        let mut bytes = vec![0; PREFIX + LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
         let mut with = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut parts = [IoSliceMut::new(&mut text)];
+        let mut parts = [IoSliceMut::new(&mut bytes)];
         let length = match recvmsg(&self.socket, &mut parts, &mut with, flags) {
             // Disconnected; the next wait reports it.
             Ok(received) if received.bytes == 0 => return Ok(None),
@@ -97,7 +109,13 @@ impl Launcher {
                 sockets.extend(received.map(Arc::new));
             }
         }
-        let mut settings = LaunchSettings::read(text.get(..length).unwrap_or_default())?;
+        let bytes = bytes.get(..length).unwrap_or_default();
+        if !self.greeted.swap(true, Ordering::AcqRel) {
+            hello::check(bytes).map_err(|e| e.to_string())?;
+            return self.settings();
+        }
+        let settings = frame::from_bytes::<LaunchSettings>(bytes);
+        let mut settings = settings.map_err(|e| format!("can't read the settings: {e}"))?;
         settings.host.seats = SeatSockets(sockets);
         settings.host.gateway = self.gateway.clone().filter(|_| settings.gateways);
         Ok(Some(settings))
@@ -139,10 +157,13 @@ impl Launcher {
         }
     }
 
-    /// Sends a line to the launcher; it is lost if there is no room.
-    pub fn send(&self, line: &Line) {
+    /// Sends a report to the launcher; it is lost if there is no room.
+    pub fn send(&self, report: &LaunchReport) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = send(self.socket.as_fd(), line.text().as_bytes(), flags);
+        // Only a text of more than 8 KiB is too long.
+        if let Ok(bytes) = frame::to_bytes(report) {
+            let _ = send(self.socket.as_fd(), &bytes, flags);
+        }
     }
 }
 

@@ -17,9 +17,9 @@ pub mod identity_store;
 #[cfg(feature = "launch")]
 pub mod launch;
 #[cfg(feature = "host")]
-pub mod launcher;
+pub mod launch_protocol;
 #[cfg(feature = "host")]
-pub mod line;
+pub mod launcher;
 pub mod lock;
 pub mod machine;
 pub mod recording;

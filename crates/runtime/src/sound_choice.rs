@@ -1,7 +1,12 @@
 //! The choice of a sound backend, as parsed from a command line or a configuration file.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 /// A choice of a sound backend.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum SoundChoice {
     /// The sound server, if there is one; else none.
     Auto,
@@ -14,6 +19,33 @@ pub enum SoundChoice {
         /// Its device; `None`: the default.
         device: Option<String>,
     },
+}
+
+impl From<String> for SoundChoice {
+    fn from(words: String) -> SoundChoice {
+        SoundChoice::parse(&words)
+    }
+}
+
+impl From<SoundChoice> for String {
+    fn from(choice: SoundChoice) -> String {
+        choice.to_string()
+    }
+}
+
+impl fmt::Display for SoundChoice {
+    /// In the form that [`SoundChoice::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SoundChoice::Auto => f.write_str("auto"),
+            SoundChoice::Off => f.write_str("off"),
+            SoundChoice::Backend { name, device: None } => f.write_str(name),
+            SoundChoice::Backend {
+                name,
+                device: Some(device),
+            } => write!(f, "{name}:{device}"),
+        }
+    }
 }
 
 impl SoundChoice {
@@ -93,6 +125,9 @@ mod tests {
         assert_eq!(parsed("tone:").backend(), Some(("tone", None)));
         let wav = parsed("wav:/tmp/a:b.wav");
         assert_eq!(wav.backend(), Some(("wav", Some("/tmp/a:b.wav"))));
+        for words in ["auto", "off", "null", "wav:/tmp/a:b.wav"] {
+            assert_eq!(parsed(words).to_string(), words);
+        }
     }
 
     #[test]

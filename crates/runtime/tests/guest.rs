@@ -24,8 +24,10 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::guest::{Guest, InputTarget};
+use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::sound_choice::SoundChoice;
 use support::{Folder, MANY, TIMEOUT, client, eventually};
 
 /// Reports the size and the grey level in the middle of each shown picture.
@@ -93,7 +95,7 @@ fn watch_constrained(
 
 fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
     let config = Config {
-        sound: "off".to_owned(),
+        sound: SoundChoice::Off,
         name: name.to_owned(),
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(folder.join(name)),
@@ -405,8 +407,8 @@ fn two_guests_of_one_process_have_clients_of_their_own() {
 #[test]
 fn an_invalid_configuration_is_refused_with_the_reason() {
     let config = Config {
-        sound: "off".to_owned(),
-        encoders: vec!["vhs".into()],
+        sound: SoundChoice::Off,
+        encoders: vec![EncoderName("vhs")],
         ..Config::default()
     };
     let size = Size::new(160, 90);

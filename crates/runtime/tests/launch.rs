@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use openuvr_runtime::launch::{Application, ForwardedSignal, LaunchError, Socket, command};
-use openuvr_runtime::line::LaunchSettings;
+use openuvr_runtime::launch_protocol::LaunchSettings;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Generous, for a busy machine.

@@ -30,7 +30,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{Header, Plane};
 use openuvr_runtime::client::{self, ClientRuntime, Target};
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
+use openuvr_runtime::host::{EncoderName, HostRuntime, HostSetup, Input, Notice};
+use openuvr_runtime::sound_choice::SoundChoice;
 use support::{Folder, MANY, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
@@ -285,11 +286,11 @@ impl Rig {
     fn new(name: &str, change: impl FnOnce(&mut Config)) -> Rig {
         let folder = Folder::new(name);
         let mut config = Config {
-            sound: "off".to_owned(),
+            sound: SoundChoice::Off,
             bind: ([127, 0, 0, 1], 0).into(),
             config_dir: Some(folder.0.join("host")),
             realtime: false,
-            link: Some("udp".into()),
+            link: Some(TransportKind::Udp),
             ..Config::default()
         };
         change(&mut config);
@@ -394,7 +395,7 @@ fn dropped_at_host(record: &FrameRecord) -> bool {
 #[test]
 fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
     let mut rig = Rig::new("codecs", |config| {
-        config.encoders = vec!["x264".into(), "jpeg".into()];
+        config.encoders = vec![EncoderName("x264"), EncoderName("jpeg")];
     });
     let player = rig.client("player", false, None);
     rig.until("the first encoder", |log| !log.open.is_empty());

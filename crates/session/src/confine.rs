@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use openuvr_runtime::line::{API_SOCKET, SOCKET};
+use openuvr_runtime::launch_protocol::{API_SOCKET, SOCKET};
 use rustix::fs::Access;
 use rustix::process::{Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};

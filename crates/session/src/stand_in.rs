@@ -24,9 +24,10 @@ use openuvr_media::display;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTarget};
+use openuvr_runtime::host::Notice;
 use openuvr_runtime::launch::Socket;
+use openuvr_runtime::launch_protocol::{LaunchReport, SOCKET};
 use openuvr_runtime::launcher::Launcher;
-use openuvr_runtime::line::{Line, SOCKET};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use x11rb::connection::Connection as _;
@@ -36,9 +37,9 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// The maximum number of lines queued for `openuvr run`; further lines are dropped. It reads them each turn, and there
+/// The maximum number of reports queued for `openuvr run`; further ones are dropped. It reads them each turn, and there
 /// are some hundred frames per second (guess: a few seconds of them).
-const MAX_QUEUED_LINES: usize = 1024;
+const MAX_QUEUED_REPORTS: usize = 1024;
 
 /// The subcommand.
 pub const COMMAND: &str = "stand-in";
@@ -202,11 +203,15 @@ pub fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
     let result = show(args, &launcher);
     if let Err(why) = &result {
-        launcher.send(&Line::Warning(format!(
+        launcher.send(&warning(format!(
             "can't stream the launcher's window: {why}"
         )));
     }
     result.map_err(|e| anyhow!(e))
+}
+
+fn warning(why: String) -> LaunchReport {
+    Notice::Warning(why).into()
 }
 
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
@@ -234,26 +239,30 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     };
     if let InputTarget::Display(display) = &input {
         // Before any key is pressed there: if this process is killed, `openuvr run` must release the keys.
-        launcher.send(&Line::InputDisplay(display.clone()));
+        launcher.send(&LaunchReport::InputDisplay(display.clone()));
     }
     std::thread::scope(|scope| {
-        let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_LINES);
+        let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_REPORTS);
         let size = capture.size();
-        let notice = move |notice| drop(sender.try_send(Line::from(notice)));
+        let notice = move |notice| drop(sender.try_send(LaunchReport::from(notice)));
         let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
-        scope.spawn(|| received.into_iter().for_each(|line| launcher.send(&line)));
-        launcher.send(&Line::Streaming {
+        scope.spawn(|| {
+            received
+                .into_iter()
+                .for_each(|report| launcher.send(&report))
+        });
+        launcher.send(&LaunchReport::Streaming {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN set by the user is not printed.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            launcher.send(&Line::Invitation {
+            launcher.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pairing_timeout,
             });
         }
-        launcher.send(&Line::Warning(
+        launcher.send(&warning(
             "the game does not draw with OpenGL or Vulkan yet; streaming its window until it does"
                 .to_owned(),
         ));

@@ -16,22 +16,29 @@ pub struct VirtualAudio {
     pub silent: Option<String>,
 }
 
+fn pulse(device: &str) -> SoundChoice {
+    SoundChoice::Backend {
+        name: "pulse".to_owned(),
+        device: Some(device.to_owned()),
+    }
+}
+
 impl VirtualAudio {
     /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
     /// `on` a microphone. Without a sound server the sound is disabled.
     ///
     /// # Errors
     /// The configured microphone can't be created.
-    pub fn create(sound: &mut String, microphone: &mut String) -> Result<VirtualAudio> {
+    pub fn create(sound: &mut SoundChoice, microphone: &mut SoundChoice) -> Result<VirtualAudio> {
         let mut own = VirtualAudio::microphone(microphone)?;
-        if SoundChoice::parse(sound) == SoundChoice::Auto {
+        if *sound == SoundChoice::Auto {
             match NullSink::create(None) {
                 Ok(sink) => {
-                    *sound = format!("pulse:{}", sink.name());
+                    *sound = pulse(sink.name());
                     own.sink = Some(sink);
                 }
                 Err(why) => {
-                    "off".clone_into(sound);
+                    *sound = SoundChoice::Off;
                     own.silent = Some(format!("no sound: {why}"));
                 }
             }
@@ -43,12 +50,12 @@ impl VirtualAudio {
     ///
     /// # Errors
     /// The configured microphone can't be created.
-    pub fn microphone(words: &mut String) -> Result<VirtualAudio> {
+    pub fn microphone(choice: &mut SoundChoice) -> Result<VirtualAudio> {
         let mut own = VirtualAudio::default();
-        if words == "on" {
+        if *choice == SoundChoice::parse("on") {
             let made = VirtualMicrophone::create(None);
             let made = made.map_err(|why| anyhow!("can't create the microphone: {why}"))?;
-            *words = format!("pulse:{}", made.sink());
+            *choice = pulse(made.sink());
             own.microphone = Some(made);
         }
         Ok(own)

@@ -4,8 +4,8 @@
 use std::ffi::CStr;
 use std::sync::Mutex;
 
+use openuvr_runtime::host::Notice;
 use openuvr_runtime::launcher::Launcher;
-use openuvr_runtime::line::Line;
 use openuvr_runtime::lock::lock;
 
 use crate::settings::{self, Source};
@@ -30,7 +30,7 @@ pub(crate) fn report(function: &CStr, message: &'static CStr, error: &'static CS
     if let Some(Source::Launcher) = settings::source()
         && let Ok(launcher) = Launcher::connect()
     {
-        launcher.send(&Line::Warning(line(needed, message, error)));
+        launcher.send(&Notice::Warning(line(needed, message, error)).into());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use openuvr_proto::units::Size;
-use openuvr_runtime::line::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
+use openuvr_runtime::launch_protocol::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
 use openuvr_runtime::store;
 
 /// Default frame rate: that of most headsets.
@@ -18,17 +18,14 @@ pub(crate) fn eye_size() -> Size {
         Source::File(file) => order(&file).ok()?.eye,
         Source::Launcher => None,
     };
-    let text = std::env::var(EYE).ok().or_else(configured);
-    text.and_then(|text| parse(&text))
-        .unwrap_or(DEFAULT_EYE_SIZE)
+    let given = std::env::var(EYE).ok();
+    let size = given.map_or_else(configured, |text| text.parse().ok());
+    size.filter(|size| fits(*size)).unwrap_or(DEFAULT_EYE_SIZE)
 }
 
-/// Parses `WIDTHxHEIGHT`. Both eyes side by side must be a valid picture size.
-fn parse(text: &str) -> Option<Size> {
-    let (width, height) = text.split_once('x')?;
-    let size = Size::new(width.parse().ok()?, height.parse().ok()?);
-    let both = Size::new(size.width.checked_mul(2)?, size.height);
-    both.is_valid().then_some(size)
+/// Whether both eyes side by side are a valid picture size.
+fn fits(eye: Size) -> bool {
+    Size::new(eye.width.saturating_mul(2), eye.height).is_valid()
 }
 
 /// Source of the host's configuration. Without one, no host starts.
@@ -53,7 +50,7 @@ pub(crate) fn source() -> Option<Source> {
 /// One line with the reason.
 pub(crate) fn order(file: &std::path::Path) -> Result<LaunchSettings, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    LaunchSettings::read(&text)
+    LaunchSettings::from_toml(&text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
 #[cfg(test)]
@@ -62,8 +59,18 @@ mod tests {
 
     #[test]
     fn both_eyes_side_by_side_must_be_a_valid_size() {
+        let parse = |text: &str| text.parse().ok().filter(|size| fits(*size));
         assert_eq!(parse("1832x1920"), Some(Size::new(1832, 1920)));
-        for bad in ["", "640", "640x", "0x640", "640x640x2", "70000x1", "-1x5"] {
+        for bad in [
+            "",
+            "640",
+            "640x",
+            "0x640",
+            "640x640x2",
+            "8193x1",
+            "70000x1",
+            "-1x5",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

@@ -22,8 +22,8 @@ use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
+use openuvr_runtime::launch_protocol::{LaunchReport, LaunchSettings};
 use openuvr_runtime::launcher::{Launcher, WakeReason};
-use openuvr_runtime::line::{LaunchSettings, Line};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
@@ -77,7 +77,7 @@ impl Stream {
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
             if let Err(why) = in_thread.run(&source, size) {
-                in_thread.send(&Line::Failed(why));
+                in_thread.send(&Notice::Failed(why).into());
             }
             in_thread.release_host();
         });
@@ -143,7 +143,7 @@ impl Stream {
 
     /// Reports a problem to the launcher.
     pub(crate) fn report(&self, why: &str) {
-        self.shared.send(&Line::Warning(why.to_owned()));
+        self.shared.send(&Notice::Warning(why.to_owned()).into());
     }
 
     /// Ends the host and notifies the clients.
@@ -170,13 +170,13 @@ impl Shared {
         let in_host = self.clone();
         let on_notice = move |notice| in_host.on_notice(notice);
         let guest = Guest::start(&order.host, InputTarget::Application, size, on_notice)?;
-        self.send(&Line::Streaming {
+        self.send(&LaunchReport::Streaming {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN from the configuration is known to the user.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            self.send(&Line::Invitation {
+            self.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pairing_timeout,
             });
@@ -251,13 +251,13 @@ impl Shared {
         if roles {
             lock(&self.delay).reset();
         }
-        self.send(&Line::from(notice));
+        self.send(&notice.into());
     }
 
-    /// Sends a line to the launcher, if there is one.
-    fn send(&self, line: &Line) {
+    /// Sends a report to the launcher, if there is one.
+    fn send(&self, report: &LaunchReport) {
         if let Some(launcher) = &*lock(&self.launcher) {
-            launcher.send(line);
+            launcher.send(report);
         }
     }
 

@@ -8,6 +8,7 @@ use clap::Command;
 use openuvr_media::codec::Codec;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::ClientConstraints;
+use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
@@ -19,8 +20,8 @@ use tracing::Level;
 
 use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input};
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag, number,
-    optional, path, pin, size, text, time,
+    Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
+    path, pin, size, text, time,
 };
 use super::portal::{CertificateHash, HostTarget, PortalAddress, fingerprint, host_target, portal};
 use super::{
@@ -298,7 +299,7 @@ impl ClientConfig {
         let config = self;
         Config {
             portal: host.word,
-            pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            pin: config.pin.as_ref().map(Pin::to_string),
             pair_again: config.pair_again,
             observe: config.observe,
             take_over: config.take_over,

@@ -18,19 +18,22 @@ use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Chroma};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardDirections;
+use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::host::config::{BITRATES, Config, DEFAULT_FPS, REFRESHES, default_bitrate};
+use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_scene::source::Submit;
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
-    choice, choices, cores, count, flag, ice_servers, number, optional, path, pin,
-    public_addresses, region, size, text, ticket_key, time, uuid, web_origins, web_proxies, window,
+    LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice,
+    choices, cores, count, flag, ice_servers, number, optional, path, pin, public_addresses,
+    region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
     ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, Setting, Settings,
@@ -38,8 +41,8 @@ use super::{
 };
 
 pub(crate) use choices::PadsKind;
+pub(crate) use choices::RateMode;
 pub use choices::SourceKind;
-pub(crate) use choices::{EncoderName, RateMode};
 use choices::{InputKind, Rate, SoundFrame, Subpel};
 
 settings! {
@@ -327,11 +330,11 @@ Examples:
             /// `auto`: the default sink of PulseAudio or PipeWire, if one runs, also after the default changes; with
             /// `openuvr run` the game's sound, which is then played only at the clients. `off`: no sound.
             /// `pulse:NAME`: that sink or source (`pactl list short`). `tone:440`: a test tone.
-            sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
+            sound: SoundChoice = "sound", sound("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.
             /// `off`: none, and it is not sent. `on`: a virtual source for applications to record from (selected
             /// automatically with `openuvr run` and `--virtual`). `pulse:SINK`: played on that sink.
-            microphone: String = "microphone", text("SINK", 255), Default::Is("off");
+            microphone: SoundChoice = "microphone", sound("SINK", 255), Default::Is("off");
             /// Duration of a sound packet, in milliseconds.
             /// Shorter packets arrive earlier and cost more: 2.5 ms about twice as much as 10 ms.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
@@ -567,9 +570,8 @@ impl HostConfig {
         let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
         let (min, start) = (self.min_bitrate, self.start_bitrate);
         let refresh = self.recovery == Recovery::Refresh;
-        let names: Vec<&str> = self.encoders.iter().map(|name| name.0).collect();
-        let backends =
-            encode::find_all(&names).map_err(|e| ConfigError(format!("encoder: {e}")))?;
+        let backends = encode::find_all(&self.encoders);
+        let backends = backends.map_err(|e| ConfigError(format!("encoder: {e}")))?;
         let words = match () {
             () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
                 "min-bitrate and start-bitrate require rate adaptive"
@@ -594,27 +596,27 @@ impl From<&HostConfig> for Config {
         Config {
             name: config.name.clone(),
             bind: config.bind,
-            link: config.link.map(|link| link.0.name().to_owned()),
+            link: config.link.map(|link| link.0),
             config_dir: Some(config.config_dir.clone()),
-            pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            pin: config.pin.clone(),
             pair: config.pair,
             pairing_timeout: u32::try_from(config.pairing_timeout.as_secs()).unwrap_or(u32::MAX),
-            ticket_key: config.ticket_key.map(|key| key.to_string()),
-            ticket_session: config.ticket_session.map(|session| session.to_string()),
-            second_player: config.second_player.word().to_owned(),
+            ticket_key: config.ticket_key,
+            ticket_session: config.ticket_session,
+            second_player: config.second_player,
             max_observers: config.max_observers,
-            keys: config.keys.name().to_owned(),
-            clipboard: config.clipboard.word().to_owned(),
+            keys: config.keys,
+            clipboard: config.clipboard,
             // A game gets the folder from its environment.
             pads_folder: None,
             gateway: None,
             seats: SeatSockets::default(),
-            encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
+            encoders: config.encoders.clone(),
             encoder_per_client: config.encoder_per_client,
             slices: config.slices,
             encoder_threads: config.encoder_threads,
             subpel: config.subpel.requested(),
-            pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
+            pixels: config.pixels,
             cbr: config.rate_control.map(|mode| mode == RateMode::Cbr),
             fps: config.fps.unwrap_or(DEFAULT_FPS),
             // A pattern, a clip and the scene run on a timer.
@@ -623,11 +625,11 @@ impl From<&HostConfig> for Config {
                     config.subject(),
                     Subject::Pattern(_) | Subject::Clip(_) | Subject::Scene(_)
                 ),
-            bitrate: config.bitrate.map(|rate| rate.0),
-            min_bitrate: config.min_bitrate.map(|rate| rate.0),
-            start_bitrate: config.start_bitrate.map(|rate| rate.0),
+            bitrate: config.bitrate,
+            min_bitrate: config.min_bitrate,
+            start_bitrate: config.start_bitrate,
             adaptive: config.rate == Rate::Adaptive,
-            recovery: config.recovery.word().to_owned(),
+            recovery: config.recovery,
             refresh_interval: config.refresh_interval,
             static_refinement: config.static_refinement,
             key_frame_interval: config.key_frame_interval,
@@ -636,7 +638,7 @@ impl From<&HostConfig> for Config {
             microphone: config.microphone.clone(),
             given: None,
             sound_frame: config.sound_frame.0,
-            sound_bitrate: config.sound_bitrate.0,
+            sound_bitrate: config.sound_bitrate,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             // This program writes it, together with the table.

@@ -14,7 +14,7 @@ use openuvr_gateway::PublicAddress;
 use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_net::address::parse_address;
-use openuvr_proto::control::pairing;
+use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
@@ -22,6 +22,7 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 pub(crate) use openuvr_report::TableMode;
 use openuvr_runtime::client::Target;
+use openuvr_runtime::sound_choice::SoundChoice;
 
 /// The value type of a setting.
 pub(crate) struct Kind<T> {
@@ -117,17 +118,6 @@ where
 pub(super) trait Choice: Copy + 'static {
     /// Each accepted text with its value.
     const VALUES: &'static [(&'static str, Self)];
-
-    /// The text of the value.
-    fn word(self) -> &'static str
-    where
-        Self: PartialEq,
-    {
-        let mut words = Self::VALUES.iter();
-        words
-            .find(|(_, meaning)| *meaning == self)
-            .map_or("", |(word, _)| word)
-    }
 }
 
 /// One of the values of `T`.
@@ -471,23 +461,6 @@ pub(super) fn target() -> Kind<Target> {
     }
 }
 
-/// The PIN for pairing two devices. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Pin(String);
-
-impl Pin {
-    /// 4 to 12 ASCII digits.
-    pub(crate) fn digits(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Pin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pin(…)")
-    }
-}
-
 /// A PIN.
 pub(super) fn pin() -> Kind<Pin> {
     Kind {
@@ -496,11 +469,7 @@ pub(super) fn pin() -> Kind<Pin> {
         allowed: "4 to 12 digits (in a file: between quotes)".to_owned(),
         form: Form::Text,
         // Pasted PINs may contain blanks.
-        parse: Box::new(|text| {
-            pairing::Pin::parse(text)
-                .ok()
-                .map(|pin| Pin(pin.to_string()))
-        }),
+        parse: Box::new(|text| Pin::parse(text).ok()),
         absent: None,
     }
 }
@@ -516,6 +485,20 @@ pub(super) fn text(placeholder: &'static str, longest: usize) -> Kind<String> {
             let plain = !text.chars().any(char::is_control) && !text.trim().is_empty();
             (plain && text.len() <= longest).then(|| text.to_owned())
         }),
+        absent: None,
+    }
+}
+
+/// A sound backend and its device, or a word in its place.
+pub(super) fn sound(placeholder: &'static str, longest: usize) -> Kind<SoundChoice> {
+    let kind = text(placeholder, longest);
+    let parse = kind.parse;
+    Kind {
+        placeholder: kind.placeholder,
+        range: kind.range,
+        allowed: kind.allowed,
+        form: kind.form,
+        parse: Box::new(move |text| parse(text).map(SoundChoice::from)),
         absent: None,
     }
 }

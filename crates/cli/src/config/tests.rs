@@ -10,7 +10,9 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputSpec, Surface};
-use super::host::{EncoderName, HostConfig, RateMode, Subject};
+use openuvr_runtime::host::EncoderName;
+
+use super::host::{HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawBackend, EyeView, Target};
@@ -262,7 +264,7 @@ fn every_kind_of_value_is_understood() {
         "--pair",
     ])
     .unwrap();
-    assert_eq!(parsed.pin.as_ref().unwrap().digits(), "0042");
+    assert_eq!(parsed.pin.as_ref().unwrap().to_string(), "0042");
     assert!(
         !format!("{parsed:?}").contains("0042"),
         "a PIN stays out of logs"
@@ -738,7 +740,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
         now.config.subject(),
         Subject::Window(WindowName::Text("blender".to_owned()))
     );
-    assert_eq!(now.config.pin.unwrap().digits(), "0042");
+    assert_eq!(now.config.pin.unwrap().to_string(), "0042");
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it contains a PIN");
     // Unset values are not saved: a later display is used.
@@ -822,7 +824,7 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
     let words = ["desk", "--grab", "--pin", "1234", "--pair-again"];
     let saved: Effective<ClientConfig> =
         effective(&[&words[..], &["--save"]].concat(), &around).unwrap();
-    assert_eq!(saved.config.pin.unwrap().digits(), "1234");
+    assert_eq!(saved.config.pin.unwrap().to_string(), "1234");
     let file = folder.0.join("client.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("\ngrab = true\n"), "{text}");

@@ -419,7 +419,9 @@ const PITCH: &str = "(async () => { \
 
 #[test]
 fn a_tone_is_played_at_its_pitch() {
-    let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
+    let rig = Rig::with("tone", SIZE, |config| {
+        config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440")
+    });
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };

@@ -206,7 +206,9 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
 
 #[test]
 fn sound_starts_with_the_first_click_and_has_a_volume() {
-    let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
+    let rig = Rig::with("sound", SIZE, |config| {
+        config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440")
+    });
     let _turn = turn();
     let Some(program) = chromium() else {
         return;

@@ -98,7 +98,7 @@ fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
 /// All of them at the same time, until the player got this many complete frames.
 fn all_at_once(name: &str, observers: usize, frames: usize) {
     let rig = Rig::with(name, SIZE, |config| {
-        config.sound = "tone:440".to_owned();
+        config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440");
         config.max_observers = 16;
     });
     let Some((mut browser, _turn)) = start(&rig) else {

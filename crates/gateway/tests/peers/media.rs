@@ -218,7 +218,9 @@ fn messages_map_frames_to_timestamps() {
 
 #[test]
 fn sound_arrives_payload_by_payload() {
-    let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
+    let rig = Rig::with("sound", SIZE, |config| {
+        config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440")
+    });
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let mut times = Vec::new();
     remote.wait("sound", |arrived| {

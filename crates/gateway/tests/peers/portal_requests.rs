@@ -22,8 +22,8 @@ const SIZE: Size = Size::new(320, 192);
 fn rig(portal: &Portal, name: &str, listener: PortalListener) -> Rig {
     Rig::for_portal(name, SIZE, (portal.lease(), listener), |config| {
         config.pin = None;
-        config.ticket_key = Some(portal.signer.public().to_string());
-        config.ticket_session = Some(portal.session.to_string());
+        config.ticket_key = Some(portal.signer.public());
+        config.ticket_session = Some(portal.session);
     })
 }
 

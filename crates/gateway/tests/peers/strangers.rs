@@ -111,8 +111,8 @@ fn junk_tickets_block_no_valid_ticket() {
     let portal = Portal::new();
     let rig = Rig::with_tickets("tickets", SIZE, portal.lease(), |config| {
         config.pin = None;
-        config.ticket_key = Some(portal.signer.public().to_string());
-        config.ticket_session = Some(portal.session.to_string());
+        config.ticket_key = Some(portal.signer.public());
+        config.ticket_session = Some(portal.session);
     });
     let stop = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicU32::new(0));

@@ -52,7 +52,9 @@ fn recorder(
 }
 
 fn rig(name: &str) -> Rig {
-    Rig::with(name, SIZE, |config| config.sound = "tone:440".to_owned())
+    Rig::with(name, SIZE, |config| {
+        config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440")
+    })
 }
 
 /// Waits until a subscriber with this name got this many frames.
@@ -366,7 +368,7 @@ fn a_blocked_disk_delays_no_subscriber() {
 #[test]
 fn a_host_without_h264_is_not_recorded() {
     let rig = Rig::with("jpeg", SIZE, |config| {
-        config.encoders = vec!["jpeg".to_owned()];
+        config.encoders = vec![openuvr_runtime::host::EncoderName("jpeg")];
     });
     let (recorder, _) = recorder(&rig, rig.folder.0.join("it.mp4"), false);
     let refused = recorder.unwrap().follow(rig.host.clone()).unwrap_err();

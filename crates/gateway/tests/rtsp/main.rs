@@ -46,7 +46,9 @@ impl Players {
 
     /// The same with other sound.
     fn sounding(name: &str, capture: Box<dyn Capture>, sound: &str) -> Players {
-        let sound = |config: &mut Config| config.sound = sound.to_owned();
+        let sound = |config: &mut Config| {
+            config.sound = openuvr_runtime::sound_choice::SoundChoice::parse(sound)
+        };
         let rig = Rig::showing(name, capture, Vec::new(), sound);
         let setup = RtspSetup {
             bind: ([127, 0, 0, 1], 0).into(),

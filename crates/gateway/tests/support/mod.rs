@@ -29,11 +29,13 @@ use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_net::Link as _;
+use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
 use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::trust_store::DeviceStore;
 
 /// Timeout, longer than any step on a busy machine.
@@ -230,12 +232,12 @@ impl Rig {
         let folder = Folder::new(name);
         let dir = folder.0.join("host");
         let mut config = Config {
-            sound: "off".to_owned(),
+            sound: SoundChoice::Off,
             bind: ([127, 0, 0, 1], 0).into(),
             config_dir: Some(dir.clone()),
             realtime: false,
-            pin: Some(PIN.to_owned()),
-            second_player: "take-over".into(),
+            pin: Some(PIN.parse().unwrap()),
+            second_player: SecondPlayer::TakeOver,
             ..Config::default()
         };
         change(&mut config);

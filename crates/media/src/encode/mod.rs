@@ -4,6 +4,7 @@
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
+use serde::{Deserialize, Serialize};
 
 use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
@@ -117,13 +118,16 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
 }
 
 /// The colour format of coded pictures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Chroma {
     /// Subsampled chroma (4:2:0).
+    #[serde(rename = "420")]
     Yuv420,
     /// Red, green and blue at full resolution, without conversion.
+    #[serde(rename = "rgb")]
     Rgb,
     /// Full-resolution chroma (4:4:4).
+    #[serde(rename = "444")]
     Yuv444,
 }
 

@@ -8,7 +8,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer, range};
+use crate::validated::Invalid;
 
 /// Maximum UTF-8 bytes of a text: about a book, and the memory that a peer can claim (guess).
 pub const MAX_TEXT: usize = 1_000_000;
@@ -17,7 +20,7 @@ pub const MAX_TEXT: usize = 1_000_000;
 pub const PIECE: usize = 8 * 1024;
 
 /// The directions in which the host shares clipboard text.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ClipboardDirections {
     /// Text copied at the client can be pasted at the host.
     pub to_host: bool,
@@ -47,8 +50,26 @@ impl ClipboardDirections {
 }
 
 /// Copied text. `Debug` does not show it, so that it never reaches a log.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct ClipboardText(pub Arc<str>);
+
+impl TryFrom<Arc<str>> for ClipboardText {
+    type Error = Invalid;
+
+    fn try_from(text: Arc<str>) -> Result<ClipboardText, Invalid> {
+        let text = ClipboardText(text);
+        text.fits()
+            .then_some(text)
+            .ok_or(Invalid("length of a text"))
+    }
+}
+
+impl From<ClipboardText> for Arc<str> {
+    fn from(text: ClipboardText) -> Arc<str> {
+        text.0
+    }
+}
 
 impl ClipboardText {
     /// Whether the length is within 1 to [`MAX_TEXT`] bytes.
@@ -71,7 +92,8 @@ impl From<&str> for ClipboardText {
 }
 
 /// A fragment of a text.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PieceFields", into = "PieceFields")]
 pub struct ClipboardPiece {
     /// Length of the complete text in bytes, 1 to [`MAX_TEXT`].
     pub total: u32,
@@ -79,6 +101,31 @@ pub struct ClipboardPiece {
     pub offset: u32,
     /// The bytes, at most [`PIECE`]; a boundary may split a character.
     pub bytes: Vec<u8>,
+}
+
+/// Total, offset and bytes.
+type PieceFields = (u32, u32, Vec<u8>);
+
+impl TryFrom<PieceFields> for ClipboardPiece {
+    type Error = Invalid;
+
+    fn try_from((total, offset, bytes): PieceFields) -> Result<ClipboardPiece, Invalid> {
+        let piece = ClipboardPiece {
+            total,
+            offset,
+            bytes,
+        };
+        match piece.check() {
+            Ok(()) => Ok(piece),
+            Err(_) => Err(Invalid("piece of a text")),
+        }
+    }
+}
+
+impl From<ClipboardPiece> for PieceFields {
+    fn from(piece: ClipboardPiece) -> PieceFields {
+        (piece.total, piece.offset, piece.bytes)
+    }
 }
 
 impl std::fmt::Debug for ClipboardPiece {
@@ -103,16 +150,23 @@ impl ClipboardPiece {
     /// [`Reject`] if a field is missing or out of range.
     pub fn parse(r: &mut Reader<'_>) -> Result<ClipboardPiece, Reject> {
         let (total, offset, length) = (r.u32()?, r.u32()?, usize::from(r.u16()?));
-        range((1..=MAX_TEXT as u64).contains(&total.into()), "text length")?;
         range((1..=PIECE).contains(&length), "piece of a text")?;
-        let end = u64::from(offset) + length as u64;
-        range(end <= total.into(), "place in a text")?;
         let bytes = r.bytes(length)?.to_vec();
-        Ok(ClipboardPiece {
+        let piece = ClipboardPiece {
             total,
             offset,
             bytes,
-        })
+        };
+        piece.check()?;
+        Ok(piece)
+    }
+
+    fn check(&self) -> Result<(), Reject> {
+        let (total, length) = (u64::from(self.total), self.bytes.len());
+        range((1..=MAX_TEXT as u64).contains(&total), "text length")?;
+        range((1..=PIECE).contains(&length), "piece of a text")?;
+        let end = u64::from(self.offset) + length as u64;
+        range(end <= total, "place in a text")
     }
 }
 

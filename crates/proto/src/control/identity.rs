@@ -6,6 +6,7 @@
 use std::fmt;
 
 use aws_lc_rs::{digest, rand};
+use serde::{Deserialize, Serialize};
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::Dh;
@@ -80,7 +81,7 @@ impl fmt::Debug for Identity {
 }
 
 /// A long-term X25519 public key: a device's identity.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
@@ -127,8 +128,21 @@ impl ClientId {
 
 /// A device's display name on the wire: at most [`DeviceName::MAX`] bytes of UTF-8 on one line,
 /// [printable](crate::printable) and thus safe on a terminal.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub struct DeviceName(String);
+
+impl From<String> for DeviceName {
+    fn from(name: String) -> DeviceName {
+        DeviceName::new(&name)
+    }
+}
+
+impl From<DeviceName> for String {
+    fn from(name: DeviceName) -> String {
+        name.0
+    }
+}
 
 impl DeviceName {
     /// Maximum length in bytes: a host name's label (RFC 1035 section 2.3.4: 63 octets) and one.
@@ -138,12 +152,14 @@ impl DeviceName {
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
-        for c in text.trim().chars().filter(|c| is_printable(*c)) {
+        let printable = text.chars().filter(|c| is_printable(*c));
+        for c in printable.skip_while(|c| c.is_whitespace()) {
             if name.len() + c.len_utf8() > Self::MAX {
                 break;
             }
             name.push(c);
         }
+        name.truncate(name.trim_end().len());
         DeviceName(name)
     }
 

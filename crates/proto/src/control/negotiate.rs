@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU16;
 
+use serde::{Deserialize, Serialize};
+
 use super::clipboard::{ClipboardDirections, ClipboardPiece};
 use super::streams::{self, Grant, StreamOffer};
 use crate::bytes::{Reader, Reject, Writer};
@@ -10,7 +12,7 @@ use crate::printable::printable;
 use crate::units::{Bitrate, Size};
 
 /// A subscriber's role.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Role {
     /// Sends input; its loss and bandwidth control the encoder. At most one.
@@ -31,7 +33,7 @@ impl Role {
 }
 
 /// Why a client observes instead of playing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ObserverReason {
     /// It requested that.
@@ -93,7 +95,7 @@ pub struct Offer {
 
 /// A client's limits on the video. The host applies a player's within its own; an observer's apply only if
 /// each client has its own encoder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientConstraints {
     /// Maximum bits per second; `None`: the host's limit.
     pub bitrate: Option<Bitrate>,
@@ -105,7 +107,7 @@ pub struct ClientConstraints {
 }
 
 /// Why a client's offer is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Refusal {
     /// There is a player, and the host allows a second one neither to take over nor to observe.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use spake2::{Ed25519Group, Password, Spake2};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -75,6 +76,19 @@ impl Pin {
     pub(super) fn is(&self, other: &Pin) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
         aws_lc_rs::constant_time::verify_slices_are_equal(ours, theirs).is_ok()
+    }
+}
+
+impl Serialize for Pin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pin, D::Error> {
+        let text = Zeroizing::new(String::deserialize(deserializer)?);
+        Pin::parse(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 
 pub use self::control::{Action, Actions, ControlToken, MAX_TOKEN_LIFE, TokenRefused};
 pub use self::gate::{MAX_ADMITTED, MAX_USED, TicketGate};
@@ -74,8 +75,23 @@ impl UnixTime {
 
 /// The id of a portal's session: a UUID (RFC 9562), the same on every launcher. Unlike
 /// [`SessionId`](crate::id::SessionId), which is specific to each connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct SessionUuid(pub [u8; 16]);
+
+impl TryFrom<String> for SessionUuid {
+    type Error = BadUuid;
+
+    fn try_from(text: String) -> Result<SessionUuid, BadUuid> {
+        text.parse()
+    }
+}
+
+impl From<SessionUuid> for String {
+    fn from(value: SessionUuid) -> String {
+        value.to_string()
+    }
+}
 
 impl SessionUuid {
     /// A random one: 122 random bits (RFC 9562, section 5.4).
@@ -306,7 +322,7 @@ fn from_text(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Why a ticket is rejected.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TicketRefused {
     /// The host was started without a portal's key.

@@ -1,5 +1,7 @@
 //! The events of a host for its runtime.
 
+use serde::{Deserialize, Serialize};
+
 use super::request::SubscribeRequest;
 use crate::control::clipboard::ClipboardText;
 use crate::control::handshake::PublicKey;
@@ -109,7 +111,7 @@ pub struct ProbeRequest {
 }
 
 /// Why a subscriber ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Ending {
     /// It left.
     Goodbye(GoodbyeReason),

@@ -7,12 +7,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::request::SubscriberKind;
 use crate::control::negotiate::Role;
 use crate::id::{SubscriberId, ViewId};
 use crate::quantile::nearest_rank;
 use crate::time::{Instant, Mapped};
 use crate::trace::{DropCause, FrameRecord, Outcome};
+use crate::validated::{Invalid, nanos};
 
 /// The sliding window: p99 at 60 frames/s is then the third worst of 300.
 pub const WINDOW: Duration = Duration::from_secs(5);
@@ -25,7 +28,7 @@ const LEAST: Duration = Duration::from_secs(1);
 const FRAMES: usize = 1200;
 
 /// Statistics of one subscriber.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SubscriberFigures {
     /// Its kind.
     pub kind: SubscriberKind,
@@ -33,6 +36,7 @@ pub struct SubscriberFigures {
     pub role: Role,
     /// Completely displayed frames a second, of the first view. `None`: it does not report, or has not
     /// reported recently.
+    #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
     /// From [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
     /// `None` without such frames, or without both times.
@@ -40,7 +44,8 @@ pub struct SubscriberFigures {
 }
 
 /// Percentiles by nearest rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "[u64; 3]", into = "[u64; 3]")]
 pub struct LatencyFigures {
     /// The median.
     pub p50: Duration,
@@ -48,6 +53,31 @@ pub struct LatencyFigures {
     pub p99: Duration,
     /// Maximum error of each, from the clock map.
     pub bound: Duration,
+}
+
+/// A frame rate, if known: finite and not negative.
+fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let rate = Option::<f64>::deserialize(deserializer)?;
+    match rate.is_none_or(|rate| rate.is_finite() && rate >= 0.0) {
+        true => Ok(rate),
+        false => Err(serde::de::Error::custom(Invalid("frame rate"))),
+    }
+}
+
+impl TryFrom<[u64; 3]> for LatencyFigures {
+    type Error = Invalid;
+
+    fn try_from(nanos: [u64; 3]) -> Result<LatencyFigures, Invalid> {
+        let [p50, p99, bound] = nanos.map(Duration::from_nanos);
+        let figures = LatencyFigures { p50, p99, bound };
+        (p50 <= p99).then_some(figures).ok_or(Invalid("latency"))
+    }
+}
+
+impl From<LatencyFigures> for [u64; 3] {
+    fn from(figures: LatencyFigures) -> [u64; 3] {
+        [figures.p50, figures.p99, figures.bound].map(nanos)
+    }
 }
 
 /// Statistics over all subscribers of one kind and role.

@@ -1,11 +1,13 @@
 //! The subscription request of an external subscriber.
 
+use serde::{Deserialize, Serialize};
+
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{ClientConstraints, Role};
 use crate::send::intake::Intake;
 
 /// The kind of program, for statistics only.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum SubscriberKind {
     /// An OpenUVR session.
     Client,
@@ -43,7 +45,7 @@ impl SubscriberKind {
 }
 
 /// The request of an external subscriber: compare [`Offer`](crate::control::negotiate::Offer).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SubscribeRequest {
     /// The requested role.
     pub role: Role,

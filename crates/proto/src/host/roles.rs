@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::control::negotiate::{ObserverReason, Refusal, Role};
 use crate::id::SubscriberId;
 
 /// The policy for a second player.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SecondPlayer {
     /// Refuse it.
     Refuse,
@@ -17,7 +20,7 @@ pub enum SecondPlayer {
 }
 
 /// A granted role.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grant {
     /// The role.
     pub role: Role,

@@ -1,9 +1,11 @@
 //! The newest input shown in a frame.
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::InputSeq;
 
 /// The relation between the frame and the input that it echoes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum EchoKind {
     /// No input yet.
@@ -17,7 +19,7 @@ pub enum EchoKind {
 }
 
 /// The newest input that was applied before a frame was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct InputEcho {
     /// Its sequence number.
     pub seq: InputSeq,

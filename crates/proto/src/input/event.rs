@@ -1,12 +1,14 @@
 //! Input events: physical, layout-independent, normalised to the picture; and those of devices that an
 //! application registered, as read from the kernel.
 
+use serde::{Deserialize, Serialize};
+
 use super::pad::{PadId, PadIdentity, PadState};
 use crate::id::DeviceId;
 
 /// A physical key, as a Linux input event code (`KEY_*` of `linux/input-event-codes.h`, 1–767).
 /// An X11 server with evdev key codes numbers the same key eight higher.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct KeyCode(pub u16);
 
 impl KeyCode {
@@ -16,7 +18,7 @@ impl KeyCode {
 }
 
 /// A pointer button, as a Linux input event code (`BTN_LEFT` = 0x110 …).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Button(pub u16);
 
 impl Button {
@@ -33,7 +35,7 @@ impl Button {
 }
 
 /// An input event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum InputEvent {
     /// A key was pressed or released. `text` is the character for the key in the client's layout, if there is
     /// one: the host types that character if its own layout would produce another. With Ctrl, Alt or Super

@@ -1,7 +1,10 @@
 //! How key presses are delivered to an application: as keys or as characters.
 
+use serde::{Deserialize, Serialize};
+
 /// The interpretation of keys at the client.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Keys {
     /// By the character in the client's layout: for text.

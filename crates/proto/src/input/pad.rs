@@ -6,7 +6,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::printable::is_printable;
+use crate::validated::Invalid;
 
 /// Maximum number of gamepads of a player: that of games for one screen.
 pub const MAX_PADS: u8 = 4;
@@ -15,8 +18,25 @@ pub const MAX_PADS: u8 = 4;
 pub const PAD_BUTTONS: u8 = 17;
 
 /// A gamepad of a client: 0 to [`MAX_PADS`] - 1. A new gamepad gets the lowest free number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct PadId(pub(crate) u8);
+
+impl TryFrom<u8> for PadId {
+    type Error = Invalid;
+
+    fn try_from(number: u8) -> Result<PadId, Invalid> {
+        PadId::new(number).ok_or(Invalid("pad"))
+    }
+}
+
+impl From<PadId> for u8 {
+    fn from(pad: PadId) -> u8 {
+        pad.0
+    }
+}
 
 impl PadId {
     /// The gamepad with this number; `None` from [`MAX_PADS`] on.
@@ -108,7 +128,7 @@ impl PadButton {
 }
 
 /// The state of a gamepad.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct PadState {
     /// Bit n: button n of the standard gamepad is pressed. Those of the triggers (6 and 7) are 0; bits
     /// without a button are ignored.
@@ -149,10 +169,23 @@ impl PadState {
 pub const MAX_PAD_NAME: usize = 64;
 
 /// The name of a gamepad: printable text of at most [`MAX_PAD_NAME`] bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub struct PadName {
     bytes: [u8; MAX_PAD_NAME],
     length: u8,
+}
+
+impl From<String> for PadName {
+    fn from(name: String) -> PadName {
+        PadName::new(&name)
+    }
+}
+
+impl From<PadName> for String {
+    fn from(name: PadName) -> String {
+        name.as_str().to_owned()
+    }
 }
 
 impl PadName {
@@ -195,7 +228,7 @@ impl fmt::Display for PadName {
 }
 
 /// The identity and capabilities of a gamepad.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct PadIdentity {
     /// Its name from the driver.
     pub name: PadName,
@@ -212,7 +245,7 @@ pub struct PadIdentity {
 }
 
 /// The strength of a gamepad's motors.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Rumble {
     /// The heavy, slow motor: 0 is off, 65 535 the maximum.
     pub strong: u16,

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The way in which a subscriber takes frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Intake {
     /// Only the newest frames matter: a browser, where a queued frame is displayed late.
     Newest,

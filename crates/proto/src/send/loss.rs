@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 pub use crate::control_event::Loss;
 use crate::time::Instant;
+use crate::validated::{Invalid, span};
 use crate::wire::control::Report;
 
 /// Time constant of the means: long enough to see several losses at 1 % and 1 Mb/s, short enough to follow a
@@ -18,12 +21,21 @@ const MEMORY: Duration = Duration::from_secs(2);
 const TRUST: f64 = 50.0;
 
 /// The measured state of a client's link.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkState {
     /// The shortest recent round trip; 20 ms before the first.
+    #[serde(serialize_with = "span::serialize", deserialize_with = "round_trip")]
     pub round_trip: Duration,
     /// The measured loss.
     pub loss: Loss,
+}
+
+fn round_trip<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let round_trip = span::deserialize(deserializer)?;
+    match round_trip < Duration::from_secs(3600) {
+        true => Ok(round_trip),
+        false => Err(serde::de::Error::custom(Invalid("round trip"))),
+    }
 }
 
 /// Measures the loss from reports.

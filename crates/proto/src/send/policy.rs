@@ -10,6 +10,8 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::MAX_DATAGRAM;
 pub use crate::control_event::{ControlEvent, KeyFrameReason, TYPICAL};
 use crate::id::FrameId;
@@ -68,13 +70,15 @@ impl Settings {
 }
 
 /// The repair of a picture damaged by a loss.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Recovery {
     /// Reference invalidation: a frame that refers to the newest intact one, while the encoder keeps it.
     ReferenceInvalidation,
     /// By a key frame.
     KeyFrame,
     /// An intra refresh, if the encoder supports it.
+    #[serde(rename = "intra-refresh")]
     Refresh,
 }
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::send::loss::LinkState;
@@ -13,8 +15,11 @@ use crate::send::update::Update;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
+use crate::validated::Invalid;
 use crate::wire::control::Report;
-use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, SlicePlace, Views};
+use crate::wire::video::{
+    Configuration, DrawingTimes, FrameHeader, MAX_SLICES, PoseEcho, SlicePlace, Views,
+};
 
 /// Receives the frames of a rendition. The calls for one frame are [`start_frame`](Subscriber::start_frame),
 /// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it was sent; or
@@ -82,7 +87,7 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
 }
 
 /// The properties of a frame before its first slice.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Frame {
     /// Its header. The echoed input is only for the player.
     pub header: FrameHeader,
@@ -96,13 +101,25 @@ pub struct Frame {
     /// When it was drawn.
     pub times: DrawingTimes,
     /// The number of slices.
+    #[serde(deserialize_with = "slices")]
     pub slices: u8,
     /// The frame interval at the maximum rate.
+    #[serde(with = "crate::validated::span")]
     pub interval: Duration,
     /// The state of the subscriber's link, from its [`Feedback`].
+    #[serde(skip)]
     pub link: Option<LinkState>,
     /// The capacity of that link, if it was recently full; `None`: unknown.
+    #[serde(skip)]
     pub capacity: Option<Bitrate>,
+}
+
+fn slices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    let slices = u8::deserialize(deserializer)?;
+    match slices <= MAX_SLICES {
+        true => Ok(slices),
+        false => Err(serde::de::Error::custom(Invalid("slices"))),
+    }
 }
 
 /// An encoded slice.
@@ -147,7 +164,7 @@ pub struct Departure {
 }
 
 /// Feedback of a subscriber, from any kind of client.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Feedback {
     /// The report on a frame, with timestamps of its clock. Sent once; by a subscriber that
     /// [reports](crate::host::SubscribeRequest::reports), for each sent frame.

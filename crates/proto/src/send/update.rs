@@ -6,16 +6,19 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::control::clipboard::{ClipboardDirections, ClipboardText};
-use crate::control::negotiate::{ObserverReason, Role};
+use crate::control::negotiate::{MAX_CURSOR_SIDE, ObserverReason, Role};
 use crate::control_event::ControlEvent;
 use crate::controller::Haptic;
 use crate::input::pad::{PadId, Rumble};
 use crate::units::Size;
+use crate::validated::Invalid;
 use crate::wire::control::GoodbyeReason;
 
 /// A changed state.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Update {
     /// The subscriber's new role, which it did not request.
     Role {
@@ -54,7 +57,8 @@ pub enum Update {
 }
 
 /// A cursor shape.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "ShapeFields", into = "ShapeFields")]
 pub struct CursorShape {
     /// Pixels per row and rows, at most [`MAX_CURSOR_SIDE`](crate::control::negotiate::MAX_CURSOR_SIDE)
     /// each.
@@ -63,4 +67,26 @@ pub struct CursorShape {
     pub hot: (u16, u16),
     /// Premultiplied ARGB, row by row.
     pub argb: Vec<u32>,
+}
+
+/// Width and height, hot spot, and pixels.
+type ShapeFields = ((u16, u16), (u16, u16), Vec<u32>);
+
+impl TryFrom<ShapeFields> for CursorShape {
+    type Error = Invalid;
+
+    fn try_from(((width, height), hot, argb): ShapeFields) -> Result<CursorShape, Invalid> {
+        let size = Size::new(width.into(), height.into());
+        let fits = size.width.max(size.height) <= MAX_CURSOR_SIDE && size.pixels() == argb.len();
+        let shape = CursorShape { size, hot, argb };
+        fits.then_some(shape).ok_or(Invalid("cursor shape"))
+    }
+}
+
+impl From<CursorShape> for ShapeFields {
+    fn from(shape: CursorShape) -> ShapeFields {
+        let side = |side| u16::try_from(side).unwrap_or(u16::MAX);
+        let size = (side(shape.size.width), side(shape.size.height));
+        (size, shape.hot, shape.argb)
+    }
 }

@@ -11,6 +11,8 @@ mod view;
 pub use self::audio::AudioReport;
 pub use self::report::Report;
 pub use self::retransmission::{MAX_RANGES, MissingRange, RetransmissionRequest};
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
@@ -205,7 +207,7 @@ pub enum Message<'a> {
 }
 
 /// The reason for which a peer leaves the session.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum GoodbyeReason {
     /// The user ended the session.

@@ -3,6 +3,8 @@
 //! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip unknown types, and bytes
 //! after the last known field.
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::PoseId;
 use crate::pose::Pose;
@@ -13,7 +15,7 @@ pub use super::views::{View, Views};
 pub use crate::field_of_view::FieldOfView;
 
 /// The parameters of a decoder, sent with each key frame: the content of the configuration epoch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Configuration {
     /// Visible size of the picture in pixels.
     pub size: Size,
@@ -26,7 +28,7 @@ pub struct Configuration {
 }
 
 /// The pose with which the application drew a picture: it has consumed this pose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PoseEcho {
     /// The player's pose that the application took.
     pub pose: PoseId,
@@ -46,7 +48,7 @@ pub struct Viewpoint {
 }
 
 /// The times at which an application drew a frame (host clock), as far as they are known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DrawingTimes {
     /// The time at which the head pose was predicted.
     pub predicted: Option<PeerInstant>,

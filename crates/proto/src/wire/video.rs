@@ -19,6 +19,7 @@
 //! Extensions are those of [`extensions`](super::extensions). Block and shard are the position of the body in
 //! the erasure code of [`fec`](super::fec). The reserved field is zero and ignored on receipt.
 
+use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -30,6 +31,7 @@ pub use super::media::VIDEO_HEADER;
 use crate::bytes::{Reject, range};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
 pub use crate::input::echo::{EchoKind, InputEcho};
+use crate::validated::Invalid;
 
 /// Payload size of a full fragment without extensions: the whole body must fit into a repair datagram.
 pub const FULL_PAYLOAD: usize = super::fec::MAX_SHARD_BODY - VIDEO_HEADER;
@@ -42,7 +44,7 @@ pub const MAX_SLICES: u8 = 64;
 pub const MAX_FRAGMENTS: u16 = 16_384;
 
 /// The fields that all fragments of a frame have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FrameHeader {
     /// The frame.
     pub frame: FrameId,
@@ -78,7 +80,8 @@ impl FrameHeader {
 }
 
 /// A slice's position in its frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "(u8, u8, u16, u16)", into = "(u8, u8, u16, u16)")]
 pub struct SlicePlace {
     /// Counted from 0.
     pub index: u8,
@@ -88,6 +91,28 @@ pub struct SlicePlace {
     pub first_mb: u16,
     /// Macroblocks covered.
     pub mbs: u16,
+}
+
+impl TryFrom<(u8, u8, u16, u16)> for SlicePlace {
+    type Error = Invalid;
+
+    fn try_from((index, count, first_mb, mbs): (u8, u8, u16, u16)) -> Result<SlicePlace, Invalid> {
+        match index < count && count <= MAX_SLICES {
+            true => Ok(SlicePlace {
+                index,
+                count,
+                first_mb,
+                mbs,
+            }),
+            false => Err(Invalid("slice")),
+        }
+    }
+}
+
+impl From<SlicePlace> for (u8, u8, u16, u16) {
+    fn from(place: SlicePlace) -> (u8, u8, u16, u16) {
+        (place.index, place.count, place.first_mb, place.mbs)
+    }
 }
 
 /// A fragment's position in its slice.

@@ -1,11 +1,13 @@
 //! The viewpoints and fields of view of a frame's picture.
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 use crate::field_of_view::FieldOfView;
 use crate::pose::Pose;
 
 /// One eye's part of a picture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct View {
     /// The pose of the eye for which it was drawn, in the space of the player's own poses. Its velocities are
     /// not sent.
@@ -16,10 +18,26 @@ pub struct View {
 
 /// The views of a picture, side by side from left to right, each an equal part of its width: one view, or
 /// those of the left and of the right eye.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(View, Option<View>)", into = "(View, Option<View>)")]
 pub struct Views {
     first: View,
     second: Option<View>,
+}
+
+impl From<(View, Option<View>)> for Views {
+    fn from((first, second): (View, Option<View>)) -> Views {
+        Views {
+            first: still(first),
+            second: second.map(still),
+        }
+    }
+}
+
+impl From<Views> for (View, Option<View>) {
+    fn from(views: Views) -> (View, Option<View>) {
+        (views.first, views.second)
+    }
 }
 
 impl Views {

@@ -1,54 +1,6 @@
-//! Admission of devices that connect through a gateway, such as browsers. The device list and the pairing
-//! window are those of clients.
+//! Admission of devices that connect through a gateway, such as browsers.
 
-use std::net::SocketAddr;
+pub use openuvr_ipc::admission::{Admission, AdmissionGrant, AdmitRefused};
 
-use openuvr_proto::control::handshake::PinRefused;
-use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::control::ticket::TicketRefused;
-
-/// A device that requests admission. Its gateway has authenticated it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Admission {
-    /// The key it is stored under: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
-    pub key: PublicKey,
-    /// The name it announces.
-    pub name: DeviceName,
-    /// The PIN typed by its user, if the device is unknown.
-    pub pin: Option<Pin>,
-    /// The presented ticket, if any; the PIN is ignored then.
-    pub ticket: Option<String>,
-    /// Its address: wrong PINs are counted per address.
-    pub from: SocketAddr,
-}
-
-/// Why a device is not admitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum AdmitRefused {
-    /// It never paired, or was forgotten, and gave no PIN.
-    #[error("unknown device: enter the PIN that the host shows")]
-    Unknown,
-    /// The host forbids it.
-    #[error("the host forbids this device")]
-    Forbidden,
-    /// Its PIN was refused.
-    #[error("{0}")]
-    Pin(PinRefused),
-    /// Its ticket was refused.
-    #[error("{0}")]
-    Ticket(TicketRefused),
-}
-
-/// The result of a granted admission.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AdmissionGrant {
-    /// The name shown to people.
-    pub title: String,
-    /// The highest role it may have.
-    pub max_role: Role,
-}
-
-/// Receives the result.
-pub(super) type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;
+/// Receives the result of an admission. Dropped without a call if the host has ended.
+pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;

@@ -9,7 +9,7 @@ use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_
 use super::{Notice, Shared};
 use crate::lock::lock;
 
-/// Directions by name, as [`Config::clipboard`](super::config::Config::clipboard) names them.
+/// Directions by name, for options and settings files.
 pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardDirections); 4] = [
     ("off", directions(false, false)),
     ("to-host", directions(true, false)),

@@ -1,6 +1,7 @@
-//! Host configuration in plain text and numbers, as another process, a C program or a file provides it.
+//! Host configuration, as the command line, a settings file, the launcher of an application or a C program fills
+//! it. Texts are parsed where they come in; here only ranges and combinations are checked.
 //!
-//! It has no command-line options, and opens no source of pictures.
+//! It opens no source of pictures.
 
 mod sound;
 
@@ -21,7 +22,7 @@ use openuvr_net::transport_selection::TransportSelector;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::control::ticket::TicketGate;
+use openuvr_proto::control::ticket::{SessionUuid, TicketGate, TicketKey};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
@@ -33,11 +34,12 @@ use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
 pub use self::sound::Sounds;
-use super::{CLIPBOARD_DIRECTIONS, Encoding, Encodings, codec_of};
+use super::{EncoderName, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
+use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::DeviceStore;
 
@@ -60,33 +62,31 @@ pub struct Config {
     /// The name shown at clients, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
     pub name: String,
     /// The address to bind.
+    #[serde(with = "openuvr_proto::validated::as_text")]
     pub bind: SocketAddr,
-    /// Forces a transport, by its [`TransportKind::name`]; `None`: all that work.
-    pub link: Option<String>,
+    /// Forces a transport; `None`: all that work.
+    pub link: Option<TransportKind>,
     /// The folder of keys and known devices; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
     /// Allows a new device to pair with this PIN.
-    pub pin: Option<String>,
+    pub pin: Option<Pin>,
     /// Allows a new device to pair with a random PIN. Without either setting, this is the default if no
     /// device is known.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,
-    /// The key of a portal whose tickets are accepted, as
-    /// [`TicketKey`](openuvr_proto::control::ticket::TicketKey) formats it; then pairing is open only on
-    /// request.
-    pub ticket_key: Option<String>,
-    /// The UUID of the portal's session; with [`Config::ticket_key`].
-    pub ticket_session: Option<String>,
-    /// Policy for a second player: `refuse`, `observe` or `take-over`.
-    pub second_player: String,
+    /// The key of a portal whose tickets are accepted; then pairing is open only on request.
+    pub ticket_key: Option<TicketKey>,
+    /// The portal's session; with [`Config::ticket_key`].
+    pub ticket_session: Option<SessionUuid>,
+    /// Policy for a second player.
+    pub second_player: SecondPlayer,
     /// Most observers, 0–64.
     pub max_observers: u16,
-    /// How the application reads keys, unless the client overrides it: `symbol` or `position`.
-    pub keys: String,
-    /// The encoders by their names in [`encode::BACKENDS`], in order of preference: a client gets the first
-    /// whose codec it decodes.
-    pub encoders: Vec<String>,
+    /// How the application reads keys, unless the client overrides it.
+    pub keys: Keys,
+    /// The encoders in order of preference: a client gets the first whose codec it decodes.
+    pub encoders: Vec<EncoderName>,
     /// Whether each client has its own encoder.
     pub encoder_per_client: bool,
     /// Slices per frame, 1–64.
@@ -95,8 +95,8 @@ pub struct Config {
     pub encoder_threads: Option<u8>,
     /// Quarter-pixel motion search; `None`: depends on the picture size.
     pub subpel: Option<bool>,
-    /// The pixel format, by [`Chroma::name`]; `None`: the encoder's default.
-    pub pixels: Option<String>,
+    /// The pixel format; `None`: the encoder's default.
+    pub pixels: Option<Chroma>,
     /// Constant bitrate by the encoder's rate control; `None`: the encoder's default.
     pub cbr: Option<bool>,
     /// Highest frame rate in Hz, 1–240; with [`Config::follows_display`], while the player's display is
@@ -104,17 +104,17 @@ pub struct Config {
     pub fps: f64,
     /// Whether the player's display limits the frame rate; only with one encoder for all clients.
     pub follows_display: bool,
-    /// Highest video bitrate in bit/s; `None`: [`default_bitrate`] of the encoder.
-    pub bitrate: Option<u64>,
-    /// Lowest adaptive bitrate in bit/s; `None`: 0.5 Mb/s.
-    pub min_bitrate: Option<u64>,
-    /// Initial bitrate in bit/s; `None`: the highest.
-    pub start_bitrate: Option<u64>,
+    /// Highest video bitrate; `None`: [`default_bitrate`] of the encoder.
+    pub bitrate: Option<Bitrate>,
+    /// Lowest adaptive bitrate; `None`: 0.5 Mb/s.
+    pub min_bitrate: Option<Bitrate>,
+    /// Initial bitrate; `None`: the highest.
+    pub start_bitrate: Option<Bitrate>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// Recovery from a loss: `reference-invalidation`, `key-frame` or `intra-refresh`.
-    pub recovery: String,
-    /// With `intra-refresh`, the intra-refresh period in frames; `None`: only on demand.
+    /// Recovery from a loss.
+    pub recovery: Recovery,
+    /// With [`Recovery::Refresh`], the intra-refresh period in frames; `None`: only on demand.
     pub refresh_interval: Option<u16>,
     /// Static refinement: an unchanged picture is encoded again in better quality.
     pub static_refinement: bool,
@@ -122,21 +122,19 @@ pub struct Config {
     pub key_frame_interval: Option<u32>,
     /// Whether the pointer of the application's display is sent (shape and position).
     pub cursor: bool,
-    /// The sound sent to clients, as parsed by [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or a
-    /// backend of [`openuvr_media::audio::CAPTURES`] and its device.
-    pub sound: String,
-    /// Output of the player's microphone: `off`, or a playback backend and its device, such as `pulse:SINK`.
-    pub microphone: String,
+    /// The sound sent to clients: a backend of [`openuvr_media::audio::CAPTURES`].
+    pub sound: SoundChoice,
+    /// Output of the player's microphone: none, or a backend of [`openuvr_media::audio::PLAYBACKS`].
+    pub microphone: SoundChoice,
     /// Takes the sound from the application of this process; [`Config::sound`] is ignored then.
     #[serde(skip)]
     pub given: Option<AppSpeaker>,
     /// Duration of a sound payload, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
-    /// Sound bitrate in bit/s, 16 000 to 510 000, without headers and repetitions.
-    pub sound_bitrate: u64,
-    /// Directions of clipboard sharing between the player and the application's display, by
-    /// [`CLIPBOARD_DIRECTIONS`]: `off`, `to-host`, `to-client` or `both`.
-    pub clipboard: String,
+    /// Sound bitrate, 16 to 510 kb/s, without headers and repetitions.
+    pub sound_bitrate: Bitrate,
+    /// Directions of clipboard sharing between the player and the application's display.
+    pub clipboard: ClipboardDirections,
     /// The folder in which the player's game pads are provided to the application's processes, which must
     /// have `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: none.
     pub pads_folder: Option<PathBuf>,
@@ -165,10 +163,10 @@ impl Default for Config {
             pairing_timeout: 120,
             ticket_key: None,
             ticket_session: None,
-            second_player: "observe".into(),
+            second_player: SecondPlayer::Observe,
             max_observers: 8,
-            keys: "symbol".into(),
-            encoders: vec!["x264".into()],
+            keys: Keys::Symbol,
+            encoders: vec![EncoderName("x264")],
             encoder_per_client: false,
             slices: 8,
             encoder_threads: None,
@@ -181,17 +179,17 @@ impl Default for Config {
             min_bitrate: None,
             start_bitrate: None,
             adaptive: true,
-            recovery: "reference-invalidation".into(),
+            recovery: Recovery::ReferenceInvalidation,
             refresh_interval: None,
             static_refinement: true,
             key_frame_interval: None,
             cursor: true,
-            sound: "auto".into(),
-            microphone: "off".into(),
+            sound: SoundChoice::Auto,
+            microphone: SoundChoice::Off,
             given: None,
             sound_frame: 5_000,
-            sound_bitrate: opus::BITRATE.0,
-            clipboard: "off".into(),
+            sound_bitrate: opus::BITRATE,
+            clipboard: ClipboardDirections::default(),
             pads_folder: None,
             gateway: None,
             seats: SeatSockets::default(),
@@ -232,14 +230,10 @@ impl Config {
     pub fn open(&self) -> Result<Opened, String> {
         let encodings = Encodings::new(self.encodings()?, self.encoder_per_client);
         let mut policy = self.policy()?;
-        let only = self.only()?;
+        let only = self.link;
         check_unicast(self.bind)?;
         let sounds = self.sounds()?;
         policy.streams.extend(sounds.streams());
-        let pin = match &self.pin {
-            Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
-            None => None,
-        };
         let tickets = self.tickets()?;
         let link = TransportSelector::host(self.bind, only).map_err(|e| e.to_string())?;
         let dir = match &self.config_dir {
@@ -249,7 +243,7 @@ impl Config {
         let identity =
             load_or_create(&dir, identity_store::KeyOwner::Host).map_err(|e| e.to_string())?;
         let devices = DeviceStore::open(&dir).map_err(|e| e.to_string())?;
-        let pin = match pin {
+        let pin = match self.pin.clone() {
             None if self.pair || tickets.is_none() && devices.devices().is_empty() => {
                 Some(Pin::generate().map_err(|e| e.to_string())?)
             }
@@ -276,34 +270,18 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         self.encodings()?;
         self.policy()?;
-        self.only()?;
         self.check_audio()?;
         self.tickets()?;
-        self.clipboard_directions()?;
         check_unicast(self.bind)
     }
 
     /// Validates tickets, if enabled.
     fn tickets(&self) -> Result<Option<TicketGate>, String> {
-        match (&self.ticket_key, &self.ticket_session) {
+        match (self.ticket_key, self.ticket_session) {
             (None, None) => Ok(None),
-            (Some(key), Some(session)) => {
-                let key = key.parse().map_err(|e| format!("ticket_key: {e}"))?;
-                let session = session
-                    .parse()
-                    .map_err(|e| format!("ticket_session: {e}"))?;
-                Ok(Some(TicketGate::new(key, session)))
-            }
+            (Some(key), Some(session)) => Ok(Some(TicketGate::new(key, session))),
             _ => Err("ticket_key and ticket_session belong together: give both".to_owned()),
         }
-    }
-
-    /// The directions of clipboard sharing.
-    ///
-    /// # Errors
-    /// One line that lists the valid values.
-    pub fn clipboard_directions(&self) -> Result<ClipboardDirections, String> {
-        one_of("clipboard", &self.clipboard, &CLIPBOARD_DIRECTIONS)
     }
 
     /// The scheduler of its threads.
@@ -316,22 +294,8 @@ impl Config {
         scheduler.pinned_to(self.pin_cores.clone())
     }
 
-    fn only(&self) -> Result<Option<TransportKind>, String> {
-        let named = |name: &String| {
-            let all = TransportKind::ALL.map(|transport| (transport.name(), transport));
-            one_of("link", name, &all)
-        };
-        self.link.as_ref().map(named).transpose()
-    }
-
     fn policy(&self) -> Result<HostPolicy, String> {
-        let second = [
-            ("refuse", SecondPlayer::Refuse),
-            ("observe", SecondPlayer::Observe),
-            ("take-over", SecondPlayer::TakeOver),
-        ];
-        let keys = [Keys::Symbol, Keys::Position].map(|keys| (keys.name(), keys));
-        let codecs = self.encoders.iter().filter_map(|name| codec_of(name));
+        let codecs = self.encoders.iter().filter_map(|name| codec_of(name.0));
         let name = match self.name.as_str() {
             "" => machine::name(),
             name => machine::checked(name)?,
@@ -340,9 +304,9 @@ impl Config {
         Ok(HostPolicy {
             name,
             codecs: codecs.fold(0, |all, codec| all | 1 << codec),
-            second_player: one_of("second_player", &self.second_player, &second)?,
+            second_player: self.second_player,
             max_observers: self.max_observers.into(),
-            keys: one_of("keys", &self.keys, &keys)?,
+            keys: self.keys,
             streams: Vec::new(),
         })
     }
@@ -362,15 +326,7 @@ impl Config {
 
     fn encoding(&self, backend: &Backend) -> Result<Encoding, String> {
         let range = self.range(backend.name)?;
-        let pixels = [Chroma::Yuv420, Chroma::Rgb, Chroma::Yuv444].map(|p| (p.name(), p));
-        let named = |name: &String| one_of("pixels", name, &pixels);
-        let recovery = [
-            ("reference-invalidation", Recovery::ReferenceInvalidation),
-            ("key-frame", Recovery::KeyFrame),
-            ("intra-refresh", Recovery::Refresh),
-        ];
-        let recovery = one_of("recovery", &self.recovery, &recovery)?;
-        if recovery == Recovery::Refresh && !backend.refreshes {
+        if self.recovery == Recovery::Refresh && !backend.refreshes {
             return Err(format!(
                 "recovery: the encoder {} does not support intra refresh",
                 backend.name
@@ -385,14 +341,16 @@ impl Config {
         }
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
-            one_of("recovery", &self.recovery, &[("intra-refresh", ())])?;
+            if self.recovery != Recovery::Refresh {
+                return Err("refresh_interval: it requires recovery by intra refresh".to_owned());
+            }
         }
         Ok(Encoding {
             encoder: backend.name.to_owned(),
             slices: self.slices,
             threads,
             subpel: self.subpel,
-            pixels: self.pixels.as_ref().map(named).transpose()?,
+            pixels: self.pixels,
             rate: self.cbr.map(|cbr| match cbr {
                 true => Rate::Cbr(range.max),
                 false => Rate::Own,
@@ -404,7 +362,7 @@ impl Config {
                     fps: self.fps,
                     range,
                     adaptive: self.adaptive,
-                    recovery,
+                    recovery: self.recovery,
                     key_frame_interval: self.key_frame_interval,
                 },
                 static_refinement: self.static_refinement,
@@ -418,11 +376,9 @@ impl Config {
 
     /// The bitrate range.
     fn range(&self, encoder: &str) -> Result<Range, String> {
-        let max = self.bitrate.map_or(default_bitrate(encoder), Bitrate);
-        let min = self
-            .min_bitrate
-            .map_or(DEFAULT_MIN_BITRATE.min(max), Bitrate);
-        let start = self.start_bitrate.map_or(max, Bitrate);
+        let max = self.bitrate.unwrap_or(default_bitrate(encoder));
+        let min = self.min_bitrate.unwrap_or(DEFAULT_MIN_BITRATE.min(max));
+        let start = self.start_bitrate.unwrap_or(max);
         let bits = |rate: &Bitrate| rate.0;
         let bounds = bits(BITRATES.start())..=bits(BITRATES.end());
         within("bitrate", max.0, bounds.clone())?;
@@ -526,14 +482,6 @@ fn endpoint(link: &TransportSelector, only: Option<TransportKind>) -> String {
             text
         }
     }
-}
-
-fn one_of<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices.iter().find(|(name, _)| *name == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        format!("{what}: {word:?} must be one of {}", names.join(", "))
-    })
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(

@@ -5,6 +5,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use openuvr_media::encode::{self, Chroma};
 use openuvr_proto::id::RenditionId;
 use openuvr_proto::send::rendition;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// An encoder, by its name in [`encode::BACKENDS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(into = "String")]
+pub struct EncoderName(pub &'static str);
+
+// Derived, it would borrow its text from the input.
+impl<'de> Deserialize<'de> for EncoderName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EncoderName, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        EncoderName::try_from(name).map_err(serde::de::Error::custom)
+    }
+}
+
+impl AsRef<str> for EncoderName {
+    fn as_ref(&self) -> &str {
+        self.0
+    }
+}
+
+impl TryFrom<String> for EncoderName {
+    type Error = encode::EncodeError;
+
+    fn try_from(name: String) -> Result<EncoderName, encode::EncodeError> {
+        encode::find(&name).map(|backend| EncoderName(backend.name))
+    }
+}
+
+impl From<EncoderName> for String {
+    fn from(name: EncoderName) -> String {
+        name.0.to_owned()
+    }
+}
 
 /// How the pictures of a rendition are encoded.
 #[derive(Clone, Debug)]
@@ -111,7 +145,7 @@ mod tests {
 
     fn encodings(encoder_per_client: bool) -> Encodings {
         let config = Config {
-            encoders: vec!["x264".into(), "jpeg".into()],
+            encoders: vec![EncoderName("x264"), EncoderName("jpeg")],
             ..Config::default()
         };
         Encodings::new(config.encodings().unwrap(), encoder_per_client)

@@ -13,12 +13,9 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmissionGrant, AdmitRefused};
+use super::admit::{Admission, AdmissionCallback};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
-
-/// Receives the result of an admission. Dropped without a call if the host has ended.
-pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;
 
 /// Receives sound payloads until it returns `false`; must not block.
 pub type AudioListener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;

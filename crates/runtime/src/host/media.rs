@@ -135,7 +135,7 @@ impl Media {
             Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
             Ok(CaptureEvent::Ended(why)) => {
                 self.shared.end_source(GoodbyeReason::SourceEnded);
-                self.shared.finish(Notice::SourceEnded(why));
+                self.shared.finish(Notice::SourceEnded(why.into()));
                 return false;
             }
             Err(e) => {

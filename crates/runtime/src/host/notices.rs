@@ -5,101 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use openuvr_proto::control::negotiate::{ClientConstraints, Role};
-use openuvr_proto::control::transport_probe::TransportKind;
-use openuvr_proto::control_event::ControlEvent;
-use openuvr_proto::host::Ending;
-use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
-use openuvr_proto::trace::FrameRecord;
-use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::AudioReport;
+pub use openuvr_ipc::notice::Notice;
 
 /// Notices that may wait for a reader: a few seconds of records.
 const MAX_PENDING: usize = 4096;
-
-/// An event that the application may show or log.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Notice {
-    /// A device paired.
-    Paired {
-        /// The name it announced.
-        name: String,
-        /// The fingerprint of its key.
-        fingerprint: String,
-    },
-    /// An event of the pairing window, as text: each wrong PIN with its source, and the window's end. At most
-    /// [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and one end for each window.
-    Pairing(String),
-    /// A subscriber joined.
-    Subscribed {
-        /// The subscriber.
-        subscriber: SubscriberId,
-        /// Its role.
-        role: Role,
-        /// Its name. For a client: the stored device name, followed by the currently announced name if that
-        /// differs.
-        name: String,
-        /// Its software and version.
-        software: String,
-        /// Its limits for the video, used while it is the player.
-        constraints: ClientConstraints,
-        /// Its rendition, constant while it is subscribed.
-        rendition: RenditionId,
-    },
-    /// A subscriber's role changed.
-    RoleChanged(SubscriberId, Role),
-    /// A client's video now uses this transport.
-    Link(SessionId, TransportKind),
-    /// A subscriber left.
-    Ended(SubscriberId, Ending),
-    /// The record of a finished frame.
-    Record(Box<FrameRecord>),
-    /// A client's playback report.
-    Audio(SessionId, AudioReport),
-    /// A control event of a rendition.
-    ControlEvent {
-        /// The rendition.
-        rendition: RenditionId,
-        /// The event, with its reason.
-        event: ControlEvent,
-    },
-    /// An encoder was opened: the rendition has its first subscriber, or a new size or thread.
-    EncoderOpened {
-        /// The rendition.
-        rendition: RenditionId,
-        /// The encoder's name in [`BACKENDS`](openuvr_media::encode::BACKENDS).
-        encoder: String,
-        /// The size of its pictures.
-        size: Size,
-    },
-    /// The encoder of a rendition was closed: it has no subscribers, or moves to another thread. Not posted
-    /// at the host's end.
-    EncoderClosed(RenditionId),
-    /// The player's picture has a new size; a new configuration epoch began.
-    Resized(Size),
-    /// The player's window has this size in pixels; `None`: there is no player or no window.
-    PlayerWindow(Option<Size>),
-    /// A client has waited for two seconds without a first picture from the application
-    /// ([`guest`](crate::guest)).
-    NoPicture,
-    /// Whether the source is visible; a minimised window is not.
-    SourceShown(bool),
-    /// Keys and clicks are withheld for this reason, since they would not reach the streamed window; `None`:
-    /// they reach it again.
-    InputWithheld(Option<&'static str>),
-    /// A message about clipboard sharing; never its content.
-    Clipboard(String),
-    /// A message about sound: the capture device changed.
-    Sound(String),
-    /// The source ended normally; the host stops.
-    SourceEnded(&'static str),
-    /// A permanent failure; the host stops.
-    Failed(String),
-    /// Something failed; the host continues.
-    Warning(String),
-    /// This reader was too slow: this many notices before this point were lost.
-    Lost(u64),
-}
 
 /// A reader of a host's notices; dropping it ends its queue. See
 /// [`HostRuntime::notices`](super::HostRuntime::notices).

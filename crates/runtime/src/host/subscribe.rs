@@ -39,6 +39,9 @@ pub enum SubscribeError {
     /// The thread can't be started.
     #[error("can't start a thread: {0}")]
     Thread(String),
+    /// The host in another process failed, or is of another build.
+    #[error("{0}")]
+    Failed(String),
     /// No host is running in the application's process (it has not started, or has ended).
     #[error("no host is running in the application: retry when it shows a picture")]
     Unavailable,

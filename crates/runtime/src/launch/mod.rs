@@ -3,11 +3,12 @@
 //! ```text
 //! Socket::open(settings) ─► command(words, library, &socket) ─► Application::start
 //!      ▲                        └─ LD_PRELOAD, the Vulkan layer, OPENUVR_RUN=socket
-//!      └─ lines ◄──────────── the host in the application's process ◄─┘
+//!      └─ reports ◄──────────── the host in the application's process ◄─┘
 //! ```
 //! The application is a child of this process. Its first process that shows a picture connects to the
-//! [`Socket`], receives the [`LaunchSettings`](crate::line::LaunchSettings), and streams to the clients
-//! itself; its messages arrive as [`Line`](crate::line::Line)s. Pictures bypass this process.
+//! [`Socket`], receives the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the
+//! clients itself; its messages arrive as [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures
+//! bypass this process.
 //!
 //! It prints nothing, catches no signals, and opens no terminal. All of it belongs to the thread that started
 //! the application.
@@ -25,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::line::{API_SOCKET, SOCKET};
+use crate::launch_protocol::{API_SOCKET, SOCKET};
 
 pub use application::{Application, ForwardedSignal, LAUNCH_TIMEOUT};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};

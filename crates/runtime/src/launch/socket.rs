@@ -13,6 +13,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openuvr_ipc::frame::{self, Message as _, PREFIX};
+use openuvr_ipc::hello;
+use openuvr_ipc::notice::Notice;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::input::pad::MAX_PADS;
 use rustix::cmsg_space;
@@ -20,13 +23,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
-    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, shutdown,
-    socket_with,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, send, sendmsg,
+    shutdown, socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
 use super::LaunchError;
-use crate::line::{LaunchSettings, Line};
+use crate::launch_protocol::{LaunchReport, LaunchSettings};
 use crate::sys::peer_credentials;
 
 /// Most connected processes, streaming or waiting.
@@ -41,7 +44,8 @@ pub struct Socket {
     listener: OwnedFd,
     /// Private to this user; removed with the socket.
     folder: PathBuf,
-    settings: String,
+    /// The frame of the settings.
+    settings: Vec<u8>,
     /// Pad sockets sent with the settings.
     seats: SeatSockets,
     /// In order of connection; the first has the settings.
@@ -62,6 +66,8 @@ struct Process {
     pid: Pid,
     /// A pidfd: signals its exit even if a child still has the socket; Linux 5.3.
     end: Option<OwnedFd>,
+    /// Its greeting has arrived, and has this version.
+    greeted: bool,
     notified: bool,
     /// The display into which it injects input.
     injects: Option<String>,
@@ -74,7 +80,7 @@ impl Socket {
     /// The socket can't be created in the runtime folder.
     pub fn open(settings: &LaunchSettings) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let settings = settings.text().map_err(LaunchError::Settings)?;
+        let settings = to_frame(settings)?;
         let folder = own_folder(runtime.as_deref())?;
         let open = || -> rustix::io::Result<OwnedFd> {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -125,7 +131,7 @@ impl Socket {
     /// # Errors
     /// They can't be serialised.
     pub fn set_settings(&mut self, settings: &LaunchSettings) -> Result<(), LaunchError> {
-        self.settings = settings.text().map_err(LaunchError::Settings)?;
+        self.settings = to_frame(settings)?;
         Ok(())
     }
 
@@ -135,7 +141,7 @@ impl Socket {
     }
 
     /// Waits at most `turn` for messages of the streaming process.
-    pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
+    pub fn reports(&mut self, turn: Duration) -> Vec<LaunchReport> {
         // The listener stays readable while accept fails: it is polled once per call, not in a busy loop.
         let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
@@ -155,10 +161,10 @@ impl Socket {
         let _ = poll(&mut fds, turn.as_ref());
         drop(fds);
         self.accept();
-        let mut lines = Vec::new();
+        let mut reports = Vec::new();
         let abandoned = &mut self.abandoned;
         self.processes.retain_mut(|process| {
-            let connected = process.receive(&mut lines);
+            let connected = process.receive(&mut reports);
             if !connected {
                 abandoned.extend(process.injects.take());
             }
@@ -167,17 +173,17 @@ impl Socket {
         let has_application = self.has_application();
         if let Some(first) = self.processes.first_mut() {
             let stands_in = Some(first.pid) == self.stand_in;
-            if !first.notified {
+            if !first.notified && first.greeted {
                 // A process that has ended is removed in the next call.
                 let _ = send_settings(&first.socket, &self.settings, &self.seats);
                 first.notified = true;
                 self.was_used |= !stands_in;
-            } else if stands_in && has_application {
+            } else if first.notified && stands_in && has_application {
                 // Ask it to end; it is removed once it has closed its end.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
-        lines
+        reports
     }
 
     /// Whether processes of the application are connected.
@@ -204,10 +210,13 @@ impl Socket {
             };
             // A process in another PID namespace can't be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
+                // A process that has ended is removed in the next call.
+                let _ = send(&socket, &hello::hello(), SendFlags::NOSIGNAL);
                 self.processes.push(Process {
                     end: pidfd_open(pid, PidfdFlags::empty()).ok(),
                     pid,
                     socket,
+                    greeted: false,
                     notified: false,
                     injects: None,
                 });
@@ -252,8 +261,17 @@ impl Socket {
     }
 }
 
+fn to_frame(settings: &LaunchSettings) -> Result<Vec<u8>, LaunchError> {
+    frame::to_bytes(settings)
+        .map_err(|e| LaunchError::Settings(format!("can't serialise the settings: {e}")))
+}
+
 /// Sends the settings, with the pad sockets attached (unix(7), `SCM_RIGHTS`).
-fn send_settings(process: &OwnedFd, settings: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
+fn send_settings(
+    process: &OwnedFd,
+    settings: &[u8],
+    seats: &SeatSockets,
+) -> rustix::io::Result<()> {
     let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
     let mut with = SendAncillaryBuffer::new(&mut space);
@@ -261,7 +279,7 @@ fn send_settings(process: &OwnedFd, settings: &str, seats: &SeatSockets) -> rust
     if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(Errno::NOBUFS);
     }
-    let parts = [IoSlice::new(settings.as_bytes())];
+    let parts = [IoSlice::new(settings)];
     sendmsg(process, &parts, &mut with, SendFlags::NOSIGNAL)?;
     Ok(())
 }
@@ -298,27 +316,35 @@ impl Drop for Socket {
 }
 
 impl Process {
-    /// Reads its messages; returns whether it is still connected.
-    fn receive(&mut self, lines: &mut Vec<Line>) -> bool {
+    /// Reads its reports; returns whether it is still connected. A process of another version is disconnected,
+    /// with a notice.
+    fn receive(&mut self, reports: &mut Vec<LaunchReport>) -> bool {
         // Checked before reading: all messages sent before its exit are readable then.
         let ended = self.has_ended();
-        let mut text = vec![0; Line::MAX_LEN];
+        let mut buffer = vec![0; PREFIX + LaunchReport::MAX_LEN];
         loop {
-            match recv(&self.socket, &mut text[..], RecvFlags::empty()) {
+            let length = match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return false,
-                Ok((_, length)) => {
-                    let line = text
-                        .get(..length)
-                        .and_then(|text| std::str::from_utf8(text).ok());
-                    match line.and_then(Line::read) {
-                        Some(Line::InputDisplay(display)) => self.injects = Some(display),
-                        line => lines.extend(line),
-                    }
-                }
+                Ok((_, length)) => length,
                 // ECONNRESET is reported once if it ended without reading the settings; its messages follow.
-                Err(Errno::INTR | Errno::CONNRESET) => {}
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(Errno::AGAIN) => return !ended,
                 Err(_) => return false,
+            };
+            let bytes = buffer.get(..length).unwrap_or_default();
+            if !self.greeted {
+                if let Err(why) = hello::check(bytes) {
+                    reports.push(Notice::Warning(why.to_string()).into());
+                    return false;
+                }
+                self.greeted = true;
+                continue;
+            }
+            match frame::from_bytes(bytes) {
+                Ok(LaunchReport::InputDisplay(display)) => self.injects = Some(display),
+                Ok(report) => reports.push(report),
+                // A truncated one, or of a process that was tampered with.
+                Err(why) => tracing::debug!("invalid report of the application's host: {why}"),
             }
         }
     }

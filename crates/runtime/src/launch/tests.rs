@@ -7,6 +7,10 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use openuvr_ipc::frame::{self, Message as _, PREFIX};
+use openuvr_ipc::hello;
+use openuvr_ipc::notice::Notice;
+use openuvr_proto::units::Size;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
@@ -14,7 +18,7 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::line::{LaunchSettings, Line, SOCKET};
+use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 
 /// Connects as a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
@@ -22,6 +26,7 @@ fn process(at: &Socket) -> OwnedFd {
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
+    send(&end, &hello::hello(), SendFlags::NOSIGNAL).unwrap();
     end
 }
 
@@ -34,13 +39,25 @@ fn settings() -> LaunchSettings {
 
 /// The settings that a process has received, if any.
 fn received(process: &OwnedFd) -> Option<LaunchSettings> {
-    let mut bytes = vec![0; LaunchSettings::MAX_LEN];
-    let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
-    Some(LaunchSettings::read(&bytes[..length]).unwrap())
+    let mut bytes = vec![0; PREFIX + LaunchSettings::MAX_LEN];
+    loop {
+        let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
+        if length == 0 {
+            return None;
+        }
+        if hello::check(&bytes[..length]).is_err() {
+            return Some(frame::from_bytes(&bytes[..length]).unwrap());
+        }
+    }
 }
 
-fn send_line(process: &OwnedFd, line: &Line) {
-    send(process, line.text().as_bytes(), SendFlags::NOSIGNAL).unwrap();
+fn send_report(process: &OwnedFd, report: &LaunchReport) {
+    send(
+        process,
+        &frame::to_bytes(report).unwrap(),
+        SendFlags::NOSIGNAL,
+    )
+    .unwrap();
 }
 
 #[test]
@@ -48,31 +65,34 @@ fn one_process_streams_and_the_next_follows_it() {
     let mut socket = Socket::open(&settings()).unwrap();
     assert!(!socket.is_busy() && !socket.was_used());
     let [first, second] = [process(&socket), process(&socket)];
-    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.reports(Duration::ZERO), []);
     assert!(socket.is_busy() && socket.was_used());
     assert_eq!(
         (received(&first), received(&second)),
         (Some(settings()), None)
     );
 
-    let line = Line::Warning("a".to_owned());
-    send_line(&first, &line);
-    send_line(&first, &Line::InputDisplay(":7".to_owned()));
-    send_line(&first, &Line::SourceShown(true));
+    let report = LaunchReport::Notice(Notice::Warning("a".to_owned()));
+    send_report(&first, &report);
+    send_report(&first, &LaunchReport::InputDisplay(":7".to_owned()));
+    send_report(&first, &LaunchReport::Notice(Notice::SourceShown(true)));
     assert_eq!(
-        socket.lines(Duration::ZERO),
-        [line, Line::SourceShown(true)]
+        socket.reports(Duration::ZERO),
+        [report, LaunchReport::Notice(Notice::SourceShown(true))]
     );
     assert_eq!(socket.abandoned_displays(), [""; 0]);
 
     // Its last message arrives, and its display is reported as abandoned.
-    send_line(&first, &Line::SourceShown(false));
+    send_report(&first, &LaunchReport::Notice(Notice::SourceShown(false)));
     drop(first);
-    assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(false)]);
+    assert_eq!(
+        socket.reports(Duration::ZERO),
+        [LaunchReport::Notice(Notice::SourceShown(false))]
+    );
     assert_eq!(socket.abandoned_displays(), [":7"]);
     assert_eq!(received(&second), Some(settings()));
     drop(second);
-    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.reports(Duration::ZERO), []);
     assert!(!socket.is_busy() && socket.was_used());
 }
 
@@ -80,12 +100,31 @@ fn one_process_streams_and_the_next_follows_it() {
 fn last_lines_of_a_process_that_read_nothing_arrive() {
     let mut socket = Socket::open(&settings()).unwrap();
     let process = process(&socket);
-    assert_eq!(socket.lines(Duration::ZERO), []);
-    let line = Line::Warning("a".to_owned());
-    send_line(&process, &line);
+    assert_eq!(socket.reports(Duration::ZERO), []);
+    let report = LaunchReport::Notice(Notice::Warning("a".to_owned()));
+    send_report(&process, &report);
     drop(process);
-    assert_eq!(socket.lines(Duration::ZERO), [line]);
+    assert_eq!(socket.reports(Duration::ZERO), [report]);
     assert!(!socket.is_busy());
+}
+
+#[test]
+fn a_process_of_another_version_is_refused_with_one_line() {
+    let mut socket = Socket::open(&settings()).unwrap();
+    let flags = SocketFlags::CLOEXEC;
+    let old = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    connect(&old, &SocketAddrUnix::new(socket.path()).unwrap()).unwrap();
+    send(&old, b"failed\told", SendFlags::NOSIGNAL).unwrap();
+    let reports = socket.reports(Duration::ZERO);
+    let [LaunchReport::Notice(Notice::Warning(why))] = &reports[..] else {
+        panic!("{reports:?}");
+    };
+    assert!(why.contains("different versions"), "{why}");
+    assert_eq!((received(&old), socket.waiting()), (None, 0));
+    // The next process gets its turn.
+    let next = process(&socket);
+    assert_eq!(socket.reports(Duration::ZERO), []);
+    assert_eq!(received(&next), Some(settings()));
 }
 
 #[test]
@@ -94,33 +133,42 @@ fn the_stand_in_ends_when_the_application_shows_a_picture() {
     // All connections of this test are from one process: the first is the stand-in.
     socket.set_stand_in(Some(rustix::process::getpid()));
     let stand_in = process(&socket);
-    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!(received(&stand_in), Some(settings()));
     assert!(socket.is_served() && !socket.is_busy() && !socket.was_used());
     assert_eq!(socket.streaming(), None);
-    send_line(&stand_in, &Line::SourceShown(true));
-    assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(true)]);
+    send_report(&stand_in, &LaunchReport::Notice(Notice::SourceShown(true)));
+    assert_eq!(
+        socket.reports(Duration::ZERO),
+        [LaunchReport::Notice(Notice::SourceShown(true))]
+    );
 
     // A process of the application connects: it receives the current settings only once the stand-in has
     // ended.
     let script = "import os, socket, sys
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(sys.argv[1])
+end.send(bytes.fromhex(sys.argv[2]))
+end.recv(65536)
 sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
+    let hello: String = hello::hello()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let mut game = Command::new("python3");
-    game.args(["-c", script]).arg(socket.path());
+    game.args(["-c", script]).arg(socket.path()).arg(hello);
     let game = game.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(60);
     while !socket.is_busy() {
         assert!(std::time::Instant::now() < until, "it does not connect");
-        socket.lines(Duration::from_millis(5));
+        socket.reports(Duration::from_millis(5));
     }
     let other = LaunchSettings {
         window: Some("other".to_owned()),
         ..LaunchSettings::default()
     };
     socket.set_settings(&other).unwrap();
-    socket.lines(Duration::ZERO);
+    socket.reports(Duration::ZERO);
     assert!(!socket.was_used());
     // The stand-in is asked to end.
     let (_, length) = recv(&stand_in, &mut [0; 16][..], RecvFlags::DONTWAIT).unwrap();
@@ -128,7 +176,7 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
     drop(stand_in);
     while !socket.was_used() {
         assert!(std::time::Instant::now() < until, "no settings were sent");
-        socket.lines(Duration::from_millis(5));
+        socket.reports(Duration::from_millis(5));
     }
     let output = game.wait_with_output().unwrap().stdout;
     assert_eq!(String::from_utf8(output).unwrap(), "told");
@@ -141,7 +189,7 @@ fn the_number_of_waiting_processes_is_bounded() {
     // No more than the backlog holds each time, or connecting would block.
     for _ in 0..10 {
         all.extend((0..8).map(|_| process(&socket)));
-        socket.lines(Duration::ZERO);
+        socket.reports(Duration::ZERO);
     }
     assert_eq!(socket.waiting(), super::socket::MAX_PROCESSES);
 }
@@ -172,16 +220,16 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
         ..before
     };
     setrlimit(Resource::Nofile, none).unwrap();
-    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!(socket.waiting(), 0);
     // The connection stays in the queue, and each call still waits: the loop does not spin.
     let began = Instant::now();
     for _ in 0..3 {
-        assert_eq!(socket.lines(TURN), []);
+        assert_eq!(socket.reports(TURN), []);
     }
     assert!(began.elapsed() >= 3 * TURN, "{:?}", began.elapsed());
     setrlimit(Resource::Nofile, before).unwrap();
-    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!((socket.waiting(), received(&one)), (1, Some(settings())));
 }
 
@@ -246,7 +294,7 @@ fn an_openxr_command_names_runtime_and_socket() {
     let socket = Socket::open(&settings()).unwrap();
     let library = Path::new("/opt/a \"b\"/libopenuvr_xr.so");
     let words = ["app", "-g", "Vulkan2"].map(OsString::from);
-    let command = xr_command(&words, library, &socket, "960x960").unwrap();
+    let command = xr_command(&words, library, &socket, Some(Size::new(960, 960))).unwrap();
     assert_eq!(command.get_program(), "app");
     assert_eq!(Vec::from_iter(command.get_args()), ["-g", "Vulkan2"]);
     let set = |name: &str| {
@@ -265,7 +313,7 @@ fn an_openxr_command_names_runtime_and_socket() {
         manifest["runtime"]["library_path"],
         library.to_str().unwrap()
     );
-    let none = xr_command(&[], library, &socket, "").unwrap_err();
+    let none = xr_command(&[], library, &socket, None).unwrap_err();
     assert_eq!(none.to_string(), "no application given");
     let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
     assert_eq!(

@@ -10,22 +10,24 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::line::{LaunchSettings, SOCKET};
+use openuvr_proto::units::Size;
+
+use crate::launch_protocol::{LaunchSettings, SOCKET};
 use crate::store::config_dir;
 
 use super::{LaunchError, Socket};
 
-pub use crate::line::EYE;
+pub use crate::launch_protocol::EYE;
 
 /// The file of the [`LaunchSettings`] for an application that no OpenUVR program starts, in OpenUVR's
 /// configuration folder.
-pub use crate::line::XR_SETTINGS;
+pub use crate::launch_protocol::XR_SETTINGS;
 
 /// The loader's manifest file, in the configuration folder of all programs.
 const ACTIVE: &str = "openxr/1/active_runtime.json";
 
 /// The command that starts `words`, a program and its arguments, on the OpenXR runtime `library`, with the
-/// path of `socket`. `eye` is the per-eye resolution: `WIDTHxHEIGHT`.
+/// path of `socket`. `eye` is the per-eye resolution; `None`: the runtime's default.
 ///
 /// # Errors
 /// `words` is empty, or the manifest can't be written to the socket's folder.
@@ -33,7 +35,7 @@ pub fn xr_command(
     words: &[OsString],
     library: &Path,
     socket: &Socket,
-    eye: &str,
+    eye: Option<Size>,
 ) -> Result<Command, LaunchError> {
     let [program, arguments @ ..] = words else {
         return Err(LaunchError::NoApplication);
@@ -47,7 +49,7 @@ pub fn xr_command(
     command
         .args(arguments)
         .env("XR_RUNTIME_JSON", file)
-        .env(EYE, eye)
+        .env(EYE, eye.map_or(String::new(), |eye| eye.to_string()))
         .env(SOCKET, socket.path());
     Ok(command)
 }
@@ -90,7 +92,7 @@ pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, Lau
     }
     let failed = |file: &Path| LaunchError::system(format!("can't write {}", file.display()));
     let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
-    let text = settings.text().map_err(LaunchError::Settings)?;
+    let text = settings.to_toml().map_err(LaunchError::Settings)?;
     let folders = [Some(&*ours), file.parent()];
     for folder in folders.into_iter().flatten() {
         fs::create_dir_all(folder).map_err(failed(folder))?;

@@ -1,12 +1,16 @@
-//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket.
+//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket, as
+//! [frames](openuvr_ipc::frame). The first of each end is its [greeting](openuvr_ipc::hello).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_ipc::frame::{Assembler, FrameError, Message, encode};
+use openuvr_ipc::hello::{self, OtherVersion};
 use openuvr_net::CloseOnFork;
 use openuvr_proto::time::Instant;
 use rustix::buffer::spare_capacity;
@@ -19,7 +23,7 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::wire::MAX_MESSAGE;
+use crate::lock::lock;
 use crate::sys::peer_credentials;
 
 /// Bytes of a message per datagram: far less than the default send buffer (Linux: 208 KiB), into which a
@@ -32,10 +36,6 @@ const BUFFER: usize = 1 << 20;
 /// Time without progress after which the peer counts as gone.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// The first byte of each piece: whether another follows.
-const LAST: u8 = 0;
-const MORE: u8 = 1;
-
 /// Why a message was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendError {
@@ -45,13 +45,39 @@ pub(super) enum SendError {
     Gone,
 }
 
+/// Why no message was received.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum ReceiveError {
+    /// The other end is gone, or sent nothing in time.
+    #[error("the other end is gone")]
+    Gone,
+    /// The other end is of another build.
+    #[error(transparent)]
+    Version(#[from] OtherVersion),
+    /// A protocol violation.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+/// The datagrams of a message and its payload.
+fn pieces<'a>(message: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = [&'a [u8]; 2]> {
+    let (mut message, mut payload) = (message, payload);
+    std::iter::from_fn(move || {
+        let first = message.split_off(..message.len().min(PIECE))?;
+        let rest = payload.split_off(..payload.len().min(PIECE - first.len()))?;
+        (!first.is_empty() || !rest.is_empty()).then_some([first, rest])
+    })
+}
+
 /// One end. It may be used from any thread; only one at a time receives.
 pub(super) struct Channel {
     /// Closes it in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
-    /// Keeps the pieces of two messages apart.
-    sending: Mutex<()>,
+    /// The message being sent: keeps the pieces of two apart, and the memory.
+    sending: Mutex<Vec<u8>>,
+    /// The other end has greeted.
+    greeted: AtomicBool,
 }
 
 impl Channel {
@@ -59,11 +85,15 @@ impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Channel {
         let _ = set_socket_send_buffer_size(&socket, BUFFER);
         let _ = set_socket_recv_buffer_size(&socket, BUFFER);
-        Channel {
+        let channel = Channel {
             _own: CloseOnFork::new(&socket),
             socket,
             sending: Mutex::default(),
-        }
+            greeted: AtomicBool::new(false),
+        };
+        // The buffer is empty; an end that is gone is noticed by the next call.
+        let _ = channel.send_piece([&hello::hello(), &[]]);
+        channel
     }
 
     /// Connects to the listener at `path` without blocking: a stopped application does not accept connections
@@ -82,35 +112,44 @@ impl Channel {
         Ok(Channel::new(socket))
     }
 
-    /// Sends a message; blocks while the buffer is full.
-    pub(super) fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pieces = message.chunks(PIECE).peekable();
-        while let Some(piece) = pieces.next() {
-            let more = if pieces.peek().is_some() { MORE } else { LAST };
-            while let Err(why) = self.send_piece(more, piece) {
+    /// Sends a message and its payload; blocks while the buffer is full. Returns the bytes sent.
+    pub(super) fn send<M: Message>(&self, message: &M, payload: &[u8]) -> Result<usize, SendError> {
+        let mut buffer = lock(&self.sending);
+        if encode(&mut buffer, message, payload.len()).is_err() {
+            return self.too_long();
+        }
+        for piece in pieces(&buffer, payload) {
+            while let Err(why) = self.send_piece(piece) {
                 if why == SendError::Gone || !self.wait_for(PollFlags::OUT, STALLED) {
                     self.close();
                     return Err(SendError::Gone);
                 }
             }
         }
-        Ok(())
+        Ok(buffer.len() + payload.len())
     }
 
     /// Sends a message of one piece without blocking. Not for a channel on which other threads
     /// [`send`](Channel::send), which may block.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), SendError> {
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        match message.len() <= PIECE {
-            true => self.send_piece(LAST, message),
+    pub(super) fn offer<M: Message>(&self, message: &M, payload: &[u8]) -> Result<(), SendError> {
+        let mut buffer = lock(&self.sending);
+        if encode(&mut buffer, message, payload.len()).is_err() {
+            return self.too_long();
+        }
+        match buffer.len() + payload.len() <= PIECE {
+            true => self.send_piece([&buffer, payload]),
             false => Err(SendError::Full),
         }
     }
 
-    fn send_piece(&self, more: u8, piece: &[u8]) -> Result<(), SendError> {
-        let more = [more];
-        let datagram = [IoSlice::new(&more), IoSlice::new(piece)];
+    /// The other end would refuse the message: it ends the connection.
+    fn too_long<T>(&self) -> Result<T, SendError> {
+        self.close();
+        Err(SendError::Gone)
+    }
+
+    fn send_piece(&self, piece: [&[u8]; 2]) -> Result<(), SendError> {
+        let datagram = piece.map(IoSlice::new);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
             let mut nothing = SendAncillaryBuffer::default();
@@ -123,40 +162,44 @@ impl Channel {
         }
     }
 
-    /// Receives the next message; `None` if the other end is gone or the message is too long.
-    pub(super) fn receive(&self) -> Option<Vec<u8>> {
+    /// Receives the next message and its payload.
+    pub(super) fn receive<M: Message>(&self) -> Result<(M, Vec<u8>), ReceiveError> {
         self.message(None)
     }
 
     /// The same, if all of it arrives within `timeout`.
-    pub(super) fn receive_within(&self, timeout: Duration) -> Option<Vec<u8>> {
+    pub(super) fn receive_within<M: Message>(
+        &self,
+        timeout: Duration,
+    ) -> Result<(M, Vec<u8>), ReceiveError> {
         self.message(Some(clock::now() + timeout))
     }
 
-    fn message(&self, until: Option<Instant>) -> Option<Vec<u8>> {
-        let mut message = Vec::new();
-        let mut datagram = Vec::with_capacity(1 + PIECE);
+    fn message<M: Message>(&self, until: Option<Instant>) -> Result<(M, Vec<u8>), ReceiveError> {
+        let mut assembler = Assembler::default();
+        let mut datagram = Vec::with_capacity(PIECE);
         loop {
             if let Some(until) = until
                 && !self.wait_for(PollFlags::IN, until.since(clock::now()))
             {
-                return None;
+                return Err(ReceiveError::Gone);
             }
             datagram.clear();
             let room = spare_capacity(&mut datagram);
             match recv(&self.socket, room, RecvFlags::TRUNC) {
-                Ok((_, length)) if length > datagram.len() => return None,
+                Ok((_, 0)) => return Err(ReceiveError::Gone),
+                Ok((_, length)) if length > datagram.len() => {
+                    return Err(FrameError::TooLong.into());
+                }
                 Ok(_) => {}
                 // ECONNRESET is reported once if the peer closed with unread data; its own messages follow.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
-                Err(_) => return None,
+                Err(_) => return Err(ReceiveError::Gone),
             }
-            let (more, piece) = datagram.split_first()?;
-            message.extend_from_slice(piece);
-            match *more {
-                LAST => return Some(message),
-                MORE if !piece.is_empty() && message.len() <= MAX_MESSAGE => {}
-                _ => return None,
+            if !self.greeted.swap(true, Ordering::AcqRel) {
+                hello::check(&datagram)?;
+            } else if let Some(complete) = assembler.add(&datagram)? {
+                return Ok(complete);
             }
         }
     }

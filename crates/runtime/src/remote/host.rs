@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_ipc::gateway_message::GatewayMessage;
+use openuvr_ipc::host_message::HostMessage;
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
@@ -18,9 +20,8 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
-use super::channel::Channel;
+use super::channel::{Channel, ReceiveError};
 use super::subscription::{ANSWER_TIMEOUT, Subscription};
-use super::wire::{GatewayMessage, HostMessage};
 use crate::host::{
     Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError,
 };
@@ -76,11 +77,12 @@ impl RemoteHost {
         &self,
         message: &GatewayMessage,
         within: Duration,
-    ) -> Option<(Channel, HostMessage)> {
-        let channel = Channel::connect(&self.path).ok()?;
-        channel.offer(&message.to_bytes()).ok()?;
-        let answer = channel.receive_within(within)?;
-        Some((channel, HostMessage::read(&answer).ok()?))
+    ) -> Result<(Channel, HostMessage), ReceiveError> {
+        let channel = Channel::connect(&self.path).map_err(|_| ReceiveError::Gone)?;
+        // If the host has closed the connection, its greeting may say why.
+        let _ = channel.offer(message, &[]);
+        let (answer, _) = channel.receive_within(within)?;
+        Ok((channel, answer))
     }
 }
 
@@ -95,13 +97,15 @@ impl GatewayHost for RemoteHost {
         subscriber: Box<dyn Subscriber>,
     ) -> Result<(SubscriberId, Grant), SubscribeError> {
         let message = GatewayMessage::Subscribe(request);
-        let answer = self
-            .request(&message, ANSWER_TIMEOUT)
-            .ok_or(SubscribeError::Unavailable)?;
+        let answer = self.request(&message, ANSWER_TIMEOUT);
+        let answer = answer.map_err(|why| match why {
+            ReceiveError::Version(why) => SubscribeError::Failed(why.to_string()),
+            _ => SubscribeError::Unavailable,
+        })?;
         let (channel, grant) = match answer {
             (channel, HostMessage::Granted(grant)) => (Arc::new(channel), grant),
             (_, HostMessage::Refused(why)) => return Err(SubscribeError::Refused(why)),
-            (_, HostMessage::Failed(why)) => return Err(SubscribeError::Thread(why)),
+            (_, HostMessage::Failed(why)) => return Err(SubscribeError::Failed(why)),
             _ => return Err(SubscribeError::Unavailable),
         };
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
@@ -187,11 +191,10 @@ impl GatewayHost for RemoteHost {
         let path = self.path.clone();
         let admit = move || {
             let channel = Channel::connect(&path).ok()?;
-            channel
-                .offer(&GatewayMessage::Admit(admission).to_bytes())
-                .ok()?;
-            let reply = channel.receive_within(ANSWER_TIMEOUT)?;
-            match HostMessage::read(&reply).ok()? {
+            let request = GatewayMessage::Admit(admission);
+            channel.offer(&request, &[]).ok()?;
+            let (reply, _) = channel.receive_within(ANSWER_TIMEOUT).ok()?;
+            match reply {
                 HostMessage::Admitted(admitted) => answer(Ok(admitted)),
                 HostMessage::NotAdmitted(why) => answer(Err(why)),
                 _ => {}
@@ -226,7 +229,10 @@ impl GatewayHost for RemoteHost {
     }
 
     fn figures(&self) -> Option<Vec<SubscriberFigures>> {
-        match self.request(&GatewayMessage::Figures, FIGURES_TIMEOUT)? {
+        match self
+            .request(&GatewayMessage::Figures, FIGURES_TIMEOUT)
+            .ok()?
+        {
             (_, HostMessage::Figures(all)) => Some(all),
             _ => None,
         }
@@ -235,12 +241,8 @@ impl GatewayHost for RemoteHost {
 
 /// Forwards sound until there are no listeners or the host is gone.
 fn forward_audio(channel: &Channel, listeners: &Mutex<Listeners>) {
-    if channel.offer(&GatewayMessage::Listen.to_bytes()).is_ok() {
-        while let Some(bytes) = channel.receive() {
-            let Ok(HostMessage::Sound(captured, samples, packet)) = HostMessage::read(&bytes)
-            else {
-                break;
-            };
+    if channel.offer(&GatewayMessage::Listen, &[]).is_ok() {
+        while let Ok((HostMessage::Sound(captured, samples), packet)) = channel.receive() {
             let payload = Payload {
                 captured,
                 samples,

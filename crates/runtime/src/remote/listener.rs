@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_ipc::gateway_message::GatewayMessage;
+use openuvr_ipc::host_message::{HostMessage, MAX_SUBSCRIBERS};
 use openuvr_media::capture::Waker;
 use openuvr_net::CloseOnFork;
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
@@ -25,8 +27,7 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::channel::{Channel, SendError};
-use super::wire::{GatewayMessage, HostMessage};
+use super::channel::{Channel, ReceiveError, SendError};
 use crate::host::{Admission, HostRuntime, SubscribeError};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
@@ -175,14 +176,13 @@ impl Shared {
     }
 
     fn serve(&self, channel: &Arc<Channel>) {
-        let first = channel.receive_within(FIRST_MESSAGE_TIMEOUT);
-        let request = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
-        match request {
-            Some(GatewayMessage::Subscribe(request)) => self.subscriber(channel, request),
-            Some(GatewayMessage::Admit(admission)) => self.admit(channel, admission),
-            Some(GatewayMessage::Listen) => self.sound(channel),
-            Some(GatewayMessage::Figures) => self.figures(channel),
-            _ => {}
+        match channel.receive_within(FIRST_MESSAGE_TIMEOUT) {
+            Ok((GatewayMessage::Subscribe(request), _)) => self.subscriber(channel, request),
+            Ok((GatewayMessage::Admit(admission), _)) => self.admit(channel, admission),
+            Ok((GatewayMessage::Listen, _)) => self.sound(channel),
+            Ok((GatewayMessage::Figures, _)) => self.figures(channel),
+            Ok(_) | Err(ReceiveError::Gone) => {}
+            Err(why) => tracing::debug!("a gateway was refused: {why}"),
         }
     }
 
@@ -197,22 +197,21 @@ impl Shared {
                 Err(why) => HostMessage::NotAdmitted(why),
             };
             // The control thread must not block.
-            let _ = its.offer(&reply.to_bytes());
+            let _ = its.offer(&reply, &[]);
         });
         drop(host);
-        // The peer closes after it has received the answer.
-        let _ = channel.receive();
+        wait_for_close(channel);
     }
 
     fn figures(&self, channel: &Arc<Channel>) {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let reply = HostMessage::Figures(host.figures());
+        let mut all = host.figures();
         drop(host);
-        let _ = channel.offer(&reply.to_bytes());
-        // The peer closes after it has received the answer.
-        let _ = channel.receive();
+        all.truncate(MAX_SUBSCRIBERS);
+        let _ = channel.offer(&HostMessage::Figures(all), &[]);
+        wait_for_close(channel);
     }
 
     fn sound(&self, channel: &Arc<Channel>) {
@@ -221,44 +220,43 @@ impl Shared {
         };
         let its = channel.clone();
         host.listen(move |payload| {
-            let (captured, samples) = (payload.captured, payload.samples);
-            let reply = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
+            let sound = HostMessage::Sound(payload.captured, payload.samples);
             // A payload without room is lost.
-            its.offer(&reply.to_bytes()) != Err(SendError::Gone)
+            its.offer(&sound, payload.bytes) != Err(SendError::Gone)
         });
         drop(host);
-        let _ = channel.receive();
+        wait_for_close(channel);
     }
 
     fn subscriber(&self, channel: &Arc<Channel>, request: SubscribeRequest) {
         let Some(id) = self.subscribe(channel, request) else {
             return;
         };
-        while let Some(bytes) = channel.receive() {
+        while let Ok((message, _)) = channel.receive() {
             let Some(host) = self.host.upgrade() else {
                 return;
             };
-            match GatewayMessage::read(&bytes) {
-                Ok(GatewayMessage::Role { role, take_over }) => {
+            match message {
+                GatewayMessage::Role { role, take_over } => {
                     let reply = match host.request_role(id, role, take_over) {
                         Ok(grant) => HostMessage::Granted(grant),
                         Err(why) => HostMessage::Refused(why),
                     };
-                    let _ = channel.send(&reply.to_bytes());
+                    let _ = channel.send(&reply, &[]);
                 }
-                Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
-                Ok(GatewayMessage::ClipboardPiece(piece)) => host.clipboard_piece(id, &piece),
-                Ok(GatewayMessage::Pose(pose, sampled)) => host.submit_pose(id, pose, sampled),
-                Ok(GatewayMessage::Controllers(states, sampled)) => {
+                GatewayMessage::Input(event, sampled) => self.input(&host, id, event, sampled),
+                GatewayMessage::ClipboardPiece(piece) => host.clipboard_piece(id, &piece),
+                GatewayMessage::Pose(pose, sampled) => host.submit_pose(id, pose, sampled),
+                GatewayMessage::Controllers(states, sampled) => {
                     host.submit_controllers(id, states, sampled);
                 }
-                Ok(GatewayMessage::Display(number, display)) => {
+                GatewayMessage::Display(number, display) => {
                     host.submit_display(id, (number, display));
                 }
-                Ok(GatewayMessage::Activity) => host.on_activity(id),
-                Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
+                GatewayMessage::Activity => host.on_activity(id),
+                GatewayMessage::Feedback(feedback) => host.feedback(id, feedback),
                 // A protocol violation.
-                Ok(_) | Err(_) => break,
+                _ => break,
             }
         }
         if let Some(host) = self.host.upgrade() {
@@ -282,7 +280,7 @@ impl Shared {
             Err(SubscribeError::Refused(why)) => HostMessage::Refused(*why),
             Err(why) => HostMessage::Failed(why.to_string()),
         };
-        let answered = channel.send(&reply.to_bytes());
+        let answered = channel.send(&reply, &[]);
         drop(answering);
         let (id, _) = subscribed.ok()?;
         if answered.is_err() {
@@ -304,6 +302,11 @@ impl Shared {
     }
 }
 
+/// Waits until the peer closes, which it does after it has received the answer.
+fn wait_for_close(channel: &Channel) {
+    let _ = channel.receive::<GatewayMessage>();
+}
+
 /// Forwards a subscriber's calls, in its thread of the host.
 struct Forwarder {
     channel: Arc<Channel>,
@@ -314,15 +317,15 @@ struct Forwarder {
 }
 
 impl Forwarder {
-    fn send(&mut self, bytes: &[u8]) {
+    fn send(&mut self, message: &HostMessage, payload: &[u8]) {
         let gate: MutexGuard<'_, ()> = lock(&self.gate);
         drop(gate);
-        match self.channel.send(bytes) {
-            Ok(()) => {
+        match self.channel.send(message, payload) {
+            Ok(length) => {
                 let now = clock::now();
                 self.departure.first.get_or_insert(now);
                 self.departure.last = Some(now);
-                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
                 self.departure.bytes = self.departure.bytes.saturating_add(length);
             }
             Err(_) => self.departure.overflowed = true,
@@ -333,16 +336,16 @@ impl Forwarder {
 impl Subscriber for Forwarder {
     fn start_frame(&mut self, now: Instant, frame: &Frame) {
         self.departure = Departure::default();
-        self.send(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
+        self.send(&HostMessage::Begin(now, Box::new(*frame)), &[]);
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
-        let bytes = HostMessage::slice(now, slice.place, slice.clean_after, slice.bytes);
-        self.send(&bytes);
+        let message = HostMessage::Slice(now, slice.place, slice.clean_after);
+        self.send(&message, slice.bytes);
     }
 
     fn end(&mut self, now: Instant) -> Progress {
-        self.send(&HostMessage::End(now).to_bytes());
+        self.send(&HostMessage::End(now), &[]);
         match self.departure.overflowed {
             false => Progress::Sent(self.departure),
             // The connection has ended; its own thread cleans up.
@@ -351,10 +354,10 @@ impl Subscriber for Forwarder {
     }
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        self.send(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
+        self.send(&HostMessage::Dropped(now, frame, stage, why), &[]);
     }
 
     fn update(&mut self, _: Instant, update: Update) {
-        self.send(&HostMessage::Update(update).to_bytes());
+        self.send(&HostMessage::Update(update), &[]);
     }
 }

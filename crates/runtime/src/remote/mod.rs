@@ -20,7 +20,6 @@ mod channel;
 mod host;
 mod listener;
 mod subscription;
-pub mod wire;
 
 pub use self::host::RemoteHost;
 pub use self::listener::GatewayListener;

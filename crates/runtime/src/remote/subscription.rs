@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_ipc::gateway_message::GatewayMessage;
+use openuvr_ipc::host_message::{HostMessage, MAX_SLICE};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused};
@@ -18,8 +20,7 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::channel::{Channel, SendError};
-use super::wire::{GatewayMessage, HostMessage, MAX_MESSAGE};
+use super::channel::{Channel, ReceiveError, SendError};
 use crate::lock::lock;
 
 /// Timeout for an answer of the application: the answer itself is cheap, but its threads may be preempted.
@@ -90,7 +91,7 @@ impl Subscription {
 
     pub(super) fn send(&self, message: &GatewayMessage) {
         // A message without room is repeated by the caller, or is not essential.
-        let _ = self.channel.offer(&message.to_bytes());
+        let _ = self.channel.offer(message, &[]);
     }
 
     pub(super) fn input(
@@ -101,8 +102,8 @@ impl Subscription {
         if !self.plays.load(Ordering::Acquire) {
             return Err(InputRefused::NotPlayer);
         }
-        let message = GatewayMessage::Input(event, sampled).to_bytes();
-        match self.channel.offer(&message) {
+        let message = GatewayMessage::Input(event, sampled);
+        match self.channel.offer(&message, &[]) {
             Ok(()) => {
                 let next = |number: u32| number.wrapping_add(1).max(1);
                 let before = self.input.load(Ordering::Relaxed);
@@ -115,8 +116,8 @@ impl Subscription {
     }
 
     pub(super) fn clipboard_piece(&self, piece: &ClipboardPiece) -> Result<(), InputRefused> {
-        let message = GatewayMessage::ClipboardPiece(piece.clone()).to_bytes();
-        self.channel.offer(&message).map_err(|why| match why {
+        let message = GatewayMessage::ClipboardPiece(piece.clone());
+        self.channel.offer(&message, &[]).map_err(|why| match why {
             SendError::Full => InputRefused::Busy,
             SendError::Gone => InputRefused::NotPlayer,
         })
@@ -126,10 +127,10 @@ impl Subscription {
         let answers = lock(&self.answers);
         // Discard a late answer to an earlier request.
         while answers.try_recv().is_ok() {}
-        let message = GatewayMessage::Role { role, take_over }.to_bytes();
+        let message = GatewayMessage::Role { role, take_over };
         let until = clock::now() + ANSWER_TIMEOUT;
         // Retried until there is room; `send` would block other threads meanwhile.
-        while self.channel.offer(&message) == Err(SendError::Full) && clock::now() < until {
+        while self.channel.offer(&message, &[]) == Err(SendError::Full) && clock::now() < until {
             std::thread::sleep(SEND_RETRY);
         }
         let answer = answers.recv_timeout(ANSWER_TIMEOUT);
@@ -145,11 +146,10 @@ impl Calls {
     /// Runs until the connection ends; then notifies the subscriber, unless it was notified already.
     pub(super) fn run(mut self) {
         let channel = self.subscription.channel.clone();
-        while !self.over
-            && let Some(bytes) = channel.receive()
-        {
-            match HostMessage::read(&bytes) {
-                Ok(message) => self.call(message),
+        while !self.over {
+            match channel.receive() {
+                Ok((message, payload)) => self.call(message, &payload),
+                Err(ReceiveError::Gone) => break,
                 Err(why) => {
                     tracing::debug!("invalid message from the application's host: {why}");
                     break;
@@ -163,7 +163,7 @@ impl Calls {
         }
     }
 
-    fn call(&mut self, message: HostMessage) {
+    fn call(&mut self, message: HostMessage, bytes: &[u8]) {
         let subscriber = &mut self.subscriber;
         match message {
             HostMessage::Begin(now, frame) => {
@@ -184,14 +184,13 @@ impl Calls {
                     subscriber.start_frame(now, &frame);
                 }
             }
-            HostMessage::Slice(now, place, clean_after, bytes) if self.open.is_some() => {
+            HostMessage::Slice(now, place, clean_after) if self.open.is_some() => {
                 let (next, all) = self.progress;
                 self.progress = (u16::from(place.index) + 1, all + bytes.len());
-                if u16::from(place.index) < next || self.progress.1 > MAX_MESSAGE {
+                if u16::from(place.index) < next || self.progress.1 > MAX_SLICE {
                     // A protocol violation: the memory of a frame must stay bounded.
                     return self.subscription.close();
                 }
-                let bytes = &bytes[..];
                 subscriber.slice(
                     now,
                     &Slice {

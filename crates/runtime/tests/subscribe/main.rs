@@ -22,7 +22,7 @@ use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
-use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::host::{SecondPlayer, SubscribeRequest};
 use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
@@ -32,6 +32,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
+use openuvr_runtime::sound_choice::SoundChoice;
 use support::{Folder, MANY, TIMEOUT, client};
 
 const SIZE: Size = Size::new(320, 192);
@@ -171,11 +172,11 @@ struct Streaming {
 fn start(name: &str) -> Streaming {
     let folder = Folder::new(name);
     let config = Config {
-        sound: "off".to_owned(),
+        sound: SoundChoice::Off,
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(folder.0.join("host")),
         realtime: false,
-        second_player: "take-over".into(),
+        second_player: SecondPlayer::TakeOver,
         ..Config::default()
     };
     let opened = config.open().unwrap();

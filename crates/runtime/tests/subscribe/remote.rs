@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use openuvr_ipc::hello;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
@@ -315,17 +316,34 @@ fn stranger(path: &Path) -> OwnedFd {
 #[test]
 fn a_malformed_message_ends_only_its_connection() {
     let it = Outside::start("nonsense");
-    for first in [&b"\0"[..], b"\0\xff", b"\x07", b"\0\x01", b"\0\x05\x00"] {
-        let socket = stranger(&it.path());
-        send(&socket, first, SendFlags::NOSIGNAL).unwrap();
-        let (_, length) = recv(&socket, &mut [0; 64], RecvFlags::empty()).unwrap();
-        assert_eq!(length, 0, "{first:?}");
+    let greeting = hello::hello();
+    for first in [
+        &b"\0"[..],
+        b"\0\xff",
+        b"\xff\xff\xff\xff\0\0\0\0",
+        b"\x01\0\0\0\0\0\0\0\xff",
+        b"\x01\0\0\0\x01\0\0\0\x02\x00",
+    ] {
+        // Without and after a greeting.
+        for greets in [false, true] {
+            let socket = stranger(&it.path());
+            if greets {
+                send(&socket, &greeting, SendFlags::NOSIGNAL).unwrap();
+            }
+            send(&socket, first, SendFlags::NOSIGNAL).unwrap();
+            let mut buffer = [0; 64];
+            let (_, length) = recv(&socket, &mut buffer, RecvFlags::empty()).unwrap();
+            assert_eq!(buffer[..length], greeting);
+            let (_, length) = recv(&socket, &mut buffer, RecvFlags::empty()).unwrap();
+            assert_eq!(length, 0, "{first:?} {greets}");
+        }
     }
     // An endless message is not buffered.
     let socket = stranger(&it.path());
-    let piece = [&[1][..], &[0; 32 << 10]].concat();
+    send(&socket, &greeting, SendFlags::NOSIGNAL).unwrap();
+    let piece = [0xff; 32 << 10];
     let sent = (0..1000).take_while(|_| send(&socket, &piece, SendFlags::NOSIGNAL).is_ok());
-    assert!(sent.count() < 300, "8 MiB are the limit");
+    assert!(sent.count() < 300, "16 KiB are the limit");
     // Streaming continues beside 50 silent connections.
     let silent: Vec<OwnedFd> = (0..50).map(|_| stranger(&it.path())).collect();
     let (writer, written) = Writer::new();

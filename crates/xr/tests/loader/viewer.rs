@@ -12,7 +12,8 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::Viewpoint;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 use openuvr_runtime::host;
-use openuvr_runtime::line::{LaunchSettings, XR_SETTINGS};
+use openuvr_runtime::launch_protocol::{LaunchSettings, XR_SETTINGS};
+use openuvr_runtime::sound_choice::SoundChoice;
 
 const PIN: &str = "135790";
 
@@ -47,20 +48,20 @@ pub(crate) fn order() -> u16 {
     let order = LaunchSettings {
         input: false,
         window: None,
-        eye: Some("64x32".to_owned()),
+        eye: Some(openuvr_proto::units::Size::new(64, 32)),
         gateways: false,
         host: host::config::Config {
             bind,
-            pin: Some(PIN.to_owned()),
-            encoders: vec!["raw".to_owned()],
-            sound: "off".to_owned(),
+            pin: Some(PIN.parse().unwrap()),
+            encoders: vec![host::EncoderName("raw")],
+            sound: SoundChoice::Off,
             realtime: false,
             ..host::config::Config::default()
         },
     };
     let file = Path::new(&folder).join("openuvr").join(XR_SETTINGS);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, order.text().unwrap()).unwrap();
+    std::fs::write(file, order.to_toml().unwrap()).unwrap();
     bind.port()
 }
 

@@ -3,7 +3,7 @@
 use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::policy::Recovery;
-use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
+use openuvr_runtime::host::{CLIPBOARD_DIRECTIONS, EncoderName};
 use openuvr_scene::source::Submit;
 
 use crate::config::kind::Choice;
@@ -125,10 +125,6 @@ impl Choice for Submit {
     const VALUES: &'static [(&'static str, Self)] =
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
-
-/// An encoder: its name in `openuvr_media::encode::BACKENDS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EncoderName(pub(crate) &'static str);
 
 impl Choice for EncoderName {
     const VALUES: &'static [(&'static str, Self)] = &[

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::from_text;
@@ -70,8 +71,23 @@ impl fmt::Debug for TicketSigner {
 }
 
 /// The public half of a portal's key. Its text is base64url without padding, 43 characters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TicketKey(pub [u8; 32]);
+
+impl TryFrom<String> for TicketKey {
+    type Error = BadTicketKey;
+
+    fn try_from(text: String) -> Result<TicketKey, BadTicketKey> {
+        text.parse()
+    }
+}
+
+impl From<TicketKey> for String {
+    fn from(value: TicketKey) -> String {
+        value.to_string()
+    }
+}
 
 impl TicketKey {
     /// Verifies `signature` over `purpose` and `body`.

@@ -2,25 +2,32 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Reject, Writer};
 
 /// A client's report on its audio, sent about once a second. The counters are cumulative since the session's
 /// start, so a lost report loses no information.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AudioReport {
     /// The number of the audio stream.
     pub stream: u8,
     /// From the capture of a sample to its playback, as far as the client's device reports it: median of the
     /// payloads played since the previous report. `None`: nothing was played, or the clocks are not
     /// synchronised.
+    #[serde(with = "crate::validated::optional_span")]
     pub latency: Option<Duration>,
     /// The 99th percentile of the same, by nearest rank.
+    #[serde(with = "crate::validated::optional_span")]
     pub latency_p99: Option<Duration>,
     /// Error bound of both: that of the clock estimate.
+    #[serde(with = "crate::validated::optional_span")]
     pub bound: Option<Duration>,
     /// Delay relative to the fastest payloads within which nearly all payloads of the last seconds arrived.
+    #[serde(with = "crate::validated::span")]
     pub jitter: Duration,
     /// The target play-out delay.
+    #[serde(with = "crate::validated::span")]
     pub target: Duration,
     /// Payloads played.
     pub played: u64,

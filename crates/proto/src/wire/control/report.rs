@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::view;
 use crate::bytes::{Reader, Reject, Writer, span_from_wire, span_to_wire};
 use crate::id::{FrameId, PoseId, ViewId};
@@ -10,7 +12,7 @@ use crate::time::PeerInstant;
 use crate::trace::{DisplayLatency, DropCause, Fidelity, FrameRecord, Outcome, Stage};
 
 /// The result of one frame at the client; timestamps on the client's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The view.
     pub view: ViewId,
@@ -21,15 +23,20 @@ pub struct Report {
     /// [`Stage::FirstReceived`], the base of the durations below.
     pub first_received: Option<PeerInstant>,
     /// From `first_received` to [`Stage::Recoverable`].
+    #[serde(with = "crate::validated::optional_span")]
     pub recoverable: Option<Duration>,
     /// From `first_received` to [`Stage::Decoded`].
+    #[serde(with = "crate::validated::optional_span")]
     pub decoded: Option<Duration>,
     /// From `first_received` to [`Stage::Submitted`].
+    #[serde(with = "crate::validated::optional_span")]
     pub submitted: Option<Duration>,
     /// From `first_received` to [`Stage::Presented`].
+    #[serde(with = "crate::validated::optional_span")]
     pub presented: Option<Duration>,
     /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to its last
     /// stage.
+    #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
     /// Whether that value is exact or a lower bound.
     pub echo: EchoKind,
@@ -47,6 +54,7 @@ pub struct Report {
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
     /// The age of that pose; only for the client, not sent.
+    #[serde(skip)]
     pub age: DisplayLatency,
 }
 

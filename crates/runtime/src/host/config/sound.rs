@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use openuvr_media::audio::{self, opus, render::Renderer};
 use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE, StreamOffer};
-use openuvr_proto::units::Bitrate;
 
 use super::super::{AudioSink, AudioSource};
 use super::{Config, within};
@@ -45,7 +44,7 @@ impl Config {
     /// The sound source, or why there is none. It is opened once as a check.
     fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
         self.check_audio()?;
-        let bitrate = Bitrate(self.sound_bitrate);
+        let bitrate = self.sound_bitrate;
         if let Some(given) = self.given.clone() {
             opus::Encoder::open(bitrate, true).map_err(|why| why.to_string())?;
             let source = AudioSource {
@@ -55,7 +54,7 @@ impl Config {
             };
             return Ok((Some(source), None));
         }
-        let choice = SoundChoice::parse(&self.sound);
+        let choice = &self.sound;
         let names = audio::CAPTURES.iter().map(|backend| backend.name);
         choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
@@ -79,7 +78,7 @@ impl Config {
 
     /// The output of the player's microphone, if configured. It is opened once as a check.
     fn microphone(&self) -> Result<Option<AudioSink>, String> {
-        let choice = match SoundChoice::parse(&self.microphone) {
+        let choice = match &self.microphone {
             SoundChoice::Auto => {
                 return Err(
                     "microphone: auto is not supported: name a sink, such as pulse:SINK".to_owned(),
@@ -109,7 +108,7 @@ impl Config {
     }
 
     pub(super) fn check_audio(&self) -> Result<(), String> {
-        within("sound_bitrate", self.sound_bitrate, opus::BITRATES)?;
+        within("sound_bitrate", self.sound_bitrate.0, opus::BITRATES)?;
         match self.sound_frame {
             2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
             other => Err(format!(

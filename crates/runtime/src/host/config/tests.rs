@@ -63,20 +63,19 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         let mut config = Config::default();
         change(&mut config);
         let policy = config.policy().err();
-        let only = config.only().err();
-        policy.or(only).or(config.encodings().err()).unwrap()
+        policy.or(config.encodings().err()).unwrap()
     };
-    assert!(refused(&|c| c.encoders = vec!["vhs".into()]).contains("x264, jpeg"));
+    assert!(refused(&|c| c.encoders = vec![EncoderName("vhs")]).contains("x264, jpeg"));
     assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));
     assert!(refused(&|c| c.fps = f64::NAN).contains("fps"));
-    assert!(refused(&|c| c.bitrate = Some(1)).contains("bitrate: 1 must be 100000"));
-    assert!(refused(&|c| c.min_bitrate = Some(30_000_000)).contains("min_bitrate"));
-    assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
-    assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
-    assert!(refused(&|c| c.refresh_interval = Some(30)).contains("must be one of intra-refresh"));
-    let both = |names: &[&str]| {
-        let encoders = names.iter().map(|name| (*name).to_owned()).collect();
-        refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
+    assert!(refused(&|c| c.bitrate = Some(Bitrate(1))).contains("bitrate: 1 must be 100000"));
+    assert!(refused(&|c| c.min_bitrate = Some(Bitrate(30_000_000))).contains("min_bitrate"));
+    assert!(
+        refused(&|c| c.refresh_interval = Some(30)).contains("requires recovery by intra refresh")
+    );
+    let both = |names: &[&'static str]| {
+        let encoders: Vec<_> = names.iter().map(|name| EncoderName(*name)).collect();
+        refused(&|c: &mut Config| c.encoders.clone_from(&encoders))
     };
     assert!(
         both(&["x264", "openh264"])
@@ -85,9 +84,23 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
     assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
     assert!(both(&[]).contains("name at least one"));
     let jpeg_refreshed = |c: &mut Config| {
-        c.recovery = "intra-refresh".into();
-        c.encoders = vec!["jpeg".into()];
+        c.recovery = Recovery::Refresh;
+        c.encoders = vec![EncoderName("jpeg")];
     };
     assert!(refused(&jpeg_refreshed).contains("jpeg does not support intra refresh"));
     assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
+}
+
+#[test]
+fn an_unknown_word_of_a_file_is_named_with_the_valid_ones() {
+    let refused = |text: &str| {
+        let why = toml::from_str::<Config>(text).unwrap_err();
+        why.message().to_owned()
+    };
+    assert!(refused("link = \"post\"").contains("`udp`, `udp-gso`, `raw`"));
+    assert!(refused("second_player = \"\"").contains("`refuse`, `observe`"));
+    assert!(refused("recovery = \"hope\"").contains("`intra-refresh`"));
+    assert!(refused("encoders = [\"vhs\"]").contains("x264, jpeg"));
+    assert!(refused("pixels = \"nv12\"").contains("`420`"));
+    assert!(refused("pin = \"12\"").contains("4 to 12 digits"));
 }

@@ -1,5 +1,6 @@
 //! Forwards the player's input to mapped devices, pads, the window system or the application.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use openuvr_clock as clock;
@@ -105,7 +106,8 @@ impl Control {
                 }
                 let withheld = sink.suppressed();
                 if std::mem::replace(&mut self.withheld, withheld) != withheld {
-                    self.shared.notice(Notice::InputWithheld(withheld));
+                    self.shared
+                        .notice(Notice::InputWithheld(withheld.map(Cow::from)));
                 }
                 Ok(withheld.is_none())
             }

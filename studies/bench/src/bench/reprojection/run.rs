@@ -15,11 +15,12 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PoseId;
 use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::time::Instant;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::lock::lock;
+use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_sim::impairment::Impairment;
 use openuvr_testbed::background::Background;
 use openuvr_testbed::child::Child;
@@ -75,14 +76,14 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result<RunResult> {
     let size = Size::new(setup.eye.width * 2, setup.eye.height);
-    let pin = Pin::generate()?.to_string();
+    let pin = Pin::generate()?;
     let config = Config {
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(setup.dir.join("host")),
         pin: Some(pin.clone()),
-        sound: "off".to_owned(),
+        sound: SoundChoice::Off,
         fps: setup.rate,
-        bitrate: Some(20_000_000),
+        bitrate: Some(Bitrate(20_000_000)),
         ..Config::default()
     };
     let guest = Guest::start(&config, InputTarget::Nothing, size, |_| ());
@@ -95,7 +96,7 @@ pub(super) fn run(
         ..Impairment::default()
     };
     let link = Emulated::start([way.clone().into(), way.into()], None, at, 1, true)?;
-    let mut client = client(display, setup, link.listens, &pin)?;
+    let mut client = client(display, setup, link.listens, &pin.to_string())?;
     let shown = Arc::new(Mutex::new(Vec::new()));
     let eye = watch(display, setup.eye, Arc::clone(&shown))?;
     let track = serve(&guest, setup, &mut client, &shown, stop)?;

@@ -4,6 +4,8 @@
 //! closes the window. Unlike the handshake, it does not prove the absence of an on-path attacker: the other
 //! connection must do that.
 
+use serde::{Deserialize, Serialize};
+
 use super::{DeviceStatus, HostHandshake, PairingEvent};
 use crate::control::identity::PublicKey;
 use crate::control::pairing::{Pin, TryDenied};
@@ -11,7 +13,7 @@ use crate::id::PathId;
 use crate::time::Instant;
 
 /// Why a PIN was rejected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PinRefused {
     /// No pairing window is open, or this network has used up its tries.
     #[error("pairing is closed at the host: run `openuvr devices pair` there for a new PIN")]

@@ -1,0 +1,58 @@
+//! Messages from a gateway to a host in another process.
+
+use openuvr_proto::control::clipboard::ClipboardPiece;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::PoseId;
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::time::PeerInstant;
+use serde::{Deserialize, Serialize};
+
+use crate::admission::Admission;
+use crate::frame::Message;
+
+/// A message of a gateway. The first four start a connection.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum GatewayMessage {
+    /// Requests a subscription.
+    Subscribe(SubscribeRequest),
+    /// Requests admission of a device.
+    Admit(Admission),
+    /// Requests the host's sound.
+    Listen,
+    /// Requests the statistics of all subscribers.
+    Figures,
+    /// Requests another role for the subscriber.
+    Role {
+        /// The role.
+        role: Role,
+        /// Whether to take it over from the current player.
+        take_over: bool,
+    },
+    /// An input event.
+    Input(InputEvent, PeerInstant),
+    /// A numbered head pose.
+    Pose((PoseId, Pose), PeerInstant),
+    /// Controller states.
+    Controllers(Controllers, PeerInstant),
+    /// A numbered display description.
+    Display(u32, Display),
+    /// A piece of copied text.
+    ClipboardPiece(ClipboardPiece),
+    /// Activity of its client.
+    Activity,
+    /// Feedback on received frames.
+    Feedback(Feedback),
+}
+
+impl Message for GatewayMessage {
+    /// A piece of copied text has 8 KiB; tickets, names and programs are shorter.
+    const MAX_LEN: usize = 16 << 10;
+}
+
+#[cfg(test)]
+mod tests;

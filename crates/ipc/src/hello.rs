@@ -1,0 +1,75 @@
+//! The first frame of each direction of a connection: the version of the sender's build.
+
+use crate::frame::{PREFIX, prefix};
+
+const NAME: &str = "openuvr ";
+
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Longest greeting in bytes.
+pub const MAX_LEN: usize = PREFIX + 64;
+
+/// The peer's build has another version.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "openuvr and its library in the application have different versions ({VERSION} here, {peer} there): \
+         install both from one build"
+)]
+pub struct OtherVersion {
+    /// The peer's version, printable; `unknown` if it sent something else than a greeting.
+    pub peer: String,
+}
+
+/// The bytes of the greeting.
+#[must_use]
+pub fn hello() -> Vec<u8> {
+    let mut bytes = prefix(NAME.len() + VERSION.len(), 0).to_vec();
+    bytes.extend_from_slice(NAME.as_bytes());
+    bytes.extend_from_slice(VERSION.as_bytes());
+    bytes
+}
+
+/// Checks the first datagram of the peer.
+///
+/// # Errors
+/// [`OtherVersion`]
+pub fn check(datagram: &[u8]) -> Result<(), OtherVersion> {
+    if datagram == hello() {
+        return Ok(());
+    }
+    let text = datagram.get(PREFIX..).filter(|_| datagram.len() <= MAX_LEN);
+    let text = text.and_then(|text| std::str::from_utf8(text).ok());
+    let version = text.and_then(|text| text.strip_prefix(NAME));
+    let version = version.filter(|version| version.chars().all(|c| c.is_ascii_graphic()));
+    Err(OtherVersion {
+        peer: version.unwrap_or("unknown").to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_version_is_accepted() {
+        assert_eq!(check(&hello()), Ok(()));
+        let other = [&prefix(14, 0)[..], b"openuvr 0.0.9"].concat();
+        let line = check(&other).unwrap_err().to_string();
+        assert_eq!(
+            line,
+            format!(
+                "openuvr and its library in the application have different versions ({VERSION} here, 0.0.9 \
+                 there): install both from one build"
+            )
+        );
+        for bytes in [
+            &b""[..],
+            b"streaming\t640\t480",
+            b"\x05\0\0\0\0\0\0\0openuvr \x1b[2J",
+            &[0xff; 90],
+        ] {
+            assert_eq!(check(bytes).unwrap_err().peer, "unknown");
+        }
+    }
+}
