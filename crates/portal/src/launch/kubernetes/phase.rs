@@ -95,7 +95,7 @@ fn ended(pod: &Pod, state: Option<&ContainerState>) -> Phase {
         }
         (_, _, Some(0)) => "the application exited".to_owned(),
         (_, _, Some(code)) => format!("failed with exit code {code}"),
-        (_, Some(reason), None) => format!("{reason}"),
+        (_, Some(reason), None) => reason.to_owned(),
         (_, None, None) => "no reason reported".to_owned(),
     };
     Phase::Ended { code, why }
