@@ -6,6 +6,7 @@ import repository
 ALLOWED = {
     "proto": set(),
     "net": {"proto"},
+    "pinning": set(),
     "media": {"proto"},
     "runtime": {"proto", "net", "media"},
     "lab": {"proto"},
@@ -17,10 +18,10 @@ ALLOWED = {
     "vr": {"proto", "media"},
     "terminal": {"proto", "runtime"},
         # Only these two have an async runtime: `ONLY` below.
-    "gateway": {"proto", "runtime"},
+    "gateway": {"pinning", "proto", "runtime"},
         # It starts sessions as processes of `openuvr`, and links no streaming code.
-    "portal": {"proto", "terminal"},
-    "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
+    "portal": {"pinning", "proto", "terminal"},
+    "cli": {"pinning", "proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
     "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_pinning::CertificateHash;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector as _, TcpConnector};
 
-use crate::config::portal::{CertificateHash, PortalAddress};
+use crate::config::portal::PortalAddress;
 use crate::config::visible;
 
 use super::tls::{LastRejection, Tls};

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_pinning::CertificateHash;
 use openuvr_runtime::store;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::config::portal::{CertificateHash, PortalAddress};
+use crate::config::portal::PortalAddress;
 use crate::config::{ClientConfig, visible};
 
 use super::http::{Credentials, Http};
