@@ -29,9 +29,6 @@ pub mod picture;
 mod sys;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod waker;
-#[cfg(test)]
-#[cfg(feature = "client")]
-mod xvfb;
 
 #[cfg(feature = "host")]
 pub mod capture;

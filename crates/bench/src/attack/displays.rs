@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
+use openuvr_xserver::Xvfb;
 use serde_json::Value;
 
 use super::intruder::{
@@ -19,11 +20,6 @@ use crate::programs::{openuvr, own, program};
 
 /// Why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
-
-/// Whether this machine can run a session's display.
-pub(super) fn has_xvfb() -> bool {
-    Command::new("Xvfb").arg("-help").output().is_ok()
-}
 
 /// Whether it can run a sandbox.
 fn has_sandbox() -> bool {
@@ -40,7 +36,7 @@ fn has_sandbox() -> bool {
 /// A session can't be started, or ended.
 pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     let figures = Figures::begin(None);
-    if !has_xvfb() {
+    if !Xvfb::is_installed() {
         let judged = Judged {
             words: NO_XVFB.to_owned(),
             held: false,

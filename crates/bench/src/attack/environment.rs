@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::control::ticket::SessionUuid;
 use openuvr_runtime::clock;
+use openuvr_xserver::Xvfb;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::displays::{NO_XVFB, has_xvfb};
+use super::displays::NO_XVFB;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{PortalFolder, Victim};
 use crate::programs::program;
@@ -35,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// # Errors
 /// The portal or the session can't be started, or ended.
 pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
-    if !has_xvfb() {
+    if !Xvfb::is_installed() {
         let judged = Judged {
             words: NO_XVFB.to_owned(),
             held: false,

@@ -1,6 +1,5 @@
 //! A Chromium, usually headless, that shows a host's page, and its observations of the pictures.
 
-pub(crate) mod protocol;
 mod trace;
 mod watch;
 
@@ -11,13 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use openuvr_devtools::DevTools;
+pub(crate) use openuvr_devtools::{Tab, program, version};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use serde_json::{Value, json};
 
-use self::protocol::DevTools;
-pub(crate) use self::protocol::{Tab, program, version};
 pub(crate) use self::trace::Slices;
 pub(crate) use self::watch::{ComposedPicture, Decoded, PageObservations, Statistics};
 use crate::child::Child;
@@ -57,7 +56,7 @@ impl Browser {
         folder: &Path,
         sound: Option<(&str, &str)>,
     ) -> Result<Browser> {
-        let mut command = protocol::command(program, folder);
+        let mut command = openuvr_devtools::command(program, folder);
         match sound {
             Some((server, sink)) => {
                 command.env("PULSE_SERVER", server).env("PULSE_SINK", sink);
@@ -80,7 +79,7 @@ impl Browser {
         // Chromium 156 shrinks a window as large as the display, and the picture, by a pixel.
         let (width, height) = (size.width + 1, size.height + 1);
         let more = format!("--kiosk --window-position=0,0 --window-size={width},{height} {more}");
-        let mut command = protocol::command_with(program, folder, &more);
+        let mut command = openuvr_devtools::command_with(program, folder, &more);
         command
             .env("DISPLAY", display)
             .env("LANG", "C.UTF-8")

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{Folder, openuvr_bench};
+use super::openuvr_bench;
 
 /// Both programs, as they were built.
 fn built() -> [PathBuf; 2] {
@@ -71,9 +71,9 @@ fn errors_and_exit_codes_pass_through() {
 
 #[test]
 fn a_missing_program_is_one_line_with_a_remedy() {
-    let folder = Folder::new("alone");
+    let folder = tempfile::tempdir().unwrap();
     let [built, bench] = built();
-    let alone = folder.0.join("openuvr");
+    let alone = folder.path().join("openuvr");
     // A symbolic link would still be next to the other program: /proc/self/exe resolves it.
     std::fs::copy(built, &alone).expect("room");
     for name in ["demo", "bench", "lab"] {
@@ -88,7 +88,7 @@ fn a_missing_program_is_one_line_with_a_remedy() {
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
     }
     // It is also found on `$PATH`.
-    let elsewhere = folder.0.join("elsewhere");
+    let elsewhere = folder.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("room");
     symlink(bench, elsewhere.join("openuvr-bench")).expect("room");
     let out = openuvr(&alone, &elsewhere, &["bench", "--help"]);
@@ -97,11 +97,11 @@ fn a_missing_program_is_one_line_with_a_remedy() {
 
 #[test]
 fn a_program_that_cannot_be_started_is_named() {
-    let folder = Folder::new("broken");
+    let folder = tempfile::tempdir().unwrap();
     let [built, _] = built();
-    let program = folder.0.join("openuvr");
+    let program = folder.path().join("openuvr");
     std::fs::copy(built, &program).expect("room");
-    let broken = folder.0.join("openuvr-bench");
+    let broken = folder.path().join("openuvr-bench");
     std::fs::write(&broken, "").expect("room");
     std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o600)).expect("it is ours");
     let out = openuvr(&program, Path::new("/nonexistent"), &["lab"]);

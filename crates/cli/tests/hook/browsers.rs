@@ -4,9 +4,9 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
+use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 
-use crate::browser::{self, Browser, Tab};
 use crate::pads;
 use crate::rig::{Run, displays};
 use crate::support::clipboard::{can_copy, copy_text, pasted};
@@ -16,7 +16,7 @@ use crate::support::{Folder, PIN, eventually, skip};
 /// The browser for the page, if installed.
 #[expect(clippy::print_stderr, reason = "visible in the tests' output")]
 fn program() -> Option<&'static str> {
-    let found = browser::program();
+    let found = openuvr_devtools::program();
     if found.is_none() {
         // Also in CI, where other tests may not be skipped: another tier installs it.
         eprintln!("SKIPPED: chromium is not installed (./dev test-web installs it)");

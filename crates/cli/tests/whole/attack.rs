@@ -1,7 +1,8 @@
 //! `openuvr lab attack`: it attacks only the user's own host; contents of its table. The effect of attacks on
 //! a stream depends on the machine and is not checked.
 
-use crate::confined::has_xvfb;
+use openuvr_xserver::fixture::has_xvfb;
+
 use crate::support::{Program, openuvr};
 
 fn attack(args: &[&str]) -> Program {

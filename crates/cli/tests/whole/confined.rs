@@ -6,6 +6,7 @@ use std::process::Command;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_runtime::client::link::key_of;
+use openuvr_xserver::fixture::has_xvfb;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -23,14 +24,6 @@ fn has_sandbox() -> bool {
         skip("bubblewrap is not installed, or cannot create a sandbox here");
     }
     has && has_xvfb()
-}
-
-pub(crate) fn has_xvfb() -> bool {
-    let there = Command::new("Xvfb").arg("-help").output().is_ok();
-    if !there {
-        skip("Xvfb is not installed");
-    }
-    there
 }
 
 /// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.

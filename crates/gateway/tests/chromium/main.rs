@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-mod browser;
 mod firefox;
 mod ledger;
 mod lossy;
@@ -16,12 +15,10 @@ mod support;
 mod together;
 mod virtual_reality;
 mod world;
-#[path = "../../../media/tests/xvfb/mod.rs"]
-mod xvfb;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use browser::{Browser, Tab};
+use openuvr_devtools::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::Size;
@@ -45,8 +42,8 @@ fn turn() -> MutexGuard<'static, ()> {
 #[expect(clippy::print_stderr, reason = "a skipped test prints why")]
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = turn();
-    match browser::program() {
-        Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
+    match openuvr_devtools::program() {
+        Some(program) => Some((Browser::start(program, rig.folder.path()), turn)),
         None => {
             eprintln!("skipped: install chromium for it, or run ./dev test-web");
             None
@@ -384,7 +381,7 @@ fn a_browser_reaches_the_host_by_a_relay() {
     drop(free);
     let server = format!("turn:me:secret@127.0.0.1:{port}").parse();
     let rig = Rig::reached_by("relay", SIZE, vec![server.unwrap()], |_| ());
-    let log = rig.folder.0.join("turn.log");
+    let log = rig.folder.path().join("turn.log");
     let Some(_relay) = Relay::start(port, &log) else {
         eprintln!("skipped: install coturn for it, or run ./dev test-web");
         return;

@@ -18,7 +18,7 @@ fn start(rig: &Rig) -> Option<Firefox> {
         eprintln!("skipped: install firefox-esr for it, or run ./dev test-web");
         return None;
     };
-    Some(Firefox::start(&program, &rig.folder.0))
+    Some(Firefox::start(&program, rig.folder.path()))
 }
 
 #[test]

@@ -204,7 +204,7 @@ mod tests {
     fn the_table_of_the_locale_is_found_where_xlib_is_installed() {
         let folder = std::path::Path::new("/usr/share/X11/locale/en_US.UTF-8");
         if !folder.is_dir() {
-            crate::xvfb::skip("Xlib's tables are not installed");
+            openuvr_xserver::fixture::skip("Xlib's tables are not installed");
             return;
         }
         let mut it = Composer {
