@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+use tempfile::TempDir;
 
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
@@ -69,33 +70,22 @@ pub(crate) fn skip(why: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
-/// A temporary directory, removed when dropped.
-pub(crate) struct Folder(PathBuf);
+/// A temporary directory whose paths are arguments of command lines.
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Folder {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openuvr-test-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a directory for temporary files");
-        Folder(path)
+        Folder(tempfile::tempdir().expect("a directory for temporary files"))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// The path of an entry, as a command-line argument.
     pub(crate) fn join(&self, name: &str) -> String {
-        let path = self.0.join(name);
+        let path = self.path().join(name);
         path.to_str().expect("temporary names are text").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
