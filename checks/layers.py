@@ -92,9 +92,10 @@ def check():
 
 
 def linked(name):
-    """The names of all packages that a package of this workspace links, directly or through others."""
-    nodes = {node["id"]: node for node in repository.metadata()["resolve"]["nodes"]}
-    names = {package["id"]: package["name"] for package in repository.metadata()["packages"]}
+    """The names of all packages that a package of the product links, directly or through others."""
+    product = repository.metadata(repository.WORKSPACES[0])
+    nodes = {node["id"]: node for node in product["resolve"]["nodes"]}
+    names = {package["id"]: package["name"] for package in product["packages"]}
     waiting = [package["id"] for package in repository.members() if package["name"] == name]
     seen = set()
     while waiting:
