@@ -6,14 +6,17 @@ import repository
 # depend on the studies (lab, bench).
 ALLOWED = {
     "proto": set(),
+    "devtools": set(),
+    "pinning": set(),
     "clock": {"proto"},
+    "xserver": {"proto"},
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},
         # Starts real programs and watches them from outside: for tests, studies and the demo.
-    "testbed": {"proto", "clock", "net", "media", "runtime", "sim"},
+    "testbed": {"devtools", "proto", "clock", "net", "media", "runtime", "sim", "xserver"},
     "lab": {"proto", "clock", "sim", "testbed"},
     "capi": {"proto", "clock", "net", "media", "runtime"},
     "hook": {"proto", "clock", "net", "media", "runtime"},
@@ -23,31 +26,32 @@ ALLOWED = {
     "vr": {"proto", "media"},
     "terminal": {"proto", "clock"},
         # Only these two have an async runtime: `ONLY` below.
-    "gateway": {"proto", "clock", "runtime"},
+    "gateway": {"pinning", "proto", "clock", "runtime"},
         # It starts sessions as processes of `openuvr`, and links no streaming code.
-    "portal": {"proto", "terminal"},
+    "portal": {"pinning", "proto", "terminal"},
         # The parts of the program `openuvr`, each with dependencies or unsafe code of its own; none needs another one.
-    "session": {"proto", "clock", "net", "media", "runtime", "terminal"},
+    "session": {"proto", "clock", "net", "media", "runtime", "terminal", "xserver"},
     "scene": {"proto", "clock", "media", "runtime", "terminal"},
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
-    "portal-client": {"proto", "clock", "runtime", "terminal"},
+    "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
     "doctor": {"proto", "clock", "net", "media", "runtime", "terminal"},
         # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
-        "proto", "clock", "net", "media", "runtime", "terminal", "gateway", "vr",
+        "pinning", "proto", "clock", "net", "media", "runtime", "terminal", "gateway", "vr",
         "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
-    "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli"},
+    "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "xserver"},
 }
 # Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {
-    "cli": {"capi", "hook", "pads", "sim", "testbed", "xr"},
-    "gateway": {"media", "net", "sim", "testbed"},
-    "portal": {"testbed"},
+    "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
+    "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},
+    "media": {"xserver"},
+    "portal": {"devtools"},
 }
 PREFIX = "openuvr-"
 # Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no
@@ -90,9 +94,9 @@ def check():
 
 def linked(name):
     """The names of all packages that a package of the product links, directly or through others."""
-    graph = repository.metadata(repository.WORKSPACES[0])
-    nodes = {node["id"]: node for node in graph["resolve"]["nodes"]}
-    names = {package["id"]: package["name"] for package in graph["packages"]}
+    product = repository.metadata(repository.WORKSPACES[0])
+    nodes = {node["id"]: node for node in product["resolve"]["nodes"]}
+    names = {package["id"]: package["name"] for package in product["packages"]}
     waiting = [package["id"] for package in repository.members() if package["name"] == name]
     seen = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""Every dependency is available under a licence of the allow list."""
+"""Every dependency is available under a licence of the allow list, and comes from crates.io (docs/adr/0021)."""
 
 import re
 
@@ -19,6 +19,8 @@ ALLOWED = {
     "Zlib",
 }
 
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
+
 
 def check():
     manifests = repository.WORKSPACES
@@ -28,6 +30,8 @@ def check():
         if package["id"] in ours:
             continue
         name = f"{package['name']} {package['version']}"
+        if package["source"] != REGISTRY:
+            yield f"{name}: comes from {package['source']}, not from crates.io"
         if not package["license"]:
             yield f"{name}: states no licence in Cargo.toml"
         elif not permits(package["license"]):

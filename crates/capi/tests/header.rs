@@ -156,9 +156,8 @@ fn the_header_is_up_to_date() {
 
 /// Compiles a file that includes only the header.
 fn compiles(compiler: &str, options: &[&str], extension: &str) {
-    let dir = std::env::temp_dir().join(format!("openuvr-header-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("creates a temporary folder");
-    let source = dir.join(format!("alone.{extension}"));
+    let folder = tempfile::tempdir().expect("creates a temporary folder");
+    let source = folder.path().join(format!("alone.{extension}"));
     let uses = "#define OPENUVR_PAPER_NAMES\n#include <openuvr.h>\n\
                 enum OPENUVR_DECODER_TYPE decoder = OPENUVR_ENCODER_H264_CUDA;\n\
                 struct openuvr_context *context;\n\
@@ -171,7 +170,6 @@ fn compiles(compiler: &str, options: &[&str], extension: &str) {
         .arg(&source)
         .output()
         .expect("the compiler starts (build-essential)");
-    let _ = std::fs::remove_dir_all(&dir);
     assert!(
         out.status.success(),
         "{compiler}: {}",

@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn control_events_are_in_the_log_and_in_the_trace() {
-        let name = format!("openuvr-clients-{}.json", std::process::id());
-        let trace = std::env::temp_dir().join(name);
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = folder.path().join("trace.json");
         let (log, sink) = std::io::pipe().expect("a pipe");
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
@@ -331,7 +331,6 @@ mod tests {
         // All writers are closed.
         let log = std::io::read_to_string(log).expect("text");
         let file = std::fs::read_to_string(&trace).expect("the trace exists");
-        let _ = std::fs::remove_file(&trace);
         for words in [
             "rate unchanged: frames arrived 63 ms late in a burst after a stall",
             "rate back to 8.0 Mb/s: the capacity was underestimated",

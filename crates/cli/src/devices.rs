@@ -122,7 +122,6 @@ fn ago(then: u64, now: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
 
     use clap::Parser;
@@ -146,7 +145,8 @@ mod tests {
 
     #[test]
     fn devices_are_listed_and_changed() {
-        let dir = std::env::temp_dir().join(format!("openuvr-devices-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("keys");
         let empty = call(&dir, &["list"]).unwrap();
         assert_eq!(empty, "No devices are paired with this host.\n");
         let mut store = DeviceStore::open(&dir).unwrap();
@@ -178,6 +178,5 @@ mod tests {
         assert_eq!(store.devices().len(), 1);
         let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
         assert!(why.contains("no device named 'unknown'"), "{why}");
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -5,6 +5,7 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use openuvr_xserver::fixture::has_xvfb;
 use support::{Folder, skip};
 
 /// Whether this program is installed; prints the reason for a skipped test otherwise.
@@ -53,7 +54,7 @@ fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (St
 
 #[test]
 fn a_demo_without_a_browser_prints_the_pages_address() {
-    if !has("Xvfb") {
+    if !has_xvfb() {
         return;
     }
     let folder = Folder::new();
@@ -75,7 +76,7 @@ fn a_demo_without_a_browser_prints_the_pages_address() {
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
 fn a_demo_shows_the_page_in_a_browser() {
-    if !has("Xvfb") || !has("chromium") {
+    if !has_xvfb() || !has("chromium") {
         return;
     }
     let folder = Folder::new();
@@ -96,7 +97,7 @@ fn a_demo_shows_the_page_in_a_browser() {
 
 #[test]
 fn a_demo_matches_and_leaves_a_picture() {
-    if !has("Xvfb") {
+    if !has_xvfb() {
         return;
     }
     let folder = Folder::new();

@@ -5,17 +5,13 @@
     reason = "the harness keeps it"
 )]
 
-#[path = "../../media/tests/skip/mod.rs"]
-mod skip;
-
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::picture::Picture;
 use openuvr_proto::units::Size;
-use skip::skip;
+use openuvr_xserver::fixture;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat};
 use x11rb::protocol::xtest::ConnectionExt as _;
@@ -31,25 +27,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// An X server of this test, or `None`, with a message.
-fn display() -> Option<(Running, String)> {
-    let started = Command::new("Xvfb")
-        .args(["-displayfd", "1", "-screen", "0", "640x360x24"])
-        .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut server) = started else {
-        skip("Xvfb is not installed: apt-get install xvfb");
-        return None;
-    };
-    let mut line = String::new();
-    BufReader::new(server.stdout.take()?)
-        .read_line(&mut line)
-        .expect("the display number");
-    Some((Running(server), format!(":{}", line.trim())))
 }
 
 fn scene(display: &str, more: &[&str]) -> Running {
@@ -87,11 +64,11 @@ fn wait_for(conn: &RustConnection, condition: impl Fn(&Stamp) -> bool) -> Stamp 
 
 #[test]
 fn it_draws_counts_and_reacts_to_a_key() {
-    let Some((_server, display)) = display() else {
+    let Some(server) = fixture::xvfb("640x360", &[]) else {
         return;
     };
-    let (conn, _) = x11rb::connect(Some(&display)).unwrap();
-    let mut scene = scene(&display, &["--fps", "30"]);
+    let (conn, _) = x11rb::connect(Some(&server.display)).unwrap();
+    let mut scene = scene(&server.display, &["--fps", "30"]);
     let first = wait_for(&conn, |_| true);
     let later = wait_for(&conn, |stamp| stamp.frame >= first.frame + 5);
     assert!(later.drawn_us > first.drawn_us);
@@ -116,10 +93,10 @@ fn it_draws_counts_and_reacts_to_a_key() {
 
 #[test]
 fn it_stops_after_the_given_frames() {
-    let Some((_server, display)) = display() else {
+    let Some(server) = fixture::xvfb("640x360", &[]) else {
         return;
     };
-    let mut scene = scene(&display, &["--frames", "7", "--fps", "200"]);
+    let mut scene = scene(&server.display, &["--frames", "7", "--fps", "200"]);
     assert!(scene.0.wait().unwrap().success());
 }
 

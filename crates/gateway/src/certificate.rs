@@ -291,29 +291,24 @@ fn validity(now: SystemTime, valid: Duration) -> (OffsetDateTime, OffsetDateTime
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use tempfile::TempDir;
 
     use super::*;
 
     const DAY: Duration = Duration::from_hours(24);
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let name = format!("openuvr-certificate-{}-{name}", std::process::id());
-            Folder(std::env::temp_dir().join(name))
-        }
-
-        fn text(&self, file: &str) -> String {
-            std::fs::read_to_string(self.0.join(file)).unwrap()
-        }
+    /// A temporary folder for this user only, whatever the umask.
+    fn private_folder() -> TempDir {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::Permissions::from_mode(0o700);
+        tempfile::Builder::new()
+            .permissions(mode)
+            .tempdir()
+            .unwrap()
     }
 
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn text(folder: &TempDir, file: &str) -> String {
+        std::fs::read_to_string(folder.path().join(file)).unwrap()
     }
 
     fn names(besides: &[&str]) -> PageNames {
@@ -322,15 +317,15 @@ mod tests {
     }
 
     /// Whether a browser that trusts the folder's authority accepts the page under this name at this time.
-    fn takes(folder: &Folder, name: &str, at: SystemTime) -> bool {
-        let pem = folder.text(AUTHORITY);
+    fn takes(folder: &TempDir, name: &str, at: SystemTime) -> bool {
+        let pem = text(folder, AUTHORITY);
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
             .unwrap();
         let provider = Arc::new(default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        let page = CertificateDer::from_pem_slice(folder.text(PAGE).as_bytes()).unwrap();
+        let page = CertificateDer::from_pem_slice(text(folder, PAGE).as_bytes()).unwrap();
         let time = UnixTime::since_unix_epoch(at.duration_since(UNIX_EPOCH).unwrap());
         let name = ServerName::try_from(name).unwrap();
         let verifier = verifier.build().unwrap();
@@ -341,10 +336,10 @@ mod tests {
 
     #[test]
     fn the_page_is_trusted_by_all_its_names_for_398_days_at_most() {
-        let folder = Folder::new("names");
+        let folder = private_folder();
         let now = SystemTime::now();
         ensure(
-            &folder.0,
+            folder.path(),
             &names(&["desk.example.org", "no name!", "203.0.113.7"]),
             now,
         )
@@ -368,16 +363,16 @@ mod tests {
     /// Extensions that some browsers and systems require and the TLS verifier does not.
     #[test]
     fn the_page_is_a_server_and_no_authority() {
-        let folder = Folder::new("server");
-        ensure(&folder.0, &names(&[]), SystemTime::now()).unwrap();
-        let page = CertificateDer::from_pem_slice(folder.text(PAGE).as_bytes()).unwrap();
+        let folder = private_folder();
+        ensure(folder.path(), &names(&[]), SystemTime::now()).unwrap();
+        let page = CertificateDer::from_pem_slice(text(&folder, PAGE).as_bytes()).unwrap();
         let (_, page) = X509Certificate::from_der(&page).unwrap();
         let usage = page.extended_key_usage().unwrap().unwrap().value;
         assert!(usage.server_auth, "{usage:?}");
         assert!(!usage.any && !usage.client_auth, "{usage:?}");
         let limits = page.basic_constraints().unwrap().unwrap().value;
         assert!(!limits.ca, "{limits:?}");
-        let authority = folder.text(AUTHORITY);
+        let authority = text(&folder, AUTHORITY);
         let authority = CertificateDer::from_pem_slice(authority.as_bytes()).unwrap();
         let (_, authority) = X509Certificate::from_der(&authority).unwrap();
         let limits = authority.basic_constraints().unwrap().unwrap().value;
@@ -387,67 +382,69 @@ mod tests {
 
     #[test]
     fn the_certificate_is_renewed_in_time_by_the_same_authority() {
-        let folder = Folder::new("renewed");
+        let folder = private_folder();
         let now = SystemTime::now();
-        ensure(&folder.0, &names(&[]), now).unwrap();
-        let (authority, page) = (folder.text(AUTHORITY), folder.text(PAGE));
-        ensure(&folder.0, &names(&[]), now + 300 * DAY).unwrap();
-        assert_eq!(folder.text(PAGE), page);
-        ensure(&folder.0, &names(&[]), now + 370 * DAY).unwrap();
-        assert_ne!(folder.text(PAGE), page);
-        assert_eq!(folder.text(AUTHORITY), authority);
+        ensure(folder.path(), &names(&[]), now).unwrap();
+        let (authority, page) = (text(&folder, AUTHORITY), text(&folder, PAGE));
+        ensure(folder.path(), &names(&[]), now + 300 * DAY).unwrap();
+        assert_eq!(text(&folder, PAGE), page);
+        ensure(folder.path(), &names(&[]), now + 370 * DAY).unwrap();
+        assert_ne!(text(&folder, PAGE), page);
+        assert_eq!(text(&folder, AUTHORITY), authority);
         assert!(takes(&folder, "localhost", now + 700 * DAY));
         // Another private address: the same authority signs again.
-        let page = folder.text(PAGE);
-        ensure(&folder.0, &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
-        assert_ne!(folder.text(PAGE), page);
-        assert_eq!(folder.text(AUTHORITY), authority);
+        let page = text(&folder, PAGE);
+        ensure(folder.path(), &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
+        assert_ne!(text(&folder, PAGE), page);
+        assert_eq!(text(&folder, AUTHORITY), authority);
         // The authority expired.
         let late = now + AUTHORITY_VALID - DAY;
-        ensure(&folder.0, &names(&[]), late).unwrap();
-        assert_ne!(folder.text(AUTHORITY), authority);
+        ensure(folder.path(), &names(&[]), late).unwrap();
+        assert_ne!(text(&folder, AUTHORITY), authority);
         assert!(takes(&folder, "localhost", late + 300 * DAY));
     }
 
     #[test]
     fn an_authority_signs_for_this_host_alone() {
-        let folder = Folder::new("alone");
+        let folder = private_folder();
         let now = SystemTime::now();
-        ensure(&folder.0, &names(&[]), now).unwrap();
-        let first = folder.text(AUTHORITY);
-        let lock = Lock::take(&folder.0).unwrap();
-        let authority = Authority::open(&lock, &folder.0, &names(&[]), now).unwrap();
+        ensure(folder.path(), &names(&[]), now).unwrap();
+        let first = text(&folder, AUTHORITY);
+        let lock = Lock::take(folder.path()).unwrap();
+        let authority = Authority::open(&lock, folder.path(), &names(&[]), now).unwrap();
         let other = names(&["bank.example.org", "203.0.113.7"]);
-        authority.sign(&folder.0, &other, now).unwrap();
+        authority.sign(folder.path(), &other, now).unwrap();
         for name in ["bank.example.org", "203.0.113.7", "localhost"] {
             assert!(!takes(&folder, name, now), "{name}");
         }
         drop(lock);
         // A name outside the constraints needs a new authority.
-        ensure(&folder.0, &other, now).unwrap();
+        ensure(folder.path(), &other, now).unwrap();
         assert!(takes(&folder, "bank.example.org", now));
-        assert_ne!(folder.text(AUTHORITY), first);
+        assert_ne!(text(&folder, AUTHORITY), first);
     }
 
     #[test]
     fn old_certificates_are_replaced_damaged_ones_reported() {
-        let folder = Folder::new("damaged");
+        let folder = private_folder();
         let now = SystemTime::now();
-        drop(Lock::take(&folder.0).unwrap());
+        drop(Lock::take(folder.path()).unwrap());
         let pair = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["openuvr.local".to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2099, 12, 31);
         let old = params.self_signed(&pair).unwrap();
         let both = format!("{}{}", old.pem(), pair.serialize_pem());
-        write_whole(&folder.0.join(PAGE), both.as_bytes()).unwrap();
-        ensure(&folder.0, &names(&[]), now).unwrap();
+        write_whole(&folder.path().join(PAGE), both.as_bytes()).unwrap();
+        ensure(folder.path(), &names(&[]), now).unwrap();
         assert!(takes(&folder, "openuvr.local", now));
         for content in ["", "junk", &old.pem()] {
-            write_whole(&folder.0.join(AUTHORITY), content.as_bytes()).unwrap();
-            let why = ensure(&folder.0, &names(&[]), now).unwrap_err().to_string();
+            write_whole(&folder.path().join(AUTHORITY), content.as_bytes()).unwrap();
+            let why = ensure(folder.path(), &names(&[]), now)
+                .unwrap_err()
+                .to_string();
             assert!(why.contains("web-authority.pem: not a"), "{why}");
-            assert_eq!(folder.text(AUTHORITY), content);
+            assert_eq!(text(&folder, AUTHORITY), content);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest;
+use openuvr_pinning::CertificateHash;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::store::read_text;
 use tokio_rustls::TlsAcceptor;
@@ -128,7 +128,7 @@ fn read(
     let Some(first) = certificates.first() else {
         return Err(content(&chain, "no certificate in PEM form"));
     };
-    let fingerprint = fingerprint(first);
+    let fingerprint = CertificateHash::of(first).to_string();
     let private = PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes())
         .map_err(|e| content(&key, &format!("no private key in PEM form: {e}")))?;
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -141,21 +141,14 @@ fn read(
     })
 }
 
-/// As browsers show it: SHA-256, pairs of digits separated by colons.
-fn fingerprint(certificate: &CertificateDer<'_>) -> String {
-    let hash = digest::digest(&digest::SHA256, certificate);
-    let pairs: Vec<String> = hash.as_ref().iter().map(|b| format!("{b:02X}")).collect();
-    pairs.join(":")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_running_host_reloads_its_certificate() {
-        let name = format!("openuvr-tls-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("keys");
         let names = PageNames::of(([127, 0, 0, 1], 4711).into(), []);
         let now = SystemTime::now();
         let day = Duration::from_hours(24);
@@ -170,6 +163,5 @@ mod tests {
         std::fs::write(folder.join("web-authority.pem"), "").unwrap();
         tls.renew(now + 371 * day);
         assert_eq!(tls.fingerprint(), second);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

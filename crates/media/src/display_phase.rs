@@ -212,7 +212,7 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xvfb::Xvfb;
+    use openuvr_xserver::fixture;
 
     /// Blanks of a 60 Hz display, each reported with this delay in microseconds.
     fn blanks(late: impl Fn(u64) -> i64) -> Blanks {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_virtual_screen_has_sixty_refreshes_a_second() {
-        let Some(xvfb) = Xvfb::start("320x200") else {
+        let Some(xvfb) = fixture::xvfb("320x200", &[]) else {
             return;
         };
         let phase = DisplayPhase::open(&xvfb.display).expect("Xvfb runs");

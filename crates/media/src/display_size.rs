@@ -364,10 +364,10 @@ fn timings(size: Size) -> ModeInfo {
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod tests {
+    use openuvr_xserver::{Xvfb, fixture};
     use x11rb::protocol::xproto::ConnectionExt as _;
 
     use super::*;
-    use crate::xvfb::Xvfb;
 
     fn size(server: &Xvfb) -> Size {
         let (conn, root) = server.connect();
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_display_is_resized_and_restored() {
-        let Some(server) = Xvfb::start("1280x720") else {
+        let Some(server) = fixture::xvfb("1280x720", &[]) else {
             return;
         };
         let modes_before = modes(&server);
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_kept_size_becomes_the_displays_own() {
-        let Some(server) = Xvfb::start("1280x720") else {
+        let Some(server) = fixture::xvfb("1280x720", &[]) else {
             return;
         };
         let mut display = DisplaySize::open(&server.display).unwrap();
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_size_set_by_another_program_stays() {
-        let Some(server) = Xvfb::start("1280x720") else {
+        let Some(server) = fixture::xvfb("1280x720", &[]) else {
             return;
         };
         let mut first = DisplaySize::open(&server.display).unwrap();
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_display_without_randr_gives_a_one_line_error() {
-        let Some(server) = Xvfb::with("1280x720", &["-extension", "RANDR"]) else {
+        let Some(server) = fixture::xvfb("1280x720", &["-extension", "RANDR"]) else {
             return;
         };
         let why = DisplaySize::open(&server.display).err().unwrap();

@@ -31,9 +31,6 @@ mod skip;
 mod sys;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod waker;
-#[cfg(test)]
-#[cfg(feature = "client")]
-mod xvfb;
 
 #[cfg(feature = "host")]
 pub mod capture;

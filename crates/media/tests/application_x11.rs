@@ -3,19 +3,20 @@
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
-mod xvfb;
-
 use std::time::Duration;
 
 use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_proto::units::Size;
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, Painter},
+};
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ConfigureWindowAux, ConnectionExt as _, PropMode,
     StackMode, Window,
 };
 use x11rb::wrapper::ConnectionExt as _;
-use xvfb::{Painter, Xvfb};
 
 /// Timeout of an expected event.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -82,7 +83,7 @@ fn for_window(painter: &Painter, window: Window, owner: Window) {
 
 #[test]
 fn menus_and_dialogs_are_in_the_picture() {
-    let Some(server) = Xvfb::start(200, 200, &[]) else {
+    let Some(server) = fixture::xvfb("200x200", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -128,7 +129,7 @@ fn menus_and_dialogs_are_in_the_picture() {
 
 #[test]
 fn windows_of_other_applications_are_not_in_the_picture() {
-    let Some(server) = Xvfb::start(200, 200, &[]) else {
+    let Some(server) = fixture::xvfb("200x200", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -159,7 +160,7 @@ fn windows_of_other_applications_are_not_in_the_picture() {
 
 #[test]
 fn a_recreated_window_is_followed() {
-    let Some(server) = Xvfb::start(200, 200, &[]) else {
+    let Some(server) = fixture::xvfb("200x200", &[]) else {
         return;
     };
     let painter = server.painter();

@@ -3,20 +3,18 @@
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
-mod xvfb;
-
 use std::time::Duration;
 
 use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureError, CaptureEvent};
 use openuvr_media::damage::Block;
 use openuvr_proto::units::Size;
+use openuvr_xserver::{Xvfb, fixture};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::randr::ConnectionExt as _;
 use x11rb::protocol::xproto::{
     CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConnectionExt as _, EventMask,
 };
-use xvfb::Xvfb;
 
 /// Timeouts: for expected events, and for the absence of unexpected ones.
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
@@ -72,7 +70,7 @@ fn drain(capture: &mut X11Capture) -> usize {
 
 #[test]
 fn a_display_gives_its_picture_and_then_only_changes() {
-    let Some(server) = Xvfb::start(321, 203, &[]) else {
+    let Some(server) = fixture::xvfb("321x203", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -100,7 +98,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
 /// assembled picture equals the server's.
 #[test]
 fn only_changes_are_fetched_and_the_picture_is_complete() {
-    let Some(server) = Xvfb::start(321, 203, &[]) else {
+    let Some(server) = fixture::xvfb("321x203", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -149,7 +147,7 @@ fn only_changes_are_fetched_and_the_picture_is_complete() {
 
 #[test]
 fn each_swap_is_one_frame_with_its_own_content() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -169,7 +167,7 @@ fn each_swap_is_one_frame_with_its_own_content() {
 
 #[test]
 fn a_slow_painter_ends_in_a_complete_picture() {
-    let Some(server) = Xvfb::start(400, 400, &[]) else {
+    let Some(server) = fixture::xvfb("400x400", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -199,7 +197,7 @@ fn a_slow_painter_ends_in_a_complete_picture() {
 
 #[test]
 fn a_covered_window_shows_its_own_pixels() {
-    let Some(server) = Xvfb::start(300, 200, &[]) else {
+    let Some(server) = fixture::xvfb("300x200", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -222,7 +220,7 @@ fn a_covered_window_shows_its_own_pixels() {
 
 #[test]
 fn a_window_moves_resizes_hides_comes_back_and_ends() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -271,7 +269,7 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
 
 #[test]
 fn drawing_during_a_move_query_is_captured() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -320,7 +318,7 @@ fn drawing_during_a_move_query_is_captured() {
 
 #[test]
 fn a_window_in_a_frame_follows_its_frame() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -359,7 +357,7 @@ fn a_window_in_a_frame_follows_its_frame() {
 
 #[test]
 fn resizing_while_drawing_never_breaks() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -397,7 +395,7 @@ fn resizing_while_drawing_never_breaks() {
 
 #[test]
 fn a_region_is_isolated_and_clipped_at_the_edge() {
-    let Some(server) = Xvfb::start(300, 200, &[]) else {
+    let Some(server) = fixture::xvfb("300x200", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -431,7 +429,7 @@ fn a_region_is_isolated_and_clipped_at_the_edge() {
 
 #[test]
 fn a_resized_display_reports_its_size() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -484,7 +482,7 @@ fn a_resized_display_reports_its_size() {
 
 #[test]
 fn a_window_is_found_by_title_and_waited_for() {
-    let Some(server) = Xvfb::start(300, 200, &[]) else {
+    let Some(server) = fixture::xvfb("300x200", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -520,7 +518,7 @@ fn a_window_is_found_by_title_and_waited_for() {
 
 #[test]
 fn a_rate_limit_passes_the_newest_frame() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -547,7 +545,7 @@ fn a_rate_limit_passes_the_newest_frame() {
 
 #[test]
 fn a_client_that_grabs_the_server_is_captured() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -569,7 +567,7 @@ fn a_client_that_grabs_the_server_is_captured() {
 
 #[test]
 fn a_waker_wakes_and_does_not_lose_a_frame() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let mut capture = open(&server, CaptureArea::Display).unwrap();
@@ -589,7 +587,7 @@ fn a_waker_wakes_and_does_not_lose_a_frame() {
 
 #[test]
 fn a_dead_server_gives_a_one_line_error() {
-    let Some(mut server) = Xvfb::start(64, 64, &[]) else {
+    let Some(mut server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let mut capture = open(&server, CaptureArea::Display).unwrap();
@@ -616,7 +614,7 @@ fn a_missing_extension_is_named() {
         ("DAMAGE", CaptureArea::Display),
         ("Composite", window(1)),
     ] {
-        let Some(server) = Xvfb::start(64, 64, &["-extension", extension]) else {
+        let Some(server) = fixture::xvfb("64x64", &["-extension", extension]) else {
             return;
         };
         let error = open(&server, what).err().unwrap();
@@ -631,7 +629,7 @@ fn a_missing_extension_is_named() {
 }
 
 /// The server's pixel for a colour (0xRRGGBB).
-fn stored(painter: &xvfb::Painter, colour: u32) -> u32 {
+fn stored(painter: &fixture::Painter, colour: u32) -> u32 {
     let channel = |shift: u32| u16::try_from((colour >> shift & 0xff) * 0x101).unwrap();
     let map = painter.conn.setup().roots[0].default_colormap;
     let (red, green, blue) = (channel(16), channel(8), channel(0));
@@ -643,7 +641,7 @@ fn stored(painter: &xvfb::Painter, colour: u32) -> u32 {
 fn displays_of_other_depths_are_converted() {
     for depth in [8, 15, 16, 30] {
         let screen = format!("321x203x{depth}");
-        let Some(server) = Xvfb::start(321, 203, &["-screen", "0", &screen]) else {
+        let Some(server) = fixture::xvfb("321x203", &["-screen", "0", &screen]) else {
             return;
         };
         let painter = server.painter();

@@ -2,11 +2,13 @@
 #![cfg(any(feature = "host", feature = "client"))]
 #![allow(clippy::unwrap_used)] // A test may panic.
 
-mod xvfb;
-
 use std::sync::Arc;
 
 use openuvr_media::clipboard::{Clipboard, ClipboardEvent, ReadFailure, WatchMode};
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, Painter},
+};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
@@ -14,12 +16,11 @@ use x11rb::protocol::xproto::{
     SELECTION_NOTIFY_EVENT, SelectionNotifyEvent, SelectionRequestEvent, Window, WindowClass,
 };
 use x11rb::wrapper::ConnectionExt as _;
-use xvfb::{Painter, Xvfb};
 
 const MOST: usize = 1_000_000;
 
 fn server() -> Option<Xvfb> {
-    Xvfb::start(64, 48, &[])
+    fixture::xvfb("64x48", &[])
 }
 
 fn watching(server: &Xvfb) -> Clipboard {

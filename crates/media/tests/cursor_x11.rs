@@ -2,14 +2,16 @@
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
-mod xvfb;
-
 use std::time::Duration;
 
 use openuvr_media::capture::CaptureError;
 use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_proto::units::Size;
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, Painter},
+};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
@@ -17,7 +19,6 @@ use x11rb::protocol::xproto::{
     Rectangle, Window,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
-use xvfb::{Painter, Xvfb};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const SILENCE: Option<Duration> = Some(Duration::from_millis(50));
@@ -81,7 +82,7 @@ fn open(server: &Xvfb, viewport: Viewport) -> Result<CursorWatch, CaptureError> 
 
 #[test]
 fn shape_and_position_changes_are_reported() {
-    let Some(server) = Xvfb::start(640, 480, &[]) else {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -167,7 +168,7 @@ fn show(hider: &Painter, window: Window) {
 
 #[test]
 fn a_hidden_pointer_has_no_position() {
-    let Some(server) = Xvfb::start(256, 256, &[]) else {
+    let Some(server) = fixture::xvfb("256x256", &[]) else {
         return;
     };
     // One from before the watch, one from after its start.
@@ -215,7 +216,7 @@ fn a_hidden_pointer_has_no_position() {
 
 #[test]
 fn a_server_without_record_is_supported() {
-    let Some(server) = Xvfb::start(256, 256, &["-extension", "RECORD"]) else {
+    let Some(server) = fixture::xvfb("256x256", &["-extension", "RECORD"]) else {
         return;
     };
     let hider = hider(&server);
@@ -234,7 +235,7 @@ fn a_server_without_record_is_supported() {
 
 #[test]
 fn a_warp_is_detected() {
-    let Some(server) = Xvfb::start(256, 256, &[]) else {
+    let Some(server) = fixture::xvfb("256x256", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -251,7 +252,7 @@ fn a_warp_is_detected() {
 
 #[test]
 fn the_pointer_is_followed_while_a_client_grabs_the_server() {
-    let Some(server) = Xvfb::start(256, 256, &[]) else {
+    let Some(server) = fixture::xvfb("256x256", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -269,7 +270,7 @@ fn the_pointer_is_followed_while_a_client_grabs_the_server() {
 
 #[test]
 fn a_waker_wakes_and_an_ended_server_is_an_error() {
-    let Some(mut server) = Xvfb::start(64, 64, &[]) else {
+    let Some(mut server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(64, 64))).unwrap();

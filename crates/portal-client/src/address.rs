@@ -71,40 +71,6 @@ fn is_loopback(authority: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// SHA-256 of a certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CertificateHash(pub [u8; 32]);
-
-impl fmt::Display for CertificateHash {
-    /// As browsers and openssl(1) show it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            let colon = if index == 0 { "" } else { ":" };
-            write!(f, "{colon}{byte:02X}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for CertificateHash {
-    type Err = ();
-
-    /// With or without colons between the bytes.
-    fn from_str(text: &str) -> Result<CertificateHash, ()> {
-        let digits: Vec<u8> = (text.chars().filter(|c| *c != ':'))
-            .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-            .collect::<Option<_>>()
-            .ok_or(())?;
-        let bytes: Vec<u8> = digits
-            .chunks(2)
-            .map(|pair| pair[0] << 4 | pair[pair.len() - 1])
-            .collect();
-        let all = digits.len() == 64;
-        let hash = bytes.try_into().map_err(|_| ())?;
-        all.then_some(CertificateHash(hash)).ok_or(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,22 +113,6 @@ mod tests {
             "https://a\nb",
         ] {
             assert_eq!(shown(bad), Err(()), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_fingerprint_is_read_as_it_is_shown() {
-        let hash = CertificateHash([0xa5; 32]);
-        assert_eq!(hash.to_string().parse(), Ok(hash));
-        assert_eq!("a5".repeat(32).parse(), Ok(hash));
-        for bad in [
-            String::new(),
-            "a5".repeat(31),
-            "a5".repeat(33),
-            "x".repeat(64),
-            "a".repeat(63),
-        ] {
-            assert_eq!(bad.parse::<CertificateHash>(), Err(()), "{bad}");
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_pinning::CertificateHash;
 use openuvr_terminal::one_line::visible;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector as _, TcpConnector};
 
-use crate::address::{CertificateHash, PortalAddress};
+use crate::address::PortalAddress;
 
 use super::tls::{LastRejection, Tls};
 

@@ -34,7 +34,7 @@ use serde_json::json;
 
 use login::LogIn;
 
-pub use address::{CertificateHash, PortalAddress};
+pub use address::PortalAddress;
 pub use login::Account;
 
 /// The interval of queries of the session's state.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use openuvr_pinning::CertificateHash;
 use openuvr_runtime::store;
 use openuvr_terminal::one_line::visible;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::address::{CertificateHash, PortalAddress};
+use crate::address::PortalAddress;
 
 use super::http::{Credentials, Http};
 use super::password::{password, prompt_name};

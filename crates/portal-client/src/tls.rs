@@ -6,11 +6,11 @@ use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::digest;
+use openuvr_pinning::{CertificateHash, PinnedCertificate, client_config};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -21,8 +21,6 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
     TransportAdapter,
 };
-
-use crate::address::CertificateHash;
 
 /// The result of the last verification.
 #[derive(Clone, Default, Debug)]
@@ -62,22 +60,15 @@ impl Tls {
         rejection: &LastRejection,
     ) -> Result<Tls, String> {
         let provider = Arc::new(default_provider());
-        let roots = match pinned {
-            Some(_) => None,
-            None => Some(system_roots(&provider)?),
+        let verifier: Arc<dyn ServerCertVerifier> = match pinned {
+            Some(hash) => Arc::new(PinnedCertificate::new(hash, Arc::clone(&provider))),
+            None => system_roots(&provider)?,
         };
-        let verifier = Verifier {
-            pinned,
-            roots,
+        let verifier = RejectionRecorder {
+            verifier,
             rejection: rejection.clone(),
-            provider: Arc::clone(&provider),
         };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let config = client_config(provider, Arc::new(verifier)).map_err(|e| e.to_string())?;
         Ok(Tls {
             config: Arc::new(config),
         })
@@ -176,17 +167,14 @@ impl Transport for Encrypted {
     }
 }
 
-/// Verifies the portal's certificate.
+/// Records the certificates that `verifier` rejects.
 #[derive(Debug)]
-struct Verifier {
-    pinned: Option<CertificateHash>,
-    /// The verifier without a pinned hash.
-    roots: Option<Arc<WebPkiServerVerifier>>,
+struct RejectionRecorder {
+    verifier: Arc<dyn ServerCertVerifier>,
     rejection: LastRejection,
-    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for RejectionRecorder {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -195,22 +183,14 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let hash = hash_of(certificate);
-        let verified = match (&self.pinned, &self.roots) {
-            (Some(pinned), _) if *pinned == hash => Ok(ServerCertVerified::assertion()),
-            (None, Some(roots)) => roots.verify_server_cert(certificate, between, name, ocsp, now),
-            _ => Err(rustls::Error::General("the fingerprint differs".to_owned())),
-        };
+        let verified = (self.verifier).verify_server_cert(certificate, between, name, ocsp, now);
         verified.inspect_err(|why| {
-            let refused = RejectedCertificate {
-                hash,
+            let rejected = RejectedCertificate {
+                hash: CertificateHash::of(certificate),
                 why: why.to_string(),
             };
-            *self
-                .rejection
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(refused);
+            let last = self.rejection.0.lock();
+            *last.unwrap_or_else(PoisonError::into_inner) = Some(rejected);
         })
     }
 
@@ -220,8 +200,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        (self.verifier).verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -230,19 +209,10 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        (self.verifier).verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.verifier.supported_verify_schemes()
     }
-}
-
-fn hash_of(certificate: &CertificateDer<'_>) -> CertificateHash {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
-    CertificateHash(hash)
 }

@@ -3,8 +3,8 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -59,32 +59,21 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
     ("xterm", &[], "Terminal", "Shows keyboard input", "screen"),
 ];
 
-/// A folder that is removed on drop.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(why) = fs::remove_dir_all(&self.0) {
-            warn!("cannot remove {}: {why}", self.0.display());
-        }
-    }
-}
-
 /// Runs until a signal arrives, then ends its sessions.
 ///
 /// # Errors
 /// Something cannot be created or opened.
 pub(crate) async fn run(mut config: Config) -> Result<()> {
-    let folder = Folder(env::temp_dir().join(format!("openuvr-portal-{}", std::process::id())));
-    let at = || folder.0.display().to_string();
-    DirBuilder::new()
-        .mode(0o700)
-        .create(&folder.0)
-        .with_context(at)?;
+    let folder = tempfile::Builder::new()
+        .prefix("openuvr-portal-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir()
+        .context("cannot create a temporary folder")?;
+    let at = || folder.path().display().to_string();
     let openuvr = beside("openuvr").unwrap_or_else(|| "openuvr".into());
-    config.data = folder.0.join("data");
+    config.data = folder.path().join("data");
     config.database = None;
-    config.applications = folder.0.join("applications.toml");
+    config.applications = folder.path().join("applications.toml");
     config.local.program = vec![openuvr.display().to_string(), "session".to_owned()];
     config.limits.sessions = 2;
     fs::write(&config.applications, applications(&openuvr)).with_context(at)?;
@@ -99,7 +88,12 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
     out::unlimited_message(format_args!(
         "Log in as {NAME} with the password {password}; Ctrl-C stops the portal and its sessions"
     ));
-    serve::serve(config, serve::SessionsAtExit::End).await
+    let served = serve::serve(config, serve::SessionsAtExit::End).await;
+    let at = at();
+    if let Err(why) = folder.close() {
+        warn!("cannot remove {at}: {why}");
+    }
+    served
 }
 
 /// The file of applications, in the format of a user's.
@@ -155,10 +149,8 @@ mod tests {
 
     #[test]
     fn the_demos_applications_are_all_right() {
-        let folder = env::temp_dir().join(format!("openuvr-demo-test-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let folder = Folder(folder);
-        let file = folder.0.join("applications.toml");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("applications.toml");
         fs::write(&file, applications(Path::new("/a \"b\"/openuvr"))).unwrap();
         let read = Catalogue::new(file).current();
         assert_eq!(read.problems, [""; 0]);

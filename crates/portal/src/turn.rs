@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn credentials_have_an_expiry_and_a_mac() {
-        let file = std::env::temp_dir().join(format!("openuvr-turn-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
         std::fs::write(&file, "north\n").unwrap();
         let servers = [
             "stun:a.example",
@@ -177,7 +178,6 @@ mod tests {
             "turns:[::1]:1",
         ];
         let turn = Turn::open(Some(&section(&servers, Some(&file)))).unwrap();
-        std::fs::remove_file(&file).unwrap();
         let told = turn.servers_at(1_000_000, "s");
         assert_eq!(told[0].urls, ["stun:a.example"]);
         assert_eq!(told[0].credential, None);

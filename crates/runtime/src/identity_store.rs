@@ -93,12 +93,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::store::tests::TempDir;
+    use crate::store::tests::private_folder;
 
     #[test]
     fn an_identity_is_made_once_per_role() {
-        let temp = TempDir::new();
-        let dir = temp.0.join("deeper/openuvr");
+        let temp = private_folder();
+        let dir = temp.path().join("deeper/openuvr");
         let host = load_or_create(&dir, KeyOwner::Host).unwrap();
         let again = load_or_create(&dir, KeyOwner::Host).unwrap();
         let client = load_or_create(&dir, KeyOwner::Client).unwrap();
@@ -111,10 +111,16 @@ mod tests {
 
     #[test]
     fn simultaneous_first_starts_agree_on_one_identity() {
-        let temp = TempDir::new();
+        let temp = private_folder();
         let keys: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| load_or_create(&temp.0, KeyOwner::Host).unwrap().public()))
+                .map(|_| {
+                    scope.spawn(|| {
+                        load_or_create(temp.path(), KeyOwner::Host)
+                            .unwrap()
+                            .public()
+                    })
+                })
                 .collect();
             threads
                 .into_iter()
@@ -126,11 +132,11 @@ mod tests {
 
     #[test]
     fn an_exposed_key_is_refused_with_a_remedy() {
-        let temp = TempDir::new();
-        load_or_create(&temp.0, KeyOwner::Client).unwrap();
-        let path = temp.0.join("client.key");
+        let temp = private_folder();
+        load_or_create(temp.path(), KeyOwner::Client).unwrap();
+        let path = temp.path().join("client.key");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let why = load_or_create(&temp.0, KeyOwner::Client)
+        let why = load_or_create(temp.path(), KeyOwner::Client)
             .unwrap_err()
             .to_string();
         assert!(
@@ -141,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_corrupt_key_is_reported_and_not_changed() {
-        let temp = TempDir::new();
-        let path = temp.0.join("host.key");
+        let temp = private_folder();
+        let path = temp.path().join("host.key");
         for (content, line) in [
             ("", 1),
             ("# only a comment\n", 1),
@@ -151,7 +157,7 @@ mod tests {
         ] {
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            let why = load_or_create(&temp.0, KeyOwner::Host)
+            let why = load_or_create(temp.path(), KeyOwner::Host)
                 .unwrap_err()
                 .to_string();
             assert!(

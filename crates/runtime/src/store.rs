@@ -344,27 +344,18 @@ pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
-    /// A temporary folder, removed on drop.
-    pub(crate) struct TempDir(pub(crate) PathBuf);
-
-    impl TempDir {
-        pub(crate) fn new() -> TempDir {
-            use std::sync::atomic::{AtomicU32, Ordering};
-            static COUNT: AtomicU32 = AtomicU32::new(0);
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("openuvr-store-{}-{count}", std::process::id());
-            let dir = std::env::temp_dir().join(name);
-            DirBuilder::new().mode(0o700).create(&dir).unwrap();
-            TempDir(dir)
-        }
-    }
-
-    impl Drop for TempDir {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// A temporary folder for this user only, whatever the umask.
+    pub(crate) fn private_folder() -> TempDir {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::Permissions::from_mode(0o700);
+        tempfile::Builder::new()
+            .permissions(mode)
+            .tempdir()
+            .unwrap()
     }
 
     #[test]
@@ -388,9 +379,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_replaced_file_is_private_complete_and_has_a_new_stamp() {
-        let dir = TempDir::new();
-        let path = dir.0.join("file.toml");
-        let lock = Lock::take(&dir.0).unwrap();
+        let dir = private_folder();
+        let path = dir.path().join("file.toml");
+        let lock = Lock::take(dir.path()).unwrap();
         fs::write(path.with_added_extension("new"), "left behind by a crash").unwrap();
         replace(&lock, &path, b"one").unwrap();
         let first = Stamp::of(&path).unwrap();
@@ -404,8 +395,8 @@ pub(crate) mod tests {
     #[test]
     fn a_file_writable_by_others_is_not_trusted() {
         use std::os::unix::fs::PermissionsExt as _;
-        let dir = TempDir::new();
-        let path = dir.0.join("file.toml");
+        let dir = private_folder();
+        let path = dir.path().join("file.toml");
         fs::write(&path, "x").unwrap();
         let set = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -417,17 +408,17 @@ pub(crate) mod tests {
             (0o600, 0o707),
         ] {
             set(&path, file);
-            set(&dir.0, folder);
+            set(dir.path(), folder);
             let why = read(&path).unwrap_err().to_string();
-            let which = if folder == 0o700 { &path } else { &dir.0 };
+            let which = if folder == 0o700 { &path } else { dir.path() };
             let remedy = format!("run: chmod go-w '{}'", which.display());
             assert!(why.ends_with(&remedy), "{why}");
-            assert_eq!(Lock::take(&dir.0).is_err(), folder != 0o700);
+            assert_eq!(Lock::take(dir.path()).is_err(), folder != 0o700);
             // Settings are not checked.
             assert_eq!(read_text(&path).unwrap().unwrap(), "x");
         }
         set(&path, 0o644);
-        set(&dir.0, 0o755);
+        set(dir.path(), 0o755);
         assert_eq!(read(&path).unwrap().unwrap(), "x");
         // A file of another user, if this test may change owners.
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
@@ -438,20 +429,20 @@ pub(crate) mod tests {
 
     #[test]
     fn only_regular_files_of_a_megabyte_are_read() {
-        let dir = TempDir::new();
-        let file = dir.0.join("file");
+        let dir = private_folder();
+        let file = dir.path().join("file");
         let length = usize::try_from(MAX_FILE).unwrap();
         fs::write(&file, "x".repeat(length)).unwrap();
         assert_eq!(read_text(&file).unwrap().unwrap().len(), length);
         fs::write(&file, "x".repeat(length + 1)).unwrap();
         assert!(matches!(read_text(&file), Err(StoreError::TooLong { .. })));
-        let pipe = dir.0.join("pipe");
+        let pipe = dir.path().join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
         for path in [
             &pipe,
-            &dir.0,
+            dir.path(),
             Path::new("/dev/zero"),
             Path::new("/dev/urandom"),
         ] {
@@ -459,7 +450,7 @@ pub(crate) mod tests {
             assert!(matches!(why, StoreError::NoFile { .. }), "{why}");
         }
         assert_eq!(read_text(Path::new("/dev/null")).unwrap().unwrap(), "");
-        assert!(read_text(&dir.0.join("nothing")).unwrap().is_none());
+        assert!(read_text(&dir.path().join("nothing")).unwrap().is_none());
     }
 
     #[test]

@@ -28,7 +28,7 @@ use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::sound_choice::SoundChoice;
-use support::{Folder, MANY, TIMEOUT, client, eventually};
+use support::{MANY, TIMEOUT, client, eventually};
 
 /// Reports the size and the grey level in the middle of each shown picture.
 struct PictureReader(SyncSender<(Size, u8)>);
@@ -136,10 +136,10 @@ fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
 
 #[test]
 fn an_application_streams_takes_input_and_is_resized() {
-    let folder = Folder::new("guest");
+    let folder = tempfile::tempdir().unwrap();
     let size = Size::new(320, 180);
-    let (guest, notices) = start(&folder.0, "application", size);
-    let watcher = watch(&guest, &folder.0);
+    let (guest, notices) = start(folder.path(), "application", size);
+    let watcher = watch(&guest, folder.path());
     draw_until_seen(&guest, &watcher, size, 60);
 
     let event = InputEvent::Key {
@@ -176,7 +176,7 @@ fn an_application_streams_takes_input_and_is_resized() {
         (1, 1),
         "one picture is the first to show the key"
     );
-    let csv = std::fs::read_to_string(folder.0.join("application.csv")).unwrap();
+    let csv = std::fs::read_to_string(folder.path().join("application.csv")).unwrap();
     assert_eq!(
         csv.lines().count(),
         1 + records,
@@ -220,9 +220,9 @@ fn read_events(descriptor: &mut impl Read, events: usize) -> Vec<DeviceEvent> {
 fn registered_devices_reach_descriptors_or_the_display() {
     const PAD: DeviceId = DeviceId(7);
     const REPORT: DeviceEvent = (EV_SYN, 0, 0);
-    let folder = Folder::new("devices");
+    let folder = tempfile::tempdir().unwrap();
     let size = Size::new(160, 90);
-    let (guest, _notices) = start(&folder.0, "devices", size);
+    let (guest, _notices) = start(folder.path(), "devices", size);
     let (mut out, sink) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&out, true).unwrap();
     guest.map_device(PAD, sink.into()).unwrap();
@@ -235,7 +235,7 @@ fn registered_devices_reach_descriptors_or_the_display() {
     };
     let (mut pad, mut keyboard) = (register(PAD), register(DeviceId(0)));
     let (hand, _typed) = sync_channel(1);
-    let watcher = watch_with(&guest, &folder.0, Box::new(source), hand);
+    let watcher = watch_with(&guest, folder.path(), Box::new(source), hand);
     draw_until_seen(&guest, &watcher, size, 60);
 
     let steps = (1..=200).flat_map(|i| [(EV_REL, 0, i), (EV_KEY, 30, i % 2), (3, 1, -i), REPORT]);
@@ -275,13 +275,13 @@ fn registered_devices_reach_descriptors_or_the_display() {
 
 /// The mean size in bytes of the last 20 of a hundred noise frames, and the picture size that the player saw.
 fn noise_seen(name: &str, constraints: ClientConstraints) -> (u32, Size) {
-    let folder = Folder::new(name);
+    let folder = tempfile::tempdir().unwrap();
     let size = Size::new(320, 180);
-    let (guest, notices) = start(&folder.0, name, size);
+    let (guest, notices) = start(folder.path(), name, size);
     let (hand, typed) = sync_channel(1);
     let watcher = watch_constrained(
         &guest,
-        &folder.0,
+        folder.path(),
         Box::new(TypedInput(typed)),
         hand,
         constraints,
@@ -341,10 +341,10 @@ fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
 
 #[test]
 fn the_application_receives_the_players_head_pose() {
-    let folder = Folder::new("pose");
+    let folder = tempfile::tempdir().unwrap();
     let size = Size::new(160, 90);
-    let (guest, notices) = start(&folder.0, "pose", size);
-    let watcher = watch(&guest, &folder.0);
+    let (guest, notices) = start(folder.path(), "pose", size);
+    let watcher = watch(&guest, folder.path());
     draw_until_seen(&guest, &watcher, size, 60);
     assert_eq!(guest.pose(), None);
     let at = |x: u8| Pose::new([x.into(), 1.5, 0.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
@@ -378,7 +378,7 @@ fn the_application_receives_the_players_head_pose() {
         "before the application took one"
     );
     assert!(poses.contains(&Some(posed.id)), "{poses:?}");
-    let csv = std::fs::read_to_string(folder.0.join("pose.csv")).unwrap();
+    let csv = std::fs::read_to_string(folder.path().join("pose.csv")).unwrap();
     let names = csv.lines().next().unwrap().split(',');
     let column = names.into_iter().position(|name| name == "pose").unwrap();
     let id = posed.id.0.to_string();
@@ -388,13 +388,13 @@ fn the_application_receives_the_players_head_pose() {
 
 #[test]
 fn two_guests_of_one_process_have_clients_of_their_own() {
-    let folder = Folder::new("guests");
+    let folder = tempfile::tempdir().unwrap();
     let sizes = [Size::new(160, 90), Size::new(192, 108)];
     let guests = ["left", "right"].map(|name| {
         let size = sizes[usize::from(name == "right")];
-        start(&folder.0, name, size).0
+        start(folder.path(), name, size).0
     });
-    let watchers = [0, 1].map(|i| watch(&guests[i], &folder.0));
+    let watchers = [0, 1].map(|i| watch(&guests[i], folder.path()));
     for (i, grey) in [40, 220].into_iter().enumerate() {
         draw_until_seen(&guests[i], &watchers[i], sizes[i], grey);
     }

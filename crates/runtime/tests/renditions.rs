@@ -32,7 +32,8 @@ use openuvr_runtime::client::{self, ClientRuntime, Target};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{EncoderName, HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::sound_choice::SoundChoice;
-use support::{Folder, MANY, TIMEOUT};
+use support::{MANY, TIMEOUT};
+use tempfile::TempDir;
 
 const SIZE: Size = Size::new(320, 192);
 
@@ -221,7 +222,7 @@ struct Rig {
     captured: Arc<Captured>,
     impairment: Arc<Impairment>,
     log: HostLog,
-    folder: Folder,
+    folder: TempDir,
 }
 
 #[derive(Default)]
@@ -284,11 +285,11 @@ impl HostLog {
 
 impl Rig {
     fn new(name: &str, change: impl FnOnce(&mut Config)) -> Rig {
-        let folder = Folder::new(name);
+        let folder = TempDir::with_prefix(name).unwrap();
         let mut config = Config {
             sound: SoundChoice::Off,
             bind: ([127, 0, 0, 1], 0).into(),
-            config_dir: Some(folder.0.join("host")),
+            config_dir: Some(folder.path().join("host")),
             realtime: false,
             link: Some(TransportKind::Udp),
             ..Config::default()
@@ -339,7 +340,7 @@ impl Rig {
         let config = client::config::Config {
             pin: Some(pin.to_string()),
             name: name.to_owned(),
-            config_dir: Some(self.folder.0.join(name)),
+            config_dir: Some(self.folder.path().join(name)),
             realtime: false,
             sound: "off".to_owned(),
             observe,

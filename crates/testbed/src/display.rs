@@ -1,25 +1,20 @@
 //! A virtual display: a private Xvfb, stopped when dropped.
 
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::net::UnixStream;
+#[path = "../../media/tests/skip/mod.rs"]
+mod skip;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow};
 use openuvr_proto::units::Size;
-use openuvr_runtime::launch::{Authority, xvfb};
-use rustix::process::geteuid;
-use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
-use x11rb::wrapper::ConnectionExt as _;
+use openuvr_xserver::fixture::admit_own_user;
+use openuvr_xserver::{Authority, Xvfb};
 
-use crate::child::Child;
+use crate::child::own_child;
+use skip::skip;
 
 /// A running virtual display.
 #[derive(Debug)]
 pub struct VirtualDisplay {
-    name: String,
-    server: Child,
-    /// Kept while the server reads it.
-    _authority: Authority,
+    server: Xvfb,
 }
 
 impl VirtualDisplay {
@@ -28,30 +23,22 @@ impl VirtualDisplay {
     /// It chooses a free display number, so that any number can run concurrently.
     pub fn start(size: Size) -> Result<VirtualDisplay> {
         let authority = Authority::make_in(&std::env::temp_dir())?;
-        let mut server = Child::start("virtual display", xvfb(size, &authority), None)
-            .context("a virtual display needs Xvfb: apt install xvfb")?;
-        let mut line = String::new();
-        if let Some(out) = server.stdout() {
-            // Xvfb writes its number when it is ready, or closes the pipe at its end.
-            BufReader::new(out).read_line(&mut line)?;
+        let server = Xvfb::start(size, Some(authority), &[], own_child)?;
+        if let Some(authority) = server.authority() {
+            // A measurement connects to several displays at once, among them the user's.
+            admit_own_user(&server.display, authority).map_err(|why| {
+                anyhow!(
+                    "the virtual display {} does not answer: {why}",
+                    server.display
+                )
+            })?;
         }
-        let number = line.trim();
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            bail!("Xvfb ended before it reported a display: run `Xvfb -displayfd 1` to see why");
-        }
-        let name = format!(":{number}");
-        admit_own_user(number, &authority)
-            .with_context(|| format!("the virtual display {name} does not answer"))?;
-        Ok(VirtualDisplay {
-            name,
-            server,
-            _authority: authority,
-        })
+        Ok(VirtualDisplay { server })
     }
 
     /// What to put after `--display`, such as `:99`.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.server.display
     }
 
     /// The server's process id.
@@ -60,33 +47,16 @@ impl VirtualDisplay {
     }
 }
 
-/// Makes the server admit all processes of this user by their peer credentials: a measurement
-/// connects to several displays at once, among them the user's with cookies in other files.
-fn admit_own_user(number: &str, authority: &Authority) -> Result<()> {
-    let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
-    let (stream, _) = DefaultStream::from_unix_stream(stream)?;
-    let (protocol, cookie) = authority.credentials();
-    let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie)?;
-    // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
-    let user = format!("localuser\0#{}", geteuid().as_raw());
-    let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-    conn.change_hosts(mode, family, user.as_bytes())?.check()?;
-    conn.sync()?;
-    Ok(())
-}
-
 /// A display for a test, or `None` (with a message) without Xvfb; in CI that is a failure.
 ///
 /// # Panics
 /// In CI, without Xvfb.
-#[allow(clippy::print_stderr, reason = "the harness of a test keeps it")]
 #[must_use]
 pub fn for_test(size: Size) -> Option<VirtualDisplay> {
     match VirtualDisplay::start(size) {
         Ok(display) => Some(display),
         Err(error) => {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "{error:#}");
-            eprintln!("skipped: {error:#}");
+            skip(&format!("{error:#}"));
             None
         }
     }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
 
 use openuvr_clock as clock;
 use openuvr_media::pad::FOLDER;
@@ -427,30 +428,20 @@ fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
 
 /// A new directory for one run, removed when dropped.
 #[derive(Debug)]
-pub struct TemporaryDir(std::path::PathBuf);
+pub struct TemporaryDir(TempDir);
 
 impl TemporaryDir {
     /// Creates one with private permissions.
     pub fn new() -> Result<TemporaryDir> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let name = format!("openuvr-{}-{}", std::process::id(), clock::now().0);
-        let path = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("can't make the directory {}", path.display()))?;
-        Ok(TemporaryDir(path))
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().permissions(mode).tempdir();
+        Ok(TemporaryDir(made.context("can't make a directory")?))
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TemporaryDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }
 
@@ -469,11 +460,13 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert!(is_bound(std::process::id(), port, &TCP));
     }
-
     #[test]
-    fn the_directory_is_removed_with_its_owner() {
+    fn the_directory_is_private_and_removed_with_its_owner() {
+        use std::os::unix::fs::PermissionsExt as _;
         let dir = TemporaryDir::new().unwrap();
         let path = dir.path().to_path_buf();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
         std::fs::write(path.join("file"), "x").unwrap();
         drop(dir);
         assert!(!path.exists());

@@ -421,11 +421,11 @@ mod tests {
     #[test]
     fn a_script_builds_on_the_options_and_may_come_from_a_file() {
         let (words, all) = all();
-        let path = std::env::temp_dir().join(format!("openuvr-script-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
         std::fs::write(&path, "loss=3% # all the time\n2s loss=0\n").unwrap();
         let line = format!("{words} --down @{}", path.display());
         let (up, down) = parse(&line).unwrap().directions().unwrap();
-        std::fs::remove_file(&path).unwrap();
         let losing = |loss| Impairment {
             loss,
             ..all.clone()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Command;
 use openuvr_media::codec::Codec;
 use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_pinning::CertificateHash;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::display;
@@ -23,7 +24,7 @@ use super::kind::{
     Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
     path, pin, size, text, time,
 };
-use super::portal::{CertificateHash, HostTarget, PortalAddress, fingerprint, host_target, portal};
+use super::portal::{HostTarget, PortalAddress, fingerprint, host_target, portal};
 use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
 };

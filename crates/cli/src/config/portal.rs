@@ -1,6 +1,7 @@
 //! Settings for portals: the portal's address, its certificate's fingerprint, and a session's link.
 
-pub(crate) use openuvr_portal_client::{CertificateHash, PortalAddress};
+use openuvr_pinning::CertificateHash;
+pub(crate) use openuvr_portal_client::PortalAddress;
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::{PortalLink, SCHEME};

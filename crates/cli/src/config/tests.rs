@@ -8,6 +8,7 @@ use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
+use tempfile::TempDir;
 
 use super::client::{ClientConfig, InputSpec, Surface};
 use openuvr_runtime::host::EncoderName;
@@ -17,28 +18,11 @@ use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawBackend, EyeView, Target};
 
-/// A folder that is removed at the end of the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Writes a file into a folder.
+fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
 }
 
 fn environment(config_dir: &Path) -> Environment {
@@ -66,11 +50,11 @@ fn client(args: &[&str]) -> anyhow::Result<ClientConfig> {
 }
 
 fn host_file(name: &str, text: &str, args: &[&str]) -> anyhow::Result<HostConfig> {
-    let folder = Folder::new(name);
-    let file = folder.file("host.toml", text);
+    let folder = TempDir::with_prefix(name).unwrap();
+    let file = write(&folder, "host.toml", text);
     let args = [&["--config", file.to_str().unwrap()], args].concat();
     host(&args).map_err(|error| {
-        let at = folder.0.to_str().unwrap();
+        let at = folder.path().to_str().unwrap();
         anyhow::anyhow!("{}", format!("{error:#}").replace(at, ""))
     })
 }
@@ -142,12 +126,12 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
     let printed = effective::<RunConfig>(&["--fps", "72", "--print-config"], &around);
     let printed = printed.unwrap().printed.unwrap();
     assert!(!printed.contains("scene-fps"), "{printed}");
-    let folder = Folder::new("run");
-    folder.file("run.toml", &printed);
-    let again = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "run.toml", &printed);
+    let again = effective::<RunConfig>(&[], &environment(folder.path())).unwrap();
     assert_eq!(again.config.host.fps, Some(72.0));
-    folder.file("run.toml", "source = \"x11\"");
-    let refused = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap_err();
+    write(&folder, "run.toml", "source = \"x11\"");
+    let refused = effective::<RunConfig>(&[], &environment(folder.path())).unwrap_err();
     assert!(
         refused.to_string().contains("unknown setting `source`"),
         "{refused}"
@@ -201,10 +185,14 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
 
 #[test]
 fn the_usual_file_is_read_if_it_is_there() {
-    let folder = Folder::new("usual");
-    folder.file("host.toml", "slices = 4");
-    folder.file("client.toml", "host = \"desk\"\nfull-screen = true");
-    let around = environment(&folder.0);
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "host.toml", "slices = 4");
+    write(
+        &folder,
+        "client.toml",
+        "host = \"desk\"\nfull-screen = true",
+    );
+    let around = environment(folder.path());
     let host: Effective<HostConfig> = effective(&[], &around).unwrap();
     assert_eq!(host.config.slices, 4);
     let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
@@ -544,12 +532,12 @@ fn an_empty_text_unsets_a_saved_value() {
     let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
     assert_eq!(config.window, None);
     // After it is saved, it stays unset.
-    let folder = Folder::new("unset-save");
-    let around = environment(&folder.0);
+    let folder = tempfile::tempdir().unwrap();
+    let around = environment(folder.path());
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
     save(&["--window", "doom", "--save"]).unwrap();
     save(&["--window", "", "--save"]).unwrap();
-    let text = std::fs::read_to_string(folder.0.join("host.toml")).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("host.toml")).unwrap();
     assert!(text.contains("\n# window = … # not set\n"), "{text}");
     // A required value can't be unset.
     assert!(host(&["--slices", ""]).is_err());
@@ -557,11 +545,11 @@ fn an_empty_text_unsets_a_saved_value() {
 
 #[test]
 fn two_records_are_never_one_file() {
-    let folder = Folder::new("apart");
-    let path = |name: &str| folder.0.join(name).to_str().unwrap().to_owned();
-    let there = folder.file("there", "");
-    std::os::unix::fs::symlink(&there, folder.0.join("link")).unwrap();
-    let (around, there) = (environment(&folder.0), path("there"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let there = write(&folder, "there", "");
+    std::os::unix::fs::symlink(&there, folder.path().join("link")).unwrap();
+    let (around, there) = (environment(folder.path()), path("there"));
     let two = |csv: &str, trace: &str| {
         effective::<HostConfig>(&["--csv", csv, "--trace", trace], &around).map(drop)
     };
@@ -722,15 +710,15 @@ fn a_value_that_is_not_utf8_is_refused_by_name() {
 #[test]
 fn settings_are_saved_into_the_file_that_they_came_from() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = Folder::new("save");
-    let around = environment(&folder.0.join("new"));
+    let folder = tempfile::tempdir().unwrap();
+    let around = environment(&folder.path().join("new"));
     let saved = |args: &[&str]| {
         effective::<HostConfig>(&[args, &["--save"]].concat(), &around)
             .unwrap()
             .printed
             .unwrap()
     };
-    let file = folder.0.join("new/host.toml");
+    let file = folder.path().join("new/host.toml");
     let printed = saved(&["--fps", "30", "--pin", "0042"]);
     assert_eq!(printed, format!("settings saved in {}\n", file.display()));
     saved(&["--window", "blender"]);
@@ -751,7 +739,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
     let later: Effective<HostConfig> = effective(&[], &later).unwrap();
     assert_eq!(later.config.display.as_deref(), Some(":9"));
     // A link is kept, and an error leaves the file unchanged.
-    let link = folder.0.join("link.toml");
+    let link = folder.path().join("link.toml");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     saved(&["--config", link.to_str().unwrap(), "--fps", "31"]);
     assert!(link.is_symlink());
@@ -765,12 +753,12 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
 #[test]
 fn a_printed_configuration_reads_back_unchanged() {
     fn round_trip<C: Settings + PartialEq + std::fmt::Debug>(name: &str, args: &[&str]) -> String {
-        let folder = Folder::new(name);
+        let folder = TempDir::with_prefix(name).unwrap();
         let around = environment(Path::new("/home/o\"dd\\näme/.config/openuvr"));
         let first: Effective<C> =
             effective(&[args, &["--print-config"]].concat(), &around).unwrap();
         let printed = first.printed.unwrap();
-        let file = folder.file("printed.toml", &printed);
+        let file = write(&folder, "printed.toml", &printed);
         let again: Effective<C> =
             effective(&["--config", file.to_str().unwrap()], &around).unwrap();
         assert_eq!(again.config, first.config);
@@ -819,13 +807,13 @@ fn a_printed_configuration_reads_back_unchanged() {
 
 #[test]
 fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
-    let folder = Folder::new("client-pin");
-    let around = environment(&folder.0);
+    let folder = tempfile::tempdir().unwrap();
+    let around = environment(folder.path());
     let words = ["desk", "--grab", "--pin", "1234", "--pair-again"];
     let saved: Effective<ClientConfig> =
         effective(&[&words[..], &["--save"]].concat(), &around).unwrap();
     assert_eq!(saved.config.pin.unwrap().to_string(), "1234");
-    let file = folder.0.join("client.toml");
+    let file = folder.path().join("client.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("\ngrab = true\n"), "{text}");
     let settings = text.lines().filter(|line| line.contains(" = "));
@@ -841,7 +829,11 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
         ("pin = \"1234\"", "pin"),
         ("pair-again = true", "pair-again"),
     ] {
-        folder.file("client.toml", &format!("host = \"desk\"\n{line}\n"));
+        write(
+            &folder,
+            "client.toml",
+            &format!("host = \"desk\"\n{line}\n"),
+        );
         let why = effective::<ClientConfig>(&[], &around).unwrap_err();
         assert_eq!(
             why.to_string(),
@@ -856,8 +848,12 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
 
 #[test]
 fn the_printed_configuration_says_which_line_of_which_file() {
-    let folder = Folder::new("origin");
-    let file = folder.file("host.toml", "# mine\nslices = 0x08\nbitrate = 20_000_000\n");
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(
+        &folder,
+        "host.toml",
+        "# mine\nslices = 0x08\nbitrate = 20_000_000\n",
+    );
     let around = environment(Path::new("/nonexistent"));
     let args = ["--config", file.to_str().unwrap(), "--print-config"];
     let printed = effective::<HostConfig>(&args, &around)
@@ -921,8 +917,8 @@ fn the_transports_are_those_that_there_are() {
 
 #[test]
 fn keys_are_symbols_for_a_host_and_places_for_a_game() {
-    let folder = Folder::new("keys");
-    let environment = environment(&folder.0);
+    let folder = tempfile::tempdir().unwrap();
+    let environment = environment(folder.path());
     let host = |words: &[&str]| {
         let words = [&["host", "--config", "/dev/null"][..], words].concat();
         let matches = HostConfig::command().get_matches_from(words);

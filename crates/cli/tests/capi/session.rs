@@ -6,6 +6,7 @@ use std::process::Command;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::Actions;
 use openuvr_runtime::client::link::key_of;
+use openuvr_xserver::fixture::has_xvfb;
 use serde_json::Value;
 
 use crate::build::{library, program};
@@ -24,14 +25,6 @@ fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Progr
     command.env("PULSE_SERVER", NO_SOUND);
     command.env("LD_LIBRARY_PATH", library().folder);
     Program::start("session", command)
-}
-
-fn has_xvfb() -> bool {
-    let there = Command::new("Xvfb").arg("-help").output().is_ok();
-    if !there {
-        skip("Xvfb is not installed: apt-get install xvfb");
-    }
-    there
 }
 
 #[test]

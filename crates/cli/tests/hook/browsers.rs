@@ -4,9 +4,9 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
+use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 
-use crate::browser::{self, Browser, Tab};
 use crate::pads;
 use crate::rig::{Run, displays};
 use crate::support::clipboard::{can_copy, copy_text, pasted};
@@ -15,7 +15,7 @@ use crate::support::{Folder, PIN, eventually, skip};
 
 /// The browser for the page; `None`, with a message, if it is not installed.
 fn program() -> Option<&'static str> {
-    let found = browser::program();
+    let found = openuvr_devtools::program();
     if found.is_none() {
         skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
     }

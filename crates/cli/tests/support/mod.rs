@@ -32,10 +32,9 @@ pub(crate) mod sound;
 pub(crate) mod stalls;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
@@ -46,6 +45,7 @@ use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_sim::script;
 use openuvr_testbed::emulated::Emulated;
 use openuvr_testbed::hop;
+use tempfile::TempDir;
 
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
@@ -73,33 +73,22 @@ pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// A temporary directory, removed when dropped.
-pub(crate) struct Folder(PathBuf);
+/// A temporary directory whose paths are arguments of command lines.
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Folder {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openuvr-test-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a directory for temporary files");
-        Folder(path)
+        Folder(tempfile::tempdir().expect("a directory for temporary files"))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// The path of an entry, as a command-line argument.
     pub(crate) fn join(&self, name: &str) -> String {
-        let path = self.0.join(name);
+        let path = self.path().join(name);
         path.to_str().expect("temporary names are text").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,16 +1,16 @@
 //! Child processes of a test: killed at its end, and their output is shown if it fails.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
-use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
+use openuvr_xserver::Xvfb;
+use openuvr_xserver::fixture::{self, admit_own_user};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{TIMEOUT, eventually, skip};
+use super::{TIMEOUT, eventually};
 
 /// A running process.
 pub(crate) struct Program {
@@ -275,7 +275,7 @@ impl Drop for Program {
 /// An X server for a test.
 pub(crate) struct Display {
     /// `None`: started by another program.
-    server: Option<Child>,
+    server: Option<Xvfb>,
     /// The argument of `--display`.
     pub(crate) name: String,
 }
@@ -294,33 +294,11 @@ impl Display {
 
     /// As [`Display::with`], with another depth.
     pub(crate) fn of_depth(size: &str, depth: u8, args: &[&str]) -> Option<Display> {
-        let mut command = Command::new("Xvfb");
-        command
-            .args([
-                "-displayfd",
-                "1",
-                "-screen",
-                "0",
-                &format!("{size}x{depth}"),
-            ])
-            .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let Ok(mut server) = command.spawn() else {
-            skip("Xvfb is not installed: apt-get install xvfb");
-            return None;
-        };
-        let mut line = String::new();
-        let output = server.stdout.take().expect("piped");
-        BufReader::new(output)
-            .read_line(&mut line)
-            .expect("Xvfb names its display");
-        let number = line.trim();
-        assert!(!number.is_empty(), "Xvfb ended without naming a display");
+        let screen = format!("{size}x{depth}");
+        let args = [&["-screen", "0", &screen], args].concat();
+        let server = fixture::xvfb(size, &args)?;
         Some(Display {
-            name: format!(":{number}"),
+            name: server.display.clone(),
             server: Some(server),
         })
     }
@@ -328,18 +306,8 @@ impl Display {
     /// A display that the program under test has started, with its cookie in the file `authority`. Grants
     /// access to all processes of this user, since other helpers of the test connect, too.
     pub(crate) fn of_another(name: &str, authority: &str) -> Display {
-        let path = format!("/tmp/.X11-unix/X{}", &name[1..]);
-        let stream = UnixStream::connect(path).expect("the display runs");
-        let (stream, _) = DefaultStream::from_unix_stream(stream).expect("a socket");
-        let file = std::fs::read(authority).expect("a readable cookie");
-        let cookie = file[file.len() - 16..].to_vec();
-        let protocol = b"MIT-MAGIC-COOKIE-1".to_vec();
-        let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie);
-        let conn = conn.expect("access with the cookie");
-        let user = format!("localuser\0#{}", geteuid().as_raw());
-        let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-        let request = conn.change_hosts(mode, family, user.as_bytes());
-        request.expect("sent").check().expect("admitted");
+        let admitted = admit_own_user(name, Path::new(authority));
+        admitted.expect("the display runs and has this cookie");
         Display {
             name: name.to_owned(),
             server: None,
@@ -349,20 +317,6 @@ impl Display {
     /// Kills the server, as a crash would.
     pub(crate) fn kill(&mut self) {
         let server = self.server.as_mut().expect("a server of the test");
-        server.kill().expect("a child process");
-        server.wait().expect("a child process");
-    }
-}
-
-impl Drop for Display {
-    fn drop(&mut self) {
-        let Some(server) = &mut self.server else {
-            return;
-        };
-        // On SIGTERM it removes its socket and lock file.
-        if let Some(id) = i32::try_from(server.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(id, Signal::TERM);
-        }
-        let _ = server.wait();
+        server.kill();
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_runtime::client::link::key_of;
+use openuvr_xserver::fixture::has_xvfb;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -25,14 +26,6 @@ fn has_sandbox() -> bool {
         );
     }
     has && has_xvfb()
-}
-
-pub(crate) fn has_xvfb() -> bool {
-    let there = Command::new("Xvfb").arg("-help").output().is_ok();
-    if !there {
-        skip("Xvfb is not installed: apt-get install xvfb");
-    }
-    there
 }
 
 /// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.

@@ -2,6 +2,7 @@
 
 use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::units::Size;
+use openuvr_xserver::fixture::has_xvfb;
 use x11rb::connection::Connection as _;
 use x11rb::properties::WmSizeHints;
 use x11rb::protocol::xproto::{
@@ -11,18 +12,10 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::support::{Display, Folder, Program, eventually, openuvr, skip};
+use crate::support::{Display, Folder, Program, eventually, openuvr};
 
 /// Initial position of new windows.
 const OWN: (i16, i16) = (7, 9);
-
-fn has_xvfb() -> bool {
-    let there = std::process::Command::new("Xvfb").arg("-help").output();
-    if there.is_err() {
-        skip("Xvfb is not installed: apt-get install xvfb");
-    }
-    there.is_ok()
-}
 
 /// A host with an empty display of 640x360, and the display. `None`, with a message, without Xvfb.
 fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {

@@ -6,22 +6,15 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Action, Actions};
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::link::key_of;
+use openuvr_xserver::fixture::has_xvfb;
 use rustix::process::Signal;
 use serde_json::Value;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::support::portal::Portal;
 use crate::support::{
-    Display, Folder, NO_SOUND, Program, ScreenCapture, client, eventually, openuvr, skip,
+    Display, Folder, NO_SOUND, Program, ScreenCapture, client, eventually, openuvr,
 };
-
-fn has_xvfb() -> bool {
-    let there = Command::new("Xvfb").arg("-help").output().is_ok();
-    if !there {
-        skip("Xvfb is not installed: apt-get install xvfb");
-    }
-    there
-}
 
 /// A session of the portal with the built-in scene, or with another application.
 fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {

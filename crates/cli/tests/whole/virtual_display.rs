@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use openuvr_xserver::fixture::has_xvfb;
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 use rustix::thread::{Uid, set_thread_uid};
 
-use crate::support::{Folder, PIN, Program, eventually, openuvr, skip};
+use crate::support::{Folder, PIN, Program, eventually, openuvr};
 
 const OWN: [&str; 6] = [
     "--virtual",
@@ -17,14 +18,6 @@ const OWN: [&str; 6] = [
     "--bind",
     "127.0.0.1:0",
 ];
-
-fn has_xvfb() -> bool {
-    let there = Command::new("Xvfb").arg("-help").output().is_ok();
-    if !there {
-        skip("Xvfb is not installed: apt-get install xvfb");
-    }
-    there
-}
 
 /// `openuvr host` with a virtual display; the arguments after `--` are the application.
 fn host(folder: &Folder, args: &[&str]) -> Command {

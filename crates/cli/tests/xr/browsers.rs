@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use openuvr_devtools::{Browser, Tab};
 use serde_json::{Value, json};
 
 use crate::Hello;
-use crate::browser::{self, Browser, Tab};
 use crate::support::{PIN, eventually, skip};
 
 /// The emulated headset of the page's own tests.
@@ -73,7 +73,7 @@ fn pair(printed: &Value) -> Option<[f64; 2]> {
 
 #[test]
 fn hello_xr_runs_in_a_browsers_headset() {
-    let Some(program) = browser::program() else {
+    let Some(program) = openuvr_devtools::program() else {
         return skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
     };
     let Ok(library) = std::fs::read_to_string(Path::new(LIBRARY)) else {

@@ -8,13 +8,6 @@ mod room;
 #[path = "../support/mod.rs"]
 mod support;
 
-#[path = "../../../gateway/tests/chromium/browser.rs"]
-#[allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "the tests of the page do more with it"
-)]
-mod browser;
 mod browsers;
 mod desktop;
 mod killed;

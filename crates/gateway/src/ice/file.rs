@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn errors_of_a_server_file_hide_its_secrets() {
-        let name = format!("openuvr-ice-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("servers");
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
             IceServer::read_file(&path).map_err(|why| why.to_string())

@@ -111,17 +111,16 @@ mod tests {
 
     #[test]
     fn a_generated_token_is_stored() {
-        let folder = std::env::temp_dir().join(format!("openuvr-token-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let made = Token::kept_in(&folder).unwrap();
-        assert_eq!(Token::kept_in(&folder).unwrap(), made);
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let made = Token::kept_in(folder).unwrap();
+        assert_eq!(Token::kept_in(folder).unwrap(), made);
         assert!(made.is(made.as_str()) && made.as_str().len() == GENERATED_LENGTH);
         assert!(!made.is("") && !made.is(&made.as_str()[1..]));
         assert_ne!(Token::random().unwrap(), made);
         std::fs::write(folder.join(FILE), "no token\n").unwrap();
-        let error = Token::kept_in(&folder).unwrap_err().to_string();
+        let error = Token::kept_in(folder).unwrap_err().to_string();
         assert!(error.contains(FILE), "{error}");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

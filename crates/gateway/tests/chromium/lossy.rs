@@ -4,13 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use openuvr_devtools::Tab;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_sim::link::Impairment;
 use openuvr_testbed::hop::{Config, Hop, Stopper};
 use serde_json::json;
 
-use super::browser::Tab;
 use super::ledger::{Going, listen};
 use super::support::{PIN, Rig, eventually};
 use super::{BARCODE, KEYS, SIZE, next_press, start};

@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-mod browser;
 mod firefox;
 mod ledger;
 mod lossy;
@@ -16,12 +15,10 @@ mod support;
 mod together;
 mod virtual_reality;
 mod world;
-#[path = "../../../media/tests/xvfb/mod.rs"]
-mod xvfb;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use browser::{Browser, Tab};
+use openuvr_devtools::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::Size;
@@ -44,7 +41,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// Chromium; `None`, with a message, if it is not installed.
 fn chromium() -> Option<&'static str> {
-    let program = browser::program();
+    let program = openuvr_devtools::program();
     if program.is_none() {
         skip("chromium is not installed: apt-get install chromium, or ./dev test-web");
     }
@@ -54,7 +51,7 @@ fn chromium() -> Option<&'static str> {
 /// A browser, if there is one, and the lock.
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = turn();
-    Some((Browser::start(chromium()?, &rig.folder.0), turn))
+    Some((Browser::start(chromium()?, rig.folder.path()), turn))
 }
 
 fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
@@ -387,7 +384,7 @@ fn a_browser_reaches_the_host_by_a_relay() {
     drop(free);
     let server = format!("turn:me:secret@127.0.0.1:{port}").parse();
     let rig = Rig::reached_by("relay", SIZE, vec![server.unwrap()], |_| ());
-    let log = rig.folder.0.join("turn.log");
+    let log = rig.folder.path().join("turn.log");
     let Some(_relay) = Relay::start(port, &log) else {
         return skip("turnserver is not installed: apt-get install coturn, or ./dev test-web");
     };

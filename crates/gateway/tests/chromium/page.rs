@@ -1,9 +1,9 @@
 //! Page elements besides the picture: buttons, menu, sound, touch, messages about a lost connection.
 
+use openuvr_devtools::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use serde_json::{Value, json};
 
-use super::browser::{Browser, Tab};
 use super::support::{PIN, Rig, eventually};
 use super::{SIZE, chromium, log_in, next_press, start, turn};
 
@@ -214,7 +214,7 @@ fn sound_starts_with_the_first_click_and_has_a_volume() {
         return;
     };
     let policy = "--autoplay-policy=document-user-activation-required";
-    let mut browser = Browser::start_with(program, &rig.folder.0, policy);
+    let mut browser = Browser::start_with(program, rig.folder.path(), policy);
     let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     // Without user activation.
     let seen = |browser: &mut Browser, expression: &str| {

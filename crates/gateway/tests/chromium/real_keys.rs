@@ -7,16 +7,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use openuvr_devtools::{Browser, Tab};
 use openuvr_media::input_sink::InputSink as _;
 use openuvr_media::input_sink::xtest::Xtest;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
+use openuvr_xserver::{Xvfb, fixture};
+use tempfile::TempDir;
 
-use super::browser::{Browser, Tab};
 use super::firefox::Firefox;
 use super::support::skip::{has_program, skip};
-use super::support::{Folder, PIN, Rig, eventually};
-use super::xvfb::Xvfb;
+use super::support::{PIN, Rig, eventually};
 
 const SIZE: Size = Size::new(640, 384);
 
@@ -129,7 +130,7 @@ struct Desk {
     rig: Rig,
     host: Xvfb,
     browser_display: Xvfb,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Desk {
@@ -137,9 +138,9 @@ impl Desk {
     fn new(name: &str) -> Option<Desk> {
         let rig = Rig::at(own_address(), name, SIZE, Vec::new(), |_| ());
         Some(Desk {
-            host: Xvfb::start(640, 384, &[])?,
-            browser_display: Xvfb::start(1024, 700, &[])?,
-            folder: Folder::new(&format!("{name}-desk")),
+            host: fixture::xvfb("640x384", &[])?,
+            browser_display: fixture::xvfb("1024x700", &[])?,
+            folder: tempfile::tempdir().unwrap(),
             rig,
         })
     }
@@ -157,7 +158,8 @@ impl Desk {
     /// Opens the host's page in Chromium.
     fn chromium(&self) -> Option<Chromium> {
         let program = super::chromium()?;
-        let mut browser = Browser::shown(program, &self.folder.0, &self.browser_display.display);
+        let mut browser =
+            Browser::shown(program, self.folder.path(), &self.browser_display.display);
         let tab = browser.open(&self.url());
         Some(Chromium(browser, tab))
     }
@@ -168,7 +170,7 @@ impl Desk {
             return None;
         };
         let display = &self.browser_display.display;
-        let mut firefox = Firefox::shown(program, &self.folder.0, display, h264);
+        let mut firefox = Firefox::shown(program, self.folder.path(), display, h264);
         firefox.open(&self.url());
         Some(firefox)
     }
@@ -177,7 +179,7 @@ impl Desk {
     fn types(&self, driver: &mut dyn Driver) {
         log_in(driver);
         let tools = self.tools();
-        let terminal = Terminal::start(&self.host.display, &self.folder.0);
+        let terminal = Terminal::start(&self.host.display, self.folder.path());
         let mut sink = Xtest::open(Some(&self.host.display)).unwrap();
         tools.xdotool("mousemove 500 300 click 1");
         driver.until("document.activeElement?.id === 'keys'");

@@ -112,7 +112,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
             (found.len() == count).then_some(found)
         })
     };
-    let folder = |number: usize| rig.folder.0.join(format!("client-{number}"));
+    let folder = |number: usize| rig.folder.path().join(format!("client-{number}"));
     let _player = client(&rig, &folder(0), false);
     let player = wait_for(Role::Player, "", 1)[0];
 

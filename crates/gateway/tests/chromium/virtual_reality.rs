@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use openuvr_devtools::{Browser, Tab};
 use openuvr_proto::controller::{Buttons, Hand, Haptic};
 use openuvr_proto::display::PlayerDisplay;
 use openuvr_proto::pose::ReceivedPose;
 use serde_json::{Value, json};
 
-use super::browser::{Browser, Tab};
 use super::start;
 use super::support::skip::skip;
 use super::support::{PIN, Rig, eventually};

@@ -18,7 +18,7 @@ fn start(rig: &Rig) -> Option<Firefox> {
         skip("Firefox is not installed: apt-get install firefox-esr, or ./dev test-web");
         return None;
     };
-    Some(Firefox::start(&program, &rig.folder.0))
+    Some(Firefox::start(&program, rig.folder.path()))
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Caller {
     /// A browser that reaches the page at `gateway`, from `here`.
     pub(crate) fn elsewhere(rig: &Rig, gateway: SocketAddr, here: IpAddr) -> Caller {
         let mut roots = RootCertStore::empty();
-        let pem = std::fs::read(rig.folder.0.join("host/web-authority.pem")).unwrap();
+        let pem = std::fs::read(rig.folder.path().join("host/web-authority.pem")).unwrap();
         roots
             .add(CertificateDer::from_pem_slice(&pem).unwrap())
             .unwrap();

@@ -42,7 +42,7 @@ fn a_browser_pairs_once_and_is_a_device() {
         (!busy).then_some(())
     });
     let listed = eventually("the device list", || {
-        let store = devices(&rig.folder.0);
+        let store = devices(rig.folder.path());
         store.devices().first().cloned()
     });
     assert_eq!(listed.name, "a caller");
@@ -54,7 +54,7 @@ fn a_forbidden_device_is_disconnected() {
     let mut caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
     let mut store = eventually("the device list", || {
-        let store = devices(&rig.folder.0);
+        let store = devices(rig.folder.path());
         (!store.devices().is_empty()).then_some(store)
     });
     store.set_allowed("a caller", false).unwrap();
@@ -120,7 +120,7 @@ fn a_requested_pairing_window_admits_a_second_browser() {
     assert!(why.contains("`openuvr devices pair`"), "{why}");
     let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap();
     let pin = Pin::parse("271828").unwrap();
-    let folder = rig.folder.0.join("host");
+    let folder = rig.folder.path().join("host");
     let span = super::support::TIMEOUT;
     let request = PairingRequest::submit(&folder, &pin, span, since_1970.as_secs()).unwrap();
     eventually("an open pairing window", || {

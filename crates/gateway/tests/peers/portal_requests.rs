@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{self, WebSocket};
 
 use super::caller::{Caller, Secure, next, send_message};
 use super::portal::Portal;
-use super::support::{Folder, Rig, TIMEOUT};
+use super::support::{Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
@@ -132,8 +132,8 @@ fn only_the_portals_browsers_come_in_by_https() {
 #[test]
 fn a_portal_on_this_machine_connects_through_a_socket() {
     let portal = Portal::new();
-    let folder = Folder::new("portal-listener");
-    let path = folder.0.join("portal");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("portal");
     let rig = rig(
         &portal,
         "portal-socket",

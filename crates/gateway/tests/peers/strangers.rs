@@ -56,7 +56,7 @@ fn junk_log_ins_block_no_known_browser() {
     let rig = Rig::new("junk", SIZE);
     let mut caller = Caller::known(&rig);
     eventually("the device list", || {
-        let store = super::caller::devices(&rig.folder.0);
+        let store = super::caller::devices(rig.folder.path());
         (!store.devices().is_empty()).then_some(())
     });
     let stop = Arc::new(AtomicBool::new(false));

@@ -127,7 +127,7 @@ fn a_recording_is_the_encoders_output() {
 fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
     let rig = rig("record");
     let made = write_down(&rig.host);
-    let file = rig.folder.0.join("it.mp4");
+    let file = rig.folder.path().join("it.mp4");
     let (recorder, said) = recorder(&rig, file.clone(), false);
     let recorder = recorder.unwrap();
     recorder.follow(rig.host.clone()).unwrap();
@@ -172,10 +172,10 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
 fn a_host_in_another_process_is_recorded_with_sound() {
     let rig = rig("remote");
     let made = write_down(&rig.host);
-    let path = rig.folder.0.join(NAME);
+    let path = rig.folder.path().join(NAME);
     let gateways = GatewayListener::open(&path, &rig.host, &rig.scheduler()).unwrap();
     let remote = Arc::new(RemoteHost::new(path, &rig.scheduler()));
-    let file = rig.folder.0.join("it.mp4");
+    let file = rig.folder.path().join("it.mp4");
     let (recorder, _) = recorder(&rig, file.clone(), false);
     let recorder = recorder.unwrap();
     recorder.follow(remote.clone()).unwrap();
@@ -202,7 +202,7 @@ fn a_host_in_another_process_is_recorded_with_sound() {
 fn a_recording_is_complete_despite_stalls() {
     for (name, pattern) in [("often", Pattern::OFTEN), ("long", Pattern::LONG)] {
         let rig = rig(name);
-        let file = rig.folder.0.join("it.mp4");
+        let file = rig.folder.path().join("it.mp4");
         let (recorder, said) = recorder(&rig, file.clone(), false);
         let recorder = recorder.unwrap();
         let Some(loops) = RealTimeLoops::start(pattern) else {
@@ -229,7 +229,7 @@ fn a_recording_is_complete_despite_stalls() {
 fn a_still_recording_ends_at_its_end_time() {
     let still = Box::new(Still::open(SIZE, 0.1).unwrap());
     let rig = Rig::showing("still", still, Vec::new(), |_| ());
-    let file = rig.folder.0.join("it.mp4");
+    let file = rig.folder.path().join("it.mp4");
     let (recorder, _) = recorder(&rig, file.clone(), false);
     let recorder = recorder.unwrap();
     recorder.follow(rig.host.clone()).unwrap();
@@ -255,7 +255,7 @@ fn a_still_recording_ends_at_its_end_time() {
 #[test]
 fn another_size_continues_in_the_same_file() {
     let rig = rig("resized");
-    let file = rig.folder.0.join("it.mp4");
+    let file = rig.folder.path().join("it.mp4");
     let (recorder, _) = recorder(&rig, file.clone(), false);
     let recorder = recorder.unwrap();
     recorder.follow(rig.host.clone()).unwrap();
@@ -287,7 +287,7 @@ fn another_size_continues_in_the_same_file() {
 #[test]
 fn an_existing_file_needs_overwrite() {
     let rig = rig("exists");
-    let file = rig.folder.0.join("it.mp4");
+    let file = rig.folder.path().join("it.mp4");
     std::fs::write(&file, "existing").unwrap();
     let (refused, _) = recorder(&rig, file.clone(), false);
     let refused = refused.err().unwrap();
@@ -298,7 +298,7 @@ fn an_existing_file_needs_overwrite() {
     let summary = finished(told.unwrap());
     assert_eq!(summary.bytes, 0);
     assert_eq!(std::fs::read(&file).unwrap(), b"existing");
-    let new = rig.folder.0.join("new.mp4");
+    let new = rig.folder.path().join("new.mp4");
     let (made, _) = recorder(&rig, new.clone(), false);
     assert_eq!(finished(made.unwrap()).bytes, 0);
     assert!(!new.exists());
@@ -370,7 +370,7 @@ fn a_host_without_h264_is_not_recorded() {
     let rig = Rig::with("jpeg", SIZE, |config| {
         config.encoders = vec![openuvr_runtime::host::EncoderName("jpeg")];
     });
-    let (recorder, _) = recorder(&rig, rig.folder.0.join("it.mp4"), false);
+    let (recorder, _) = recorder(&rig, rig.folder.path().join("it.mp4"), false);
     let refused = recorder.unwrap().follow(rig.host.clone()).unwrap_err();
     assert!(matches!(refused, RecordError::NoH264), "{refused}");
 }
@@ -379,7 +379,7 @@ fn a_host_without_h264_is_not_recorded() {
 fn a_host_that_has_stopped_is_not_recorded() {
     let rig = rig("stopped");
     rig.host.cancel();
-    let (recorder, _) = recorder(&rig, rig.folder.0.join("it.mp4"), false);
+    let (recorder, _) = recorder(&rig, rig.folder.path().join("it.mp4"), false);
     let refused = recorder.unwrap().follow(rig.host.clone()).unwrap_err();
     let stopped = matches!(refused, RecordError::Refused(SubscribeError::Stopped));
     assert!(stopped, "{refused}");

@@ -60,7 +60,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
     }
     for transport in ["tcp", "udp"] {
         let players = Players::new(&format!("copy-{transport}"));
-        let file = players.rig.folder.0.join("recording.mkv");
+        let file = players.rig.folder.path().join("recording.mkv");
         let out = Command::new("ffmpeg")
             .args([
                 "-loglevel",

@@ -12,7 +12,7 @@ const BYTES: u64 = 300_000;
 
 /// The output of `rtspsrc` and a depacketizer for `protocols`.
 fn take(players: &Players, protocols: &str) -> Vec<u8> {
-    let file = players.rig.folder.0.join(format!("{protocols}.h264"));
+    let file = players.rig.folder.path().join(format!("{protocols}.h264"));
     let url = format!("location={}", players.url());
     let protocols = format!("protocols={protocols}");
     let location = format!("location={}", file.display());

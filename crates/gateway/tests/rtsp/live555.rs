@@ -13,7 +13,7 @@ fn vlc_plays_a_stream() {
         return;
     }
     let players = Players::new("rtsp-vlc");
-    let (file, out) = vlc::copies(&players.url(), &players.rig.folder.0, 4);
+    let (file, out) = vlc::copies(&players.url(), players.rig.folder.path(), 4);
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     let frames = ffmpeg::frames(&file);

@@ -15,7 +15,6 @@ pub(crate) mod real_time_loops;
 pub(crate) mod vlc;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -37,6 +36,7 @@ use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::trust_store::DeviceStore;
+use tempfile::TempDir;
 
 /// Timeout, longer than any step on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,24 +55,6 @@ pub(crate) const PROXY: &str = "127.0.0.77";
 
 /// The origin under which it serves the page.
 pub(crate) const ORIGIN: &str = "https://play.example.org";
-
-/// A folder that is removed on drop.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-web-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Destination of input: records it, with an [`InputEvent::ReleaseAll`] each time that everything is released.
 struct Application(SyncSender<InputEvent>);
@@ -102,7 +84,7 @@ pub(crate) struct Rig {
     pub(crate) link: SocketAddr,
     /// Input of its application.
     pub(crate) received: Receiver<InputEvent>,
-    pub(crate) folder: Folder,
+    pub(crate) folder: TempDir,
 }
 
 /// Default address of page and media.
@@ -229,8 +211,8 @@ impl Rig {
         (lease, portal): (Option<Arc<Lease>>, Option<PortalListener>),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let folder = Folder::new(name);
-        let dir = folder.0.join("host");
+        let folder = TempDir::with_prefix(name).unwrap();
+        let dir = folder.path().join("host");
         let mut config = Config {
             sound: SoundChoice::Off,
             bind: ([127, 0, 0, 1], 0).into(),

@@ -148,26 +148,27 @@ impl Drop for Wav {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
-    fn open(name: &str) -> (PathBuf, Wav) {
-        let name = format!("openuvr-{}-{name}.wav", std::process::id());
-        let path = std::env::temp_dir().join(name);
+    fn open() -> (TempDir, PathBuf, Wav) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.wav");
         let device = Some(path.display().to_string());
         let settings = Settings {
             device,
             ..Settings::default()
         };
-        (path, Wav::open(&settings).unwrap())
+        (folder, path, Wav::open(&settings).unwrap())
     }
 
     #[test]
     fn the_file_holds_the_samples_and_their_length() {
-        let (path, mut wav) = open("whole");
+        let (_folder, path, mut wav) = open();
         wav.write(&[0.0, 1.0, -1.0, 0.5, 2.0, -2.0]).unwrap();
         drop(wav);
         let file = std::fs::read(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
         assert_eq!(file[..44], header(12));
         let samples: Vec<_> = file[44..].chunks(2).collect();
         let samples: Vec<_> = (samples.iter().map(|b| i16::from_le_bytes([b[0], b[1]]))).collect();

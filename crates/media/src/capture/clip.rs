@@ -353,39 +353,29 @@ impl Capture for Player {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tempfile::{NamedTempFile, TempPath};
 
     use super::*;
 
     const SIZE: Size = Size::new(320, 64);
 
     /// A file with this many grey pictures, each lighter than the previous one; deleted on drop.
-    struct Grey(std::path::PathBuf);
-
-    impl Grey {
-        fn new(name: &str, count: u8) -> Grey {
-            let name = format!("openuvr-clip-{name}-{}.y4m", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            let mut writer = ClipWriter::create(&path, SIZE, 60).unwrap();
-            for light in 0..count {
-                writer
-                    .add(&vec![20 + light * 20; SIZE.pixels() * 4])
-                    .unwrap();
-            }
-            writer.finish().unwrap();
-            Grey(path)
+    fn grey(count: u8) -> TempPath {
+        let path = NamedTempFile::new().unwrap().into_temp_path();
+        let mut writer = ClipWriter::create(&path, SIZE, 60).unwrap();
+        for light in 0..count {
+            writer
+                .add(&vec![20 + light * 20; SIZE.pixels() * 4])
+                .unwrap();
         }
-    }
-
-    impl Drop for Grey {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
+        writer.finish().unwrap();
+        path
     }
 
     #[test]
     fn written_clips_are_read_back() {
-        let file = Grey::new("back", 3);
-        let mut clip = Clip::open(&file.0).unwrap();
+        let file = grey(3);
+        let mut clip = Clip::open(&file).unwrap();
         assert_eq!((clip.size(), clip.count()), (SIZE, 3));
         let mut bgrx = Vec::new();
         for (index, light) in [(0, 20), (2, 60), (1, 40)] {
@@ -407,10 +397,10 @@ mod tests {
 
     #[test]
     fn each_frame_has_the_picture_of_its_number() {
-        let file = Grey::new("play", 5);
-        let mut player = Player::open(&file.0, 200.0).unwrap();
+        let file = grey(5);
+        let mut player = Player::open(&file, 200.0).unwrap();
         assert!(player.picture().is_none());
-        let (mut clip, mut want, mut last) = (Clip::open(&file.0).unwrap(), Vec::new(), 0);
+        let (mut clip, mut want, mut last) = (Clip::open(&file).unwrap(), Vec::new(), 0);
         for _ in 0..20 {
             assert_eq!(player.next(None).unwrap(), CaptureEvent::Frame);
             let picture = player.picture().unwrap();
@@ -441,15 +431,15 @@ mod tests {
         }
         let fine = "YUV4MPEG2 W320 H64 F30:1 Ip A1:1 C420mpeg2 XYSCSS=420MPEG2\nFRAME\n";
         assert_eq!(parse_head(fine.as_bytes()), Ok((SIZE, fine.len() - 6)));
-        let file = Grey::new("short", 2);
-        let bytes = std::fs::read(&file.0).unwrap();
-        std::fs::write(&file.0, &bytes[..100]).unwrap();
-        let error = Clip::open(&file.0).unwrap_err().to_string();
+        let file = grey(2);
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &bytes[..100]).unwrap();
+        let error = Clip::open(&file).unwrap_err().to_string();
         assert!(error.contains("no complete frame"), "{error}");
-        std::fs::write(&file.0, [&bytes, &bytes[..]].concat()).unwrap();
-        let error = Clip::open(&file.0).unwrap_err().to_string();
+        std::fs::write(&file, [&bytes, &bytes[..]].concat()).unwrap();
+        let error = Clip::open(&file).unwrap_err().to_string();
         assert!(error.contains("frame 2 does not begin"), "{error}");
-        assert!(Player::open(&file.0, 0.0).is_err());
+        assert!(Player::open(&file, 0.0).is_err());
     }
 
     proptest! {

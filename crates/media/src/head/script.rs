@@ -174,12 +174,10 @@ mod tests {
     use super::*;
 
     fn script(text: &str) -> Result<Script, HeadPoseError> {
-        let name = format!("openuvr-head-{}-{:p}", std::process::id(), text);
-        let path = std::env::temp_dir().join(name);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("script.csv");
         std::fs::write(&path, text).expect("it is written");
-        let opened = Script::open(path.to_str().expect("UTF-8"));
-        let _ = std::fs::remove_file(path);
-        opened
+        Script::open(path.to_str().expect("UTF-8"))
     }
 
     #[test]

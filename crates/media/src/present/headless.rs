@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn every_second_and_the_last_picture_with_pointer() {
-        let directory =
-            std::env::temp_dir().join(format!("openuvr-headless-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path().join("pictures");
         let size = Size::new(4, 2);
         let mut surface = Headless::new(&directory, Some(2)).expect("opens");
         for id in 1..=4u8 {
@@ -218,7 +218,6 @@ mod tests {
         );
         let last = read(&directory.join("last.png"));
         assert_eq!(last[..12], [30, 20, 4, 255, 0, 0, 14, 9, 129, 30, 20, 4]);
-        std::fs::remove_dir_all(&directory).expect("ours");
     }
 
     #[test]

@@ -8,17 +8,17 @@ mod skip;
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use skip::skip;
+use tempfile::TempDir;
 
 /// A running server.
 pub(crate) struct PulseServer {
     child: Child,
-    folder: PathBuf,
+    folder: TempDir,
     /// The value for `$PULSE_SERVER`.
     pub(crate) address: String,
 }
@@ -27,13 +27,9 @@ impl PulseServer {
     /// Starts one with the default sink `usual`, a null sink. `None`, with a message, if PulseAudio
     /// is not installed; a test failure in CI.
     pub(crate) fn start() -> Option<PulseServer> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openuvr-pulse-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let socket = folder.join("native");
-        let child = match spawn(&folder) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("native");
+        let child = match spawn(folder.path()) {
             Ok(child) => child,
             Err(e) => {
                 skip(&format!(
@@ -52,8 +48,8 @@ impl PulseServer {
     /// Restarts it at the same address, in its initial state.
     pub(crate) fn again(&mut self) {
         self.kill();
-        let child = spawn(&self.folder).expect("it started before");
-        self.child = when_up(child, &self.folder.join("native"));
+        let child = spawn(self.folder.path()).expect("it started before");
+        self.child = when_up(child, &self.folder.path().join("native"));
     }
 
     /// Kills it, like a crash.
@@ -83,7 +79,7 @@ impl PulseServer {
         let output = Command::new("pactl")
             .args(arguments)
             .env("PULSE_SERVER", &self.address)
-            .env("HOME", &self.folder)
+            .env("HOME", self.folder.path())
             .output()
             .expect("pactl, of the package pulseaudio-utils");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -160,6 +156,5 @@ fn when_up(mut child: Child, socket: &Path) -> Child {
 impl Drop for PulseServer {
     fn drop(&mut self) {
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -322,9 +322,8 @@ mod tests {
         params.not_before = rcgen::date_time_ymd(2026, 1, 1);
         params.not_after = rcgen::date_time_ymd(2026, 4, 1);
         let made = params.self_signed(&pair).unwrap();
-        let folder = std::env::temp_dir().join(format!("openuvr-acme-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(CERTIFICATE);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(CERTIFICATE);
         write(&file, &format!("{}{}", made.pem(), pair.serialize_pem())).unwrap();
         let kept = certified(&file, &file).unwrap();
         // 90 days from 1767225600 (2026-01-01): 60 of them.
@@ -342,8 +341,7 @@ mod tests {
             directory: String::new(),
             ca: None,
         };
-        let again = Acme::open(section, folder.clone()).unwrap();
+        let again = Acme::open(section, folder.path().to_owned()).unwrap();
         assert_eq!(again.due.duration_since(UNIX_EPOCH).unwrap(), due);
-        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -119,15 +119,15 @@ fn is_png(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
     /// A data folder with these files.
-    fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
-        let name = format!("openuvr-icons-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&folder);
+    fn folder(files: &[(&str, &str)]) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
         for (path, content) in files {
-            let path = folder.join(path);
+            let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
@@ -138,40 +138,42 @@ mod tests {
     fn a_programs_icon_is_found_by_its_desktop_entry() {
         let small = "icons/hicolor/48x48/apps/org.example.Gears.png";
         let large = "icons/hicolor/256x256/apps/org.example.Gears.png";
-        let system = folder(
-            "system",
-            &[
-                (
-                    "applications/org.example.Gears.desktop",
-                    "[Desktop Entry]\nName=Gears\nExec=/usr/games/gears --full %U\nIcon=org.example.Gears\n",
-                ),
-                (
-                    "applications/org.example.Gears-editor.desktop",
-                    "[Desktop Entry]\nExec=gears --edit\nIcon=other\n",
-                ),
-                (
-                    "applications/quoted.desktop",
-                    "# c\n[Desktop Entry]\nExec=\"/opt/my game/play\" x\nIcon = play.png\n[Desktop Action a]\nIcon=none\n",
-                ),
-                (
-                    "applications/out.desktop",
-                    "[Desktop Entry]\nExec=out\nIcon=../../secret\n",
-                ),
-                ("applications/none.desktop", "[Desktop Entry]\nExec=none\n"),
-                ("applications/broken.desktop", "Exec=broken\nIcon=play\n"),
-                ("pixmaps/play.png", ""),
-                ("secret.png", ""),
-                (small, ""),
-                (large, ""),
-            ],
+        let system = folder(&[
+            (
+                "applications/org.example.Gears.desktop",
+                "[Desktop Entry]\nName=Gears\nExec=/usr/games/gears --full %U\nIcon=org.example.Gears\n",
+            ),
+            (
+                "applications/org.example.Gears-editor.desktop",
+                "[Desktop Entry]\nExec=gears --edit\nIcon=other\n",
+            ),
+            (
+                "applications/quoted.desktop",
+                "# c\n[Desktop Entry]\nExec=\"/opt/my game/play\" x\nIcon = play.png\n[Desktop Action a]\nIcon=none\n",
+            ),
+            (
+                "applications/out.desktop",
+                "[Desktop Entry]\nExec=out\nIcon=../../secret\n",
+            ),
+            ("applications/none.desktop", "[Desktop Entry]\nExec=none\n"),
+            ("applications/broken.desktop", "Exec=broken\nIcon=play\n"),
+            ("pixmaps/play.png", ""),
+            ("secret.png", ""),
+            (small, ""),
+            (large, ""),
+        ]);
+        let icons = Icons::in_folders(vec![PathBuf::from("/nowhere"), system.path().to_owned()]);
+        assert_eq!(icons.of("gears"), Some(system.path().join(large)));
+        assert_eq!(
+            icons.of("/usr/games/gears"),
+            Some(system.path().join(large))
         );
-        let icons = Icons::in_folders(vec![PathBuf::from("/nowhere"), system.clone()]);
-        assert_eq!(icons.of("gears"), Some(system.join(large)));
-        assert_eq!(icons.of("/usr/games/gears"), Some(system.join(large)));
-        assert_eq!(icons.of("play"), Some(system.join("pixmaps/play.png")));
+        assert_eq!(
+            icons.of("play"),
+            Some(system.path().join("pixmaps/play.png"))
+        );
         for without in ["out", "none", "broken", "unknown", "", "/"] {
             assert_eq!(icons.of(without), None, "{without}");
         }
-        fs::remove_dir_all(system).unwrap();
     }
 }

@@ -47,7 +47,6 @@ pub(super) fn tail_of_file(path: &Path) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::SessionId;
 
     #[test]
     fn the_end_of_a_log_starts_with_a_complete_line() {
@@ -72,11 +71,10 @@ mod tests {
 
     #[test]
     fn a_file_without_a_newline_is_cut_by_bytes() {
-        let name = format!("openuvr-log-{}", SessionId::random());
-        let path = std::env::temp_dir().join(name);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
         assert_eq!(tail_of_file(&path).unwrap(), None);
         std::fs::write(&path, "x".repeat(3 * MAX_TAIL)).unwrap();
         assert_eq!(tail_of_file(&path).unwrap().unwrap().len(), MAX_TAIL);
-        std::fs::remove_file(&path).unwrap();
     }
 }

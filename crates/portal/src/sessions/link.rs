@@ -9,23 +9,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use openuvr_pinning::{CertificateHash, PinnedCertificate, client_config};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
-};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
-use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::launch::{Endpoint, EndpointKind, SessionId};
 
@@ -102,7 +95,7 @@ async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, U
                 .await
                 .map_err(Unreachable::because)?;
             let name = ServerName::from(address.ip());
-            let connector = connector(&at.fingerprint).map_err(Unreachable::because)?;
+            let connector = connector(&at.fingerprint)?;
             let stream = connector
                 .connect(name, stream)
                 .await
@@ -132,73 +125,13 @@ fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     }
 }
 
-fn connector(fingerprint: &str) -> Result<TlsConnector, rustls::Error> {
-    let provider = Arc::new(default_provider());
-    let verifier = Pinned {
-        fingerprint: fingerprint.to_owned(),
-        provider: Arc::clone(&provider),
-    };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
 /// Accepts only the certificate with the hash that the session printed, without any authority.
-#[derive(Debug)]
-struct Pinned {
-    fingerprint: String,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: TlsTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let hash = digest::digest(&digest::SHA256, certificate);
-        let pairs: Vec<String> = hash
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02X}"))
-            .collect();
-        match pairs.join(":").eq_ignore_ascii_case(&self.fingerprint) {
-            true => Ok(ServerCertVerified::assertion()),
-            false => Err(rustls::Error::General("unexpected certificate".to_owned())),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
+fn connector(fingerprint: &str) -> Result<TlsConnector, Unreachable> {
+    let provider = Arc::new(default_provider());
+    let hash: CertificateHash = fingerprint.parse().map_err(Unreachable::because)?;
+    let verifier = PinnedCertificate::new(hash, Arc::clone(&provider));
+    let config = client_config(provider, Arc::new(verifier)).map_err(Unreachable::because)?;
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[cfg(test)]
@@ -211,7 +144,8 @@ mod tests {
     fn only_a_sessions_own_socket_is_used() {
         let session = SessionId::random();
         let name = format!("ouvr-{}", session.to_string().replace('-', ""));
-        let folder = std::env::temp_dir().join(name);
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join(name);
         fs::create_dir(&folder).unwrap();
         let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         mode(0o700);

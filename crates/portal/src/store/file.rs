@@ -111,13 +111,6 @@ fn tighten(path: &Path, others: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::SessionId;
-
-    fn folder() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("openuvr-store-{}", SessionId::random()));
-        fs::create_dir(&folder).unwrap();
-        folder
-    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
@@ -125,29 +118,28 @@ mod tests {
 
     #[test]
     fn loose_permissions_are_tightened() {
-        let folder = folder();
-        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-        let file = folder.join("portal.sqlite");
-        let wal = folder.join("portal.sqlite-wal");
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let wal = folder.path().join("portal.sqlite-wal");
         for path in [&file, &wal] {
             fs::write(path, "not empty").unwrap();
             fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
         }
         let prepared = DatabaseFile::prepare(&file).unwrap();
         assert_eq!(
-            (mode(&folder), mode(&file), mode(&wal)),
+            (mode(folder.path()), mode(&file), mode(&wal)),
             (0o711, 0o600, 0o600)
         );
         prepared.check().unwrap();
         fs::rename(&wal, &file).unwrap();
         assert!(matches!(prepared.check(), Err(StoreError::Gone(_))));
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn an_empty_file_is_no_database() {
-        let folder = folder();
-        let file = folder.join("portal.sqlite");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
         DatabaseFile::prepare(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
         // As left by a portal that was killed before SQLite wrote to it, or by a power loss.
@@ -155,6 +147,5 @@ mod tests {
             DatabaseFile::prepare(&file),
             Err(StoreError::Empty(_))
         ));
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

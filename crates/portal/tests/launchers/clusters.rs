@@ -1,14 +1,16 @@
 //! Engines with their own daemons, which `crates/portal/cluster` starts and stops on this machine.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{env, fs, process};
 
 use openuvr_portal::launch::kubernetes::{KubernetesConfig, Network};
 use openuvr_portal::launch::slurm::SlurmConfig;
 use openuvr_portal::launch::{Launcher, SessionId, kubernetes, slurm};
+use tempfile::TempDir;
 
 use super::suite::{Engine, program};
 
@@ -31,7 +33,12 @@ impl Slurm {
     }
 
     fn configuration(&self) -> String {
-        self.cluster.folder.join("slurm.conf").display().to_string()
+        self.cluster
+            .folder
+            .path()
+            .join("slurm.conf")
+            .display()
+            .to_string()
     }
 }
 
@@ -40,7 +47,7 @@ impl Engine for Slurm {
         Arc::new(slurm::Slurm::new(SlurmConfig {
             program: vec![program().display().to_string()],
             options: vec!["--licenses=session:1".to_owned()],
-            logs: Some(self.cluster.folder.clone()),
+            logs: Some(self.cluster.folder.path().to_owned()),
             environment: [("SLURM_CONF".to_owned(), self.configuration())].into(),
             ..SlurmConfig::default()
         }))
@@ -104,7 +111,7 @@ impl Kubernetes {
 
     /// The portal's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.cluster.folder.join("portal.kubeconfig")
+        self.cluster.folder.path().join("portal.kubeconfig")
     }
 
     fn of(cluster: Cluster) -> Kubernetes {
@@ -156,13 +163,17 @@ impl Engine for Kubernetes {
 /// The daemons of a cluster, in a folder of their own. One at a time: their ports are fixed.
 struct Cluster {
     engine: &'static str,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Cluster {
     fn new(engine: &'static str) -> Cluster {
-        let folder = env::temp_dir().join(format!("openuvr-{engine}-{}", process::id()));
-        let _ = fs::remove_dir_all(&folder);
+        // Its daemons run as several users.
+        let anyone = fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new()
+            .permissions(anyone)
+            .tempdir()
+            .unwrap();
         Cluster { engine, folder }
     }
 
@@ -172,7 +183,7 @@ impl Cluster {
         command
             .arg(script)
             .args([self.engine, verb])
-            .arg(&self.folder)
+            .arg(self.folder.path())
             .args(more);
         output_of(&mut command);
     }
@@ -181,7 +192,6 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.run("down", &[]);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

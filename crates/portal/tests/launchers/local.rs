@@ -1,26 +1,22 @@
 //! This machine, with capacity for two sessions and one GPU.
 
-use std::path::PathBuf;
+use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, process};
 
 use openuvr_portal::launch::local::{Local, LocalConfig};
 use openuvr_portal::launch::{Launcher, SessionId};
+use tempfile::TempDir;
 
 use super::suite::{Engine, kill, program, wait};
 
 pub(crate) struct Machine {
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Machine {
     pub(crate) fn start() -> Machine {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openuvr-launchers-{}-{number}", process::id());
         Machine {
-            folder: env::temp_dir().join(name),
+            folder: tempfile::tempdir().unwrap(),
         }
     }
 }
@@ -28,7 +24,7 @@ impl Machine {
 impl Engine for Machine {
     fn launcher(&mut self) -> Arc<dyn Launcher> {
         let config = LocalConfig {
-            folder: self.folder.clone(),
+            folder: self.folder.path().join("sessions"),
             program: vec![program().into()],
             places: 2,
             gpus: 1,
@@ -55,11 +51,5 @@ impl Engine for Machine {
     fn fail(&mut self) -> bool {
         // There is no engine that could stop responding.
         false
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -7,9 +7,11 @@
 //! bridge replaces the cable on its side.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::TempDir;
 
 use super::plays::pixels_move;
 use super::support::skip::skip;
@@ -212,14 +214,17 @@ fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
 /// A cluster started and stopped by `crates/portal/cluster`.
 struct Cluster {
     engine: &'static str,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Cluster {
     fn start(engine: &'static str, more: &[&str]) -> Cluster {
-        let name = format!("openuvr-{engine}-apart-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&folder);
+        // Its daemons run as several users.
+        let anyone = fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new()
+            .permissions(anyone)
+            .tempdir()
+            .unwrap();
         let cluster = Cluster { engine, folder };
         cluster.run("up", more);
         cluster
@@ -230,7 +235,7 @@ impl Cluster {
         let mut command = Command::new("python3");
         command
             .args([script, self.engine, verb])
-            .arg(&self.folder)
+            .arg(self.folder.path())
             .args(more);
         let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
@@ -238,14 +243,13 @@ impl Cluster {
     }
 
     fn file(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        self.folder.path().join(name).display().to_string()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.run("down", &[]);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Log-in through an OpenID Connect provider in the browser: every button at the portal and at the provider.
 
+use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 
-use super::browser::{Browser, Tab};
 use super::provider::Provider;
 use super::start;
 use super::support::Installation;

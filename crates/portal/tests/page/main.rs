@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod apart;
-mod browser;
 mod log_in_elsewhere;
 mod operators;
 mod passwords;
@@ -18,7 +17,7 @@ mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use browser::Browser;
+use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 use support::skip::skip;
 use support::{Installation, PASSWORD, Portal, wait};
@@ -28,20 +27,20 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// A browser, if there is one, and the lock.
 fn start(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
-    start_with(|program| Browser::start(program, &place.folder))
+    start_with(|program| Browser::start(program, place.folder.path()))
 }
 
 /// The same, accepting only the certificate of [`Installation::secure`].
 fn start_trusting(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
-    start_with(|program| Browser::start_trusting(program, &place.folder, &public_key))
+    start_with(|program| Browser::start_trusting(program, place.folder.path(), &public_key))
 }
 
 fn start_with(
     open_browser: impl FnOnce(&'static str) -> Browser,
 ) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match browser::program() {
+    match openuvr_devtools::program() {
         Some(program) => Some((open_browser(program), turn)),
         None => {
             skip("chromium is not installed: apt-get install chromium, or ./dev test-portal");
@@ -53,11 +52,11 @@ fn start_with(
 /// The same, in this network namespace.
 fn start_in(namespace: &str, place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
-    start_with(|program| Browser::start_in(namespace, program, &place.folder, &public_key))
+    start_with(|program| Browser::start_in(namespace, program, place.folder.path(), &public_key))
 }
 
 /// Logs in through the form.
-fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
+fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> Tab {
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
         &tab,
@@ -89,14 +88,14 @@ fn state(of: &str) -> String {
 }
 
 /// Starts an application from the list, and waits until its session is in this state.
-fn start_application(browser: &mut Browser, tab: &browser::Tab, application: &str, until: &str) {
+fn start_application(browser: &mut Browser, tab: &Tab, application: &str, until: &str) {
     let button = format!("document.querySelector('[data-start={application}]').click(); true");
     browser.run(tab, &button);
     browser.until(tab, &state(until));
 }
 
 /// Plays in the same window, as if the browser blocked a second one.
-fn play(browser: &mut Browser, tab: &browser::Tab) {
+fn play(browser: &mut Browser, tab: &Tab) {
     let play = press("Play", "#own");
     browser.run(tab, &format!("window.open = () => null; {play}"));
 }
@@ -167,7 +166,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
 }
 
 /// Logs out and in as the operator, in the same tab.
-fn log_in_anew(browser: &mut Browser, portal: &Portal, tab: &browser::Tab) -> browser::Tab {
+fn log_in_anew(browser: &mut Browser, portal: &Portal, tab: &Tab) -> Tab {
     browser.run(tab, "document.querySelector('#logout').click(); true");
     browser.until(tab, "!document.querySelector('#login').hidden");
     log_in(browser, portal, "root")

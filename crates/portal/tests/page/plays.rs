@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 
-use super::browser::{Browser, Tab};
 use super::support::{Installation, openuvr, wait};
 use super::{log_in, play, start_application, start_trusting, state};
 

@@ -42,7 +42,7 @@ impl Authority {
         let log = fs::File::create(place.path("authority.log")).unwrap();
         let child = Command::new("pebble")
             .args(["-config", "authority.json"])
-            .current_dir(&place.folder)
+            .current_dir(place.folder.path())
             .env("PEBBLE_VA_NOSLEEP", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

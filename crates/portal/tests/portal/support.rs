@@ -3,9 +3,9 @@
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::PublicKeyData as _;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 #[path = "../../../media/tests/skip/mod.rs"]
 pub(crate) mod skip;
@@ -27,7 +28,7 @@ pub(crate) const PASSWORD: &str = "correct horse";
 
 /// A folder with a configuration, in which portals run one after the other.
 pub(crate) struct Installation {
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: TempDir,
     /// The URL of PostgreSQL; otherwise SQLite in the folder.
     pub(crate) database: Option<String>,
     /// Further environment variables of portals.
@@ -83,11 +84,12 @@ pub(crate) fn example(name: &str) -> PathBuf {
 
 impl Installation {
     pub(crate) fn new() -> Installation {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openuvr-portal-{}-{number}", std::process::id());
-        let folder = env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
+        // Some tests run the portal as another user.
+        let anyone = fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new()
+            .permissions(anyone)
+            .tempdir()
+            .unwrap();
         let place = Installation {
             folder,
             database: postgres_server::database(),
@@ -122,16 +124,16 @@ impl Installation {
             "#,
         );
         // The media type is detected by the first bytes.
-        fs::write(place.folder.join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        fs::write(place.folder.path().join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
         place
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.join(name), text).unwrap();
+        fs::write(self.folder.path().join(name), text).unwrap();
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path().join(name)
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -139,7 +141,9 @@ impl Installation {
         let mut line = self.before.iter().chain([&portal]);
         let mut command = Command::new(line.next().unwrap());
         command.args(line).arg("portal").args(words);
-        command.arg("--config").arg(self.folder.join("portal.toml"));
+        command
+            .arg("--config")
+            .arg(self.folder.path().join("portal.toml"));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(url) = &self.database {
             command.env("OPENUVR_PORTAL_DATABASE", url);
@@ -196,7 +200,7 @@ impl Installation {
             .command(&["--listen", address])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(fs::File::create(self.folder.join("log")).unwrap())
+            .stderr(fs::File::create(self.folder.path().join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -204,7 +208,7 @@ impl Installation {
         said.read_line(&mut line).unwrap();
         let said = line.trim().strip_prefix("The portal is at ");
         let at = said.and_then(|url| url.split_once("://"));
-        let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         let (scheme, at) = at.unwrap_or_else(|| panic!("unexpected output {line:?}: {}", log()));
         Portal {
             child,
@@ -215,7 +219,7 @@ impl Installation {
 
     /// Running session processes that this installation has started.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let folder = self.folder.join("data/sessions");
+        let folder = self.folder.path().join("data/sessions");
         let all = fs::read_dir("/proc").unwrap().flatten();
         let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let ours = |pid: &i32| {
@@ -231,7 +235,6 @@ impl Drop for Installation {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -3,10 +3,10 @@ use super::*;
 
 #[test]
 fn a_run_leaves_both_files_and_a_summary() {
-    let folder = Folder::new("recorder");
+    let folder = tempfile::tempdir().unwrap();
     let options = Options {
-        csv: Some(folder.0.join("run.csv")),
-        trace: Some(folder.0.join("run.json")),
+        csv: Some(folder.path().join("run.csv")),
+        trace: Some(folder.path().join("run.json")),
         table: TableMode::Off,
         idle_text: IDLE_TEXT,
     };
@@ -70,7 +70,7 @@ impl Write for FillsUp {
 /// /dev/full is a disk without space (full(4)).
 #[test]
 fn a_full_disk_ends_the_file_and_nothing_else() {
-    let folder = Folder::new("full");
+    let folder = tempfile::tempdir().unwrap();
     let warnings = SharedBuffer::default();
     let for_log = warnings.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -80,7 +80,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
     tracing::subscriber::with_default(subscriber, || {
         let options = Options {
             csv: None,
-            trace: Some(folder.0.join("run.json")),
+            trace: Some(folder.path().join("run.json")),
             table: TableMode::Off,
             idle_text: IDLE_TEXT,
         };
@@ -105,7 +105,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
         assert_eq!(failed.len(), 1, "{failed:?}");
         assert!(failed[0].starts_with("can't write to /dev/full: "));
         assert_eq!(summary.subscribers[0].count.captured, 1200);
-        let json = std::fs::read_to_string(folder.0.join("run.json")).unwrap();
+        let json = std::fs::read_to_string(folder.path().join("run.json")).unwrap();
         assert!(json.ends_with("]\n"));
     });
     let log = warnings.text();

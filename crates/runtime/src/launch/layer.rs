@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     fn registered(now: &[(&str, &str)]) -> (Vec<(&'static str, String)>, serde_json::Value) {
-        let name = format!("openuvr-layer-{}-{}", std::process::id(), now.len());
-        let folder = std::env::temp_dir().join(name);
+        let temporary = tempfile::tempdir().expect("a folder");
+        let folder = temporary.path();
         let library = Path::new("/a \"b\"/libopenuvr_hook.so");
         let look = |name: &str| {
             let found = now.iter().find(|(of, _)| *of == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let set = register(&folder, library, look).expect("a temporary folder");
+        let set = register(folder, library, look).expect("a temporary folder");
         let file = folder.join("vulkan/explicit_layer.d/VkLayer_openuvr_capture.json");
         let text = fs::read(file).expect("it was written");
         let folder = folder.to_str().expect("UTF-8");
@@ -75,7 +75,6 @@ mod tests {
             let value = value.into_string().expect("UTF-8");
             (name, value.replace(folder, "FOLDER"))
         });
-        let _ = fs::remove_dir_all(folder);
         (set.into(), serde_json::from_slice(&text).expect("JSON"))
     }
 

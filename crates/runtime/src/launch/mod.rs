@@ -19,7 +19,6 @@ mod library;
 mod pads;
 mod socket;
 mod xr;
-mod xvfb;
 
 use std::ffi::OsString;
 use std::io;
@@ -33,7 +32,6 @@ pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
 pub use xr::{EYE, XR_SETTINGS, install, uninstall, xr_command};
-pub use xvfb::{Authority, xvfb};
 
 /// Why an application can't be launched.
 #[derive(Debug, thiserror::Error)]

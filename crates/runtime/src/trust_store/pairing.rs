@@ -184,7 +184,7 @@ impl PairingRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tests::TempDir;
+    use crate::store::tests::private_folder;
 
     const SPAN: Duration = Duration::from_secs(120);
 
@@ -194,11 +194,11 @@ mod tests {
 
     #[test]
     fn each_running_host_gets_a_request_once() {
-        let dir = TempDir::new();
-        let store = DeviceStore::open(&dir.0).unwrap();
+        let dir = private_folder();
+        let store = DeviceStore::open(dir.path()).unwrap();
         let (mut one, mut other) = (store.pairing_requests(), store.pairing_requests());
         assert!(one.poll(1000).unwrap().is_none());
-        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(dir.path(), &pin(), SPAN, 1000).unwrap();
         for host in [&mut one, &mut other] {
             let requested = host.poll(1001).unwrap().unwrap();
             assert_eq!((requested.pin, requested.span), (pin(), SPAN));
@@ -210,19 +210,19 @@ mod tests {
         assert!(store.pairing_requests().poll(1002).unwrap().is_none());
         request.withdraw().unwrap();
         assert!(one.poll(1002).unwrap().is_none());
-        let text = std::fs::read_to_string(dir.0.join(FILE)).unwrap();
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         assert!(!text.contains("271828"), "{text}");
     }
 
     #[test]
     fn an_expired_or_damaged_request_opens_nothing() {
-        let dir = TempDir::new();
-        let store = DeviceStore::open(&dir.0).unwrap();
+        let dir = private_folder();
+        let store = DeviceStore::open(dir.path()).unwrap();
         let mut host = store.pairing_requests();
-        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(dir.path(), &pin(), SPAN, 1000).unwrap();
         assert!(host.poll(1120).unwrap().is_none());
         assert_eq!(request.opened().unwrap(), [0_u32; 0]);
-        let path = dir.0.join(FILE);
+        let path = dir.path().join(FILE);
         let text = std::fs::read_to_string(&path).unwrap();
         for bad in [
             "",
@@ -236,7 +236,7 @@ mod tests {
             assert!(!matches!(host.poll(1001), Ok(Some(_))), "{bad}");
         }
         // A damaged file is reported to the person.
-        let why = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap_err();
+        let why = PairingRequest::submit(dir.path(), &pin(), SPAN, 1000).unwrap_err();
         assert!(why.to_string().contains("pairing.toml"), "{why}");
     }
 }

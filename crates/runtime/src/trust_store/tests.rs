@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::store::tests::TempDir;
+use crate::store::tests::private_folder;
 
 fn key(n: u8) -> PublicKey {
     PublicKey([n; 32])
@@ -17,8 +17,8 @@ fn is_allowed(store: &DeviceStore, key: &PublicKey) -> bool {
 
 #[test]
 fn a_device_comes_and_goes() {
-    let temp = TempDir::new();
-    let mut store = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = DeviceStore::open(temp.path()).unwrap();
     let id = ClientId::of(&key(1));
     assert_eq!(store.standing(&id), DeviceStatus::Unknown);
     store.pair(key(1), &name("attic \"x\""), 1000).unwrap();
@@ -26,7 +26,7 @@ fn a_device_comes_and_goes() {
     store.seen(&key(1), 2000).unwrap();
     assert_eq!(store.standing(&id), DeviceStatus::Allowed(key(1)));
 
-    let mut again = DeviceStore::open(&temp.0).unwrap();
+    let mut again = DeviceStore::open(temp.path()).unwrap();
     assert_eq!(again.devices(), store.devices());
     let device = &again.devices()[0];
     assert_eq!((device.first_paired, device.last_seen), (1000, 2000));
@@ -47,8 +47,8 @@ fn a_device_comes_and_goes() {
 
 #[test]
 fn the_stored_name_is_kept_beside_the_announced_one() {
-    let temp = TempDir::new();
-    let mut store = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = DeviceStore::open(temp.path()).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
     for (now, title) in [
         ("attic", "attic"),
@@ -56,7 +56,7 @@ fn the_stored_name_is_kept_beside_the_announced_one() {
         ("", "attic"),
     ] {
         store.calls_itself(&key(1), &name(now)).unwrap();
-        let again = DeviceStore::open(&temp.0).unwrap();
+        let again = DeviceStore::open(temp.path()).unwrap();
         assert_eq!(again.devices()[0].title(), title);
     }
     // It is found by the stored name only.
@@ -67,10 +67,10 @@ fn the_stored_name_is_kept_beside_the_announced_one() {
 
 #[test]
 fn a_name_in_the_file_can_not_control_a_terminal() {
-    let temp = TempDir::new();
-    let mut store = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = DeviceStore::open(temp.path()).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
-    let path = temp.0.join("devices.toml");
+    let path = temp.path().join("devices.toml");
     let text = fs::read_to_string(&path).unwrap();
     let evil = "name = \"a\\u001b[2Jb\\u202ec\"\ncalls_itself = \"d\\u009be\\u2067\"";
     fs::write(&path, text.replace("name = \"attic\"", evil)).unwrap();
@@ -80,12 +80,12 @@ fn a_name_in_the_file_can_not_control_a_terminal() {
 
 #[test]
 fn a_running_host_notices_a_forbid() {
-    let temp = TempDir::new();
-    let mut host = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut host = DeviceStore::open(temp.path()).unwrap();
     host.pair(key(1), &name("attic"), 1).unwrap();
     host.refresh().unwrap();
     assert!(is_allowed(&host, &key(1)));
-    let mut command = DeviceStore::open(&temp.0).unwrap();
+    let mut command = DeviceStore::open(temp.path()).unwrap();
     command
         .set_allowed(&key(1).fingerprint()[..6], false)
         .unwrap();
@@ -100,10 +100,10 @@ fn a_running_host_notices_a_forbid() {
 
 #[test]
 fn no_change_of_concurrent_writers_is_lost() {
-    let temp = TempDir::new();
+    let temp = private_folder();
     std::thread::scope(|scope| {
         for writer in 0..4_u8 {
-            let dir = &temp.0;
+            let dir = temp.path();
             scope.spawn(move || {
                 let mut store = DeviceStore::open(dir).unwrap();
                 for n in 0..10 {
@@ -112,7 +112,7 @@ fn no_change_of_concurrent_writers_is_lost() {
             });
         }
     });
-    assert_eq!(DeviceStore::open(&temp.0).unwrap().devices().len(), 40);
+    assert_eq!(DeviceStore::open(temp.path()).unwrap().devices().len(), 40);
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn devices_are_found_by_name_or_fingerprint() {
 
 #[test]
 fn a_corrupt_file_is_reported_by_line_and_not_changed() {
-    let temp = TempDir::new();
-    let path = temp.0.join("devices.toml");
-    let mut running = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let path = temp.path().join("devices.toml");
+    let mut running = DeviceStore::open(temp.path()).unwrap();
     running.pair(key(1), &name("attic"), 1).unwrap();
     let good = fs::read_to_string(&path).unwrap();
     assert_eq!(
@@ -172,7 +172,7 @@ fn a_corrupt_file_is_reported_by_line_and_not_changed() {
     ] {
         fs::write(&path, &bad).unwrap();
         for why in [
-            DeviceStore::open(&temp.0).unwrap_err(),
+            DeviceStore::open(temp.path()).unwrap_err(),
             running.refresh().unwrap_err(),
             running.seen(&key(1), 5).unwrap_err(),
         ] {
@@ -189,10 +189,10 @@ fn a_corrupt_file_is_reported_by_line_and_not_changed() {
 
 #[test]
 fn a_forbidding_entry_overrides_a_duplicate() {
-    let temp = TempDir::new();
-    let mut store = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = DeviceStore::open(temp.path()).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
-    let path = temp.0.join("devices.toml");
+    let path = temp.path().join("devices.toml");
     let text = fs::read_to_string(&path).unwrap();
     let entry = text.split_once('\n').unwrap().1;
     fs::write(
@@ -212,12 +212,12 @@ fn a_forbidding_entry_overrides_a_duplicate() {
 
 #[test]
 fn hosts_are_stored_by_address() {
-    let temp = TempDir::new();
-    let mut store = HostStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = HostStore::open(temp.path()).unwrap();
     store.remember("192.0.2.1:4433", key(1)).unwrap();
     store.remember("[2001:db8::1]:4433", key(2)).unwrap();
     store.remember("192.0.2.1:4433", key(3)).unwrap();
-    let again = HostStore::open(&temp.0).unwrap();
+    let again = HostStore::open(temp.path()).unwrap();
     assert_eq!(again.key("192.0.2.1:4433"), Some(key(3)));
     assert_eq!(again.key("[2001:db8::1]:4433"), Some(key(2)));
     assert_eq!(again.hosts.len(), 2);
@@ -225,18 +225,18 @@ fn hosts_are_stored_by_address() {
 
 #[test]
 fn a_file_without_content_is_corrupt_not_an_empty_list() {
-    let temp = TempDir::new();
-    let mut store = DeviceStore::open(&temp.0).unwrap();
+    let temp = private_folder();
+    let mut store = DeviceStore::open(temp.path()).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
     store.set_allowed("attic", false).unwrap();
-    let mut hosts = HostStore::open(&temp.0).unwrap();
+    let mut hosts = HostStore::open(temp.path()).unwrap();
     hosts.remember("desk", key(2)).unwrap();
-    let devices = temp.0.join("devices.toml");
+    let devices = temp.path().join("devices.toml");
     let content = fs::read_to_string(&devices).unwrap();
     let comment = content.lines().next().unwrap();
     for lost in ["", "\n\n", comment, "[other]\n"] {
         for file in ["devices.toml", "hosts.toml"] {
-            fs::write(temp.0.join(file), lost).unwrap();
+            fs::write(temp.path().join(file), lost).unwrap();
         }
         // A running host keeps the list it has read, and reports the error once.
         let why = store.refresh().unwrap_err().to_string();
@@ -245,14 +245,14 @@ fn a_file_without_content_is_corrupt_not_an_empty_list() {
         let id = ClientId::of(&key(1));
         assert_eq!(store.standing(&id), DeviceStatus::Forbidden(key(1)));
         // A new host does not start with an empty list, and the file is not overwritten.
-        assert!(DeviceStore::open(&temp.0).is_err());
+        assert!(DeviceStore::open(temp.path()).is_err());
         assert!(store.pair(key(3), &name("cellar"), 2).is_err());
-        assert!(HostStore::open(&temp.0).is_err());
+        assert!(HostStore::open(temp.path()).is_err());
         assert!(hosts.remember("desk", key(4)).is_err());
         assert_eq!(fs::read_to_string(&devices).unwrap(), lost);
     }
     // Forgetting the last device leaves an empty list.
     fs::write(&devices, &content).unwrap();
     store.forget("attic").unwrap();
-    assert!(DeviceStore::open(&temp.0).unwrap().devices().is_empty());
+    assert!(DeviceStore::open(temp.path()).unwrap().devices().is_empty());
 }

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 
 use super::remote::Outside;
-use super::support::{Folder, eventually};
+use super::support::eventually;
 use super::{Writer, start};
 
 /// The statistics of the player, once they are complete.
@@ -100,14 +100,14 @@ fn listener(path: &Path) -> OwnedFd {
 
 #[test]
 fn a_host_that_does_not_answer_blocks_no_gateway() {
-    let folder = Folder::new("figures-silent");
+    let folder = tempfile::tempdir().unwrap();
     let scheduler = Scheduler::ordinary();
     // A stopped application: the kernel accepts the connection, but there is no answer.
-    let stopped = folder.0.join("stopped");
+    let stopped = folder.path().join("stopped");
     let _listener = listener(&stopped);
     assert_eq!(RemoteHost::new(stopped, &scheduler).figures(), None);
     // An older host, which closes a connection after an unknown request.
-    let older = folder.0.join("older");
+    let older = folder.path().join("older");
     let accepts = listener(&older);
     let ends = std::thread::spawn(move || drop(accept(&accepts).unwrap()));
     assert_eq!(RemoteHost::new(older, &scheduler).figures(), None);

@@ -33,7 +33,8 @@ use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
 use openuvr_runtime::sound_choice::SoundChoice;
-use support::{Folder, MANY, TIMEOUT, client};
+use support::{MANY, TIMEOUT, client};
+use tempfile::TempDir;
 
 const SIZE: Size = Size::new(320, 192);
 
@@ -166,15 +167,15 @@ struct Streaming {
     host: HostRuntime,
     /// Input received by its application.
     received: Receiver<InputEvent>,
-    _folder: Folder,
+    _folder: TempDir,
 }
 
 fn start(name: &str) -> Streaming {
-    let folder = Folder::new(name);
+    let folder = TempDir::with_prefix(name).unwrap();
     let config = Config {
         sound: SoundChoice::Off,
         bind: ([127, 0, 0, 1], 0).into(),
-        config_dir: Some(folder.0.join("host")),
+        config_dir: Some(folder.path().join("host")),
         realtime: false,
         second_player: SecondPlayer::TakeOver,
         ..Config::default()
@@ -206,7 +207,7 @@ fn start(name: &str) -> Streaming {
     let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
     let client = client(
         (port, &pin),
-        &folder.0,
+        folder.path(),
         ClientConstraints::default(),
         None,
         surface,

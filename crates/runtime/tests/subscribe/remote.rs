@@ -25,9 +25,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
 };
+use tempfile::TempDir;
 
 use super::play::{Arrived, Browser, arrives};
-use super::support::{Folder, MANY, TIMEOUT, eventually};
+use super::support::{MANY, TIMEOUT, eventually};
 use super::{Misbehaving, Player, Streaming, Writer, start};
 
 /// A host that listens for gateways, and a remote handle to it.
@@ -38,7 +39,7 @@ pub(crate) struct Outside {
     player: Player,
     pub(crate) host: Arc<HostRuntime>,
     received: std::sync::mpsc::Receiver<InputEvent>,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Outside {
@@ -50,7 +51,7 @@ impl Outside {
             _folder: folder,
         } = start(name);
         let host = Arc::new(host);
-        let path = folder.0.join(NAME);
+        let path = folder.path().join(NAME);
         let scheduler = Scheduler::ordinary();
         Outside {
             remote: RemoteHost::new(path.clone(), &scheduler),
@@ -63,7 +64,7 @@ impl Outside {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.0.join(NAME)
+        self.folder.path().join(NAME)
     }
 
     fn typed(&self) -> InputEvent {

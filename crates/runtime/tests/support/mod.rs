@@ -6,7 +6,7 @@
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use openuvr_media::input_source::InputSource;
@@ -23,23 +23,6 @@ pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// More pictures and notices than a test produces.
 pub(crate) const MANY: usize = 65_536;
-
-/// A temporary folder, removed on drop.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Polls until `look` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

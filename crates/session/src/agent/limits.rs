@@ -109,16 +109,16 @@ mod tests {
 
     #[test]
     fn written_files_count_and_links_do_not() {
-        let folder = std::env::temp_dir().join(format!("openuvr-limits-{}", std::process::id()));
-        fs::create_dir_all(folder.join("in")).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        fs::create_dir(folder.join("in")).unwrap();
         std::os::unix::fs::symlink("/", folder.join("all")).unwrap();
-        let before = disk_usage(&folder, &mut 1000);
+        let before = disk_usage(folder, &mut 1000);
         fs::write(folder.join("in/file"), vec![1; 1 << 20]).unwrap();
-        let after = disk_usage(&folder, &mut 1000);
+        let after = disk_usage(folder, &mut 1000);
         assert!(after >= before + (1 << 20), "{before} {after}");
-        let mut limits = Limits::new(None, 1 << 19, [&folder.join("in"), &folder]);
+        let mut limits = Limits::new(None, 1 << 19, [&folder.join("in"), folder]);
         let why = limits.exceeded().unwrap();
         assert!(why.contains("(1 MB)"), "{why}");
-        fs::remove_dir_all(folder).unwrap();
     }
 }

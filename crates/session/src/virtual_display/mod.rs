@@ -6,21 +6,13 @@
 mod application;
 mod placement;
 
-use std::io::Read;
-use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::Child;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use openuvr_clock as clock;
+use anyhow::{Context as _, Result, anyhow};
 use openuvr_media::display;
 use openuvr_proto::units::Size;
-use openuvr_runtime::launch::{Authority, xvfb};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use openuvr_xserver::{Authority, Xvfb};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
 
@@ -30,18 +22,10 @@ use crate::sys;
 pub use application::RunningApplication;
 use placement::Placement;
 
-/// The time for Xvfb to end, with its socket and its lock file, before it is killed (guess).
-const END_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The time for Xvfb to report its display number (guess: half a second on an idle machine).
-const START_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A running virtual display. On drop it is ended, with everything on it.
 pub struct VirtualDisplay {
-    name: String,
-    server: Child,
-    /// It lives as long as the server may read it.
-    authority: Authority,
+    server: Xvfb,
+    authority: PathBuf,
     /// Ends after the server.
     _placement: Option<Placement>,
 }
@@ -59,37 +43,19 @@ impl VirtualDisplay {
             Some(folder) => Authority::make(folder.join(AUTHORITY)),
             None => Authority::make_in(&std::env::temp_dir()),
         }?;
-        let mut command = xvfb(size, &authority);
-        sys::die_with_parent(&mut command);
-        // Ctrl-C is meant for the host, which ends the server last.
-        command.process_group(0);
-        let mut server = command
-            .spawn()
-            .context("a virtual display requires Xvfb: apt install xvfb")?;
-        let output = server.stdout.take();
+        let file = authority.file().to_owned();
+        let server = Xvfb::start(size, Some(authority), &[], |command| {
+            sys::die_with_parent(command);
+            // Ctrl-C is meant for the host, which ends the server last.
+            command.process_group(0);
+        })?;
         let mut display = VirtualDisplay {
-            name: String::new(),
             server,
-            authority,
+            authority: file,
             _placement: None,
         };
-        // It writes its number when it is ready, or closes the pipe when it ends.
-        let line = output
-            .map(|output| line_within(output, START_TIMEOUT))
-            .transpose()?;
-        let Some(line) = line.flatten() else {
-            bail!("Xvfb did not start within 10 s: run `Xvfb :99` to see why");
-        };
-        let number = line.trim();
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            bail!(
-                "Xvfb ended without a display of {size}: run `Xvfb -displayfd 1 -screen 0 {size}x24` to \
-                 see why"
-            );
-        }
-        display.name = format!(":{number}");
-        sys::set_xauthority(display.authority.file());
-        let connected = display::connect(&display.name)
+        sys::set_xauthority(display.authority());
+        let connected = display::connect(display.name())
             .map_err(|why| anyhow!("no answer from the virtual display: {why}"))?;
         let placement = place.then(|| Placement::start(connected)).transpose();
         display._placement = placement.context("can't place windows on the virtual display")?;
@@ -103,47 +69,12 @@ impl VirtualDisplay {
 
     /// The value for `--display`, such as `:99`.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.server.display
     }
 
     /// The file with its cookie, for `XAUTHORITY`.
     pub fn authority(&self) -> &Path {
-        self.authority.file()
-    }
-}
-
-impl Drop for VirtualDisplay {
-    fn drop(&mut self) {
-        // After SIGTERM it removes its socket and its lock file.
-        if let Some(id) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(id, Signal::TERM);
-        }
-        let until = clock::now() + END_TIMEOUT;
-        while matches!(self.server.try_wait(), Ok(None)) && clock::now() < until {
-            clock::sleep_until(clock::now() + Duration::from_millis(5));
-        }
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-/// The first line of a program's output, or its remainder at the end; `None` after the timeout.
-fn line_within(mut output: impl Read + AsFd, timeout: Duration) -> Result<Option<String>> {
-    let until = clock::now() + timeout;
-    let mut line = Vec::new();
-    loop {
-        let left = Timespec::try_from(until.since(clock::now()))?;
-        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Ok(None),
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(why) => return Err(why.into()),
-        }
-        let mut byte = [0];
-        if output.read(&mut byte)? == 0 || byte == *b"\n" {
-            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
-        }
-        line.extend(byte);
+        &self.authority
     }
 }
 

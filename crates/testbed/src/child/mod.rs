@@ -21,6 +21,13 @@ pub struct Child {
     log: Option<PathBuf>,
 }
 
+/// Puts a child of this command into its own process group, and makes it end with the calling thread.
+pub(crate) fn own_child(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    command.process_group(0);
+    sys::die_with_parent(command);
+}
+
 /// Timeout of an orderly end before a child is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -43,14 +50,13 @@ impl Child {
         log: Option<&Path>,
         stdin: Stdio,
     ) -> Result<Child> {
-        use std::os::unix::process::CommandExt as _;
         if let Some(log) = log {
             let file = File::create(log)
                 .with_context(|| format!("can't write the log {}", log.display()))?;
             command.stderr(file);
         }
-        command.stdin(stdin).process_group(0);
-        sys::die_with_parent(&mut command);
+        command.stdin(stdin);
+        own_child(&mut command);
         let program = command.get_program().to_string_lossy().into_owned();
         let process = command
             .spawn()

@@ -1,6 +1,5 @@
 //! A Chromium, usually headless, that shows a host's page, and its observations of the pictures.
 
-pub mod protocol;
 mod trace;
 mod watch;
 
@@ -12,12 +11,12 @@ use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use openuvr_clock as clock;
+use openuvr_devtools::DevTools;
+pub use openuvr_devtools::{Tab, program, version};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use serde_json::{Value, json};
 
-use self::protocol::DevTools;
-pub use self::protocol::{Tab, program, version};
 pub use self::trace::Slices;
 pub use self::watch::{ComposedPicture, Decoded, PageObservations, Statistics};
 use crate::child::Child;
@@ -54,7 +53,7 @@ impl Browser {
     /// Starts the program with an empty profile and its log in `folder`, which is created. Audio
     /// goes to the sink of the sound server at `sound`; `None`: nowhere.
     pub fn start(program: &str, folder: &Path, sound: Option<(&str, &str)>) -> Result<Browser> {
-        let mut command = protocol::command(program, folder);
+        let mut command = openuvr_devtools::command(program, folder);
         match sound {
             Some((server, sink)) => {
                 command.env("PULSE_SERVER", server).env("PULSE_SINK", sink);
@@ -77,7 +76,7 @@ impl Browser {
         // Chromium 156 shrinks a window as large as the display, and the picture, by a pixel.
         let (width, height) = (size.width + 1, size.height + 1);
         let more = format!("--kiosk --window-position=0,0 --window-size={width},{height} {more}");
-        let mut command = protocol::command_with(program, folder, &more);
+        let mut command = openuvr_devtools::command_with(program, folder, &more);
         command
             .env("DISPLAY", display)
             .env("LANG", "C.UTF-8")

@@ -5,9 +5,8 @@ use std::io::Write;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use openuvr_devtools::DevTools;
 use serde_json::{Value, json};
-
-use super::protocol::DevTools;
 
 /// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];

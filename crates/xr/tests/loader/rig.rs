@@ -22,9 +22,8 @@ pub(crate) fn alone(test: &str, application: impl FnOnce()) {
     }
     let itself = std::env::current_exe().unwrap();
     let runtime = itself.with_file_name("libopenuvr_xr.so");
-    let folder = std::env::temp_dir().join(format!("openuvr-xr-{}-{test}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let manifest = folder.join("runtime.json");
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("runtime.json");
     let text = format!(
         r#"{{"file_format_version": "1.0.0", "runtime": {{"name": "OpenUVR", "library_path": {runtime:?}}}}}"#
     );
@@ -34,14 +33,13 @@ pub(crate) fn alone(test: &str, application: impl FnOnce()) {
         .args([test, "--exact", "--nocapture"])
         .env(INSIDE, test)
         .env("XR_RUNTIME_JSON", &manifest)
-        .env("XDG_CONFIG_HOME", &folder)
+        .env("XDG_CONFIG_HOME", folder.path())
         .env_remove("OPENUVR_RUN")
         .env_remove("DISPLAY");
     if let Some(driver) = lavapipe() {
         command.env("VK_ICD_FILENAMES", driver);
     }
     let output = command.output().unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {stderr}", output.status);
     if stderr.contains("SKIPPED") {

@@ -10,6 +10,7 @@ use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
 use openuvr_testbed::child::Child;
 use openuvr_testbed::pair::{TemporaryDir, wait_for};
 use openuvr_testbed::programs::{openuvr, own, program};
+use openuvr_xserver::Xvfb;
 use serde_json::Value;
 
 use super::intruder::{
@@ -19,11 +20,6 @@ use super::table::{Figures, Judged, Row};
 
 /// Why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
-
-/// Whether this machine can run a session's display.
-pub(super) fn has_xvfb() -> bool {
-    Command::new("Xvfb").arg("-help").output().is_ok()
-}
 
 /// Whether it can run a sandbox.
 fn has_sandbox() -> bool {
@@ -40,7 +36,7 @@ fn has_sandbox() -> bool {
 /// A session can't be started, or ended.
 pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     let figures = Figures::start(None);
-    if !has_xvfb() {
+    if !Xvfb::is_installed() {
         let judged = Judged {
             words: NO_XVFB.to_owned(),
             held: false,

@@ -9,9 +9,10 @@ use anyhow::{Context as _, Result, ensure};
 use openuvr_clock as clock;
 use openuvr_proto::control::ticket::SessionUuid;
 use openuvr_testbed::programs::program;
+use openuvr_xserver::Xvfb;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::displays::{NO_XVFB, has_xvfb};
+use super::displays::NO_XVFB;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{PortalFolder, Victim};
 
@@ -35,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// # Errors
 /// The portal or the session can't be started, or ended.
 pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
-    if !has_xvfb() {
+    if !Xvfb::is_installed() {
         let judged = Judged {
             words: NO_XVFB.to_owned(),
             held: false,

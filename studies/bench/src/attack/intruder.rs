@@ -191,11 +191,9 @@ fn press(conn: &RustConnection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader};
-
     use openuvr_proto::units::Size;
-    use openuvr_runtime::launch::{Authority, xvfb};
-    use openuvr_testbed::child::Child;
+    use openuvr_xserver::fixture::has_xvfb;
+    use openuvr_xserver::{Authority, Xvfb};
 
     use super::*;
 
@@ -220,21 +218,13 @@ mod tests {
 
     #[test]
     fn a_display_accepts_only_its_cookie() {
+        if !has_xvfb() {
+            return;
+        }
         let authority = Authority::make_in(&std::env::temp_dir()).unwrap();
-        let command = xvfb(Size::new(64, 64), &authority);
-        let mut server = match Child::start("virtual display", command, None) {
-            Ok(server) => server,
-            Err(error) => {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "{error:#}");
-                eprintln!("skipped: {error:#}");
-                return;
-            }
-        };
-        let mut line = String::new();
-        let mut output = BufReader::new(server.stdout().unwrap());
-        output.read_line(&mut line).unwrap();
-        let number = line.trim().parse().unwrap();
-        let right = Cookie::read(authority.file()).unwrap();
+        let server = Xvfb::start(Size::new(64, 64), Some(authority), &[], |_| ()).unwrap();
+        let number = number_of(&server.display).unwrap();
+        let right = Cookie::read(server.authority().unwrap()).unwrap();
         let wrong = Cookie {
             protocol: right.protocol.clone(),
             data: vec![7; right.data.len()],

@@ -133,7 +133,7 @@ impl Capture for Polled {
 #[cfg(test)]
 mod tests {
     use openuvr_media::capture::x11::{self, CaptureArea, Target};
-    use openuvr_testbed::display::VirtualDisplay;
+    use openuvr_testbed::display::{VirtualDisplay, for_test};
     use x11rb::connection::Connection as _;
     use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
     use x11rb::wrapper::ConnectionExt as _;
@@ -149,17 +149,9 @@ mod tests {
 
     /// A display with a red root window, if Xvfb is installed.
     fn display() -> Option<VirtualDisplay> {
-        match VirtualDisplay::start(Size::new(SIDE.into(), SIDE.into())) {
-            Ok(display) => {
-                paint(&display, RED);
-                Some(display)
-            }
-            Err(why) => {
-                println!("skipped: {why:#}");
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "{why:#}");
-                None
-            }
-        }
+        let display = for_test(Size::new(SIDE.into(), SIDE.into()))?;
+        paint(&display, RED);
+        Some(display)
     }
 
     fn paint(display: &VirtualDisplay, colour: u32) {

@@ -1,7 +1,9 @@
 //! `openuvr lab attack`: it attacks only the user's own host; contents of its table. The effect of attacks on
 //! a stream depends on the machine and is not checked.
 
-use super::{has_displays, openuvr_bench};
+use openuvr_xserver::fixture::has_xvfb;
+
+use super::openuvr_bench;
 
 /// Runs the attacks; returns whether they succeeded, standard output and standard error.
 fn attack(args: &[&str]) -> (bool, String, String) {
@@ -78,7 +80,7 @@ fn attacks_lock_out_no_browser_or_video_player() {
 
 #[test]
 fn no_display_of_another_session_is_reached() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
     let (_, text, _) = attack(&["--quick", "--only", "displays"]);

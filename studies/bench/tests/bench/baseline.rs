@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use openuvr_xserver::{Xvfb, fixture};
+use tempfile::TempDir;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
 use x11rb::wrapper::ConnectionExt as _;
 
-use super::{Folder, has_displays, openuvr_bench};
+use super::{has_xvfb, openuvr_bench};
 
 /// Timeout of every expectation.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -45,27 +47,13 @@ impl Drop for Running {
 
 /// A static display: four quarters of one colour each.
 struct Still {
-    _server: Running,
-    name: String,
+    server: Xvfb,
 }
 
 impl Still {
     fn start() -> Still {
-        let mut server = Command::new("Xvfb")
-            .args(["-displayfd", "1", "-nolisten", "tcp", "-noreset"])
-            .args(["-screen", "0", &format!("{SIDE}x{SIDE}x24")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("Xvfb starts");
-        let mut line = String::new();
-        let out = server.stdout.take().expect("piped");
-        let server = Running(server);
-        (BufReader::new(out).read_line(&mut line)).expect("Xvfb names its display");
-        let name = format!(":{}", line.trim());
-        let (conn, screen) = x11rb::connect(Some(&name)).expect("Xvfb runs");
-        let root = conn.setup().roots[screen].root;
+        let server = fixture::xvfb(&format!("{SIDE}x{SIDE}"), &[]).expect("Xvfb is installed");
+        let (conn, root) = server.connect();
         let half = SIDE / 2;
         for (n, [red, green, blue]) in (0..4i16).zip(COLOURS) {
             let gc = conn.generate_id().expect("an id");
@@ -81,10 +69,7 @@ impl Still {
             (conn.poly_fill_rectangle(root, gc, &[quarter])).expect("sent");
         }
         conn.sync().expect("drawn");
-        Still {
-            _server: server,
-            name,
-        }
+        Still { server }
     }
 }
 
@@ -92,21 +77,21 @@ impl Still {
 struct Stream {
     _client: Running,
     host: Running,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Stream {
     /// Streams this display, or the test pattern without one.
     fn start(name: &str, display: Option<&Still>, baselines: &[&str], more: &[&str]) -> Stream {
-        let folder = Folder::new(name);
-        let at = |name: &str| folder.0.join(name);
+        let folder = TempDir::with_prefix(name).expect("a folder");
+        let at = |name: &str| folder.path().join(name);
         let mut host = openuvr_bench();
         host.arg("host");
         for baseline in baselines {
             host.args(["--baseline", baseline]);
         }
         match display {
-            Some(display) => host.args(["--display", &display.name, "--cursor=false"]),
+            Some(display) => host.args(["--display", &display.server.display, "--cursor=false"]),
             None => host.args(["--source", "pattern", "--size", "320x240"]),
         };
         // Without static refinement.
@@ -145,7 +130,8 @@ impl Stream {
 
     /// The values of a column of the host's record so far, one per row.
     fn column(&self, name: &str) -> Vec<String> {
-        let text = std::fs::read_to_string(self.folder.0.join("frames.csv")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(self.folder.path().join("frames.csv")).unwrap_or_default();
         let mut lines = text.lines();
         let head = lines.next().unwrap_or_default();
         let Some(at) = head.split(',').position(|column| column == name) else {
@@ -178,7 +164,7 @@ impl Stream {
     /// The colour in the middle of each quarter of the newest picture.
     fn colours(&self) -> [[u8; 3]; 4] {
         eventually("a picture", || {
-            let folder = std::fs::read_dir(self.folder.0.join("pictures")).ok()?;
+            let folder = std::fs::read_dir(self.folder.path().join("pictures")).ok()?;
             let mut files: Vec<PathBuf> = folder.flatten().map(|file| file.path()).collect();
             files.sort();
             let file = std::fs::File::open(files.last()?).ok()?;
@@ -224,7 +210,7 @@ fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
 
 #[test]
 fn a_static_display_is_polled() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
     let display = Still::start();
@@ -244,7 +230,7 @@ fn a_static_display_is_polled() {
 
 #[test]
 fn pictures_of_swscale_arrive_like_ours() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
     if !has_swscale() {
@@ -295,7 +281,7 @@ fn a_stream_in_batches_of_single_datagrams_is_complete() {
 
 #[test]
 fn an_impossible_baseline_is_one_error_line() {
-    let folder = Folder::new("refused");
+    let folder = tempfile::tempdir().unwrap();
     for (words, message) in [
         (
             &["--baseline", "capture=poll", "--source", "pattern"][..],
@@ -306,7 +292,7 @@ fn an_impossible_baseline_is_one_error_line() {
         let out = openuvr_bench()
             .arg("host")
             .args(["--bind", "127.0.0.1:0", "--pin", "135790", "--config-dir"])
-            .arg(&folder.0)
+            .arg(folder.path())
             .args(words)
             .output()
             .expect("it starts");

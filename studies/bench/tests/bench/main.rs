@@ -20,10 +20,12 @@ mod starvation;
 mod traffic;
 mod web;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
+use openuvr_xserver::fixture::has_xvfb;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// The program, next to the one that it measures.
 fn openuvr_bench() -> Command {
@@ -33,45 +35,6 @@ fn openuvr_bench() -> Command {
         "openuvr is not built: cargo build --package openuvr-cli, or test the whole workspace"
     );
     Command::new(program)
-}
-
-fn has_displays() -> bool {
-    let there = Command::new("Xvfb")
-        .arg("-help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
-    if !there {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "Xvfb is missing: apt install xvfb"
-        );
-        eprintln!("skipped: Xvfb is missing (apt install xvfb)");
-    }
-    there
-}
-
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn json(&self, name: &str) -> Value {
-        let text = std::fs::read_to_string(self.0.join(name)).expect("the output");
-        serde_json::from_str(&text).expect("JSON")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Runs a bench that writes into `folder`; returns its output.
@@ -91,18 +54,23 @@ fn bench(words: &[&str], option: &str, folder: &Path) -> String {
     text
 }
 
+/// A JSON file of a folder.
+fn read_json(folder: &TempDir, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder.path().join(name)).expect("the output");
+    serde_json::from_str(&text).expect("JSON")
+}
+
 fn count(value: &Value) -> usize {
     value.as_array().expect("a list").len()
 }
 
 #[test]
 fn a_quick_run_measures_floor_and_stream() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let dir = std::env::temp_dir().join(format!("openuvr-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let json = dir.join("bench.json");
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("bench.json");
     let out = openuvr_bench()
         .args(["bench", "latency", "--quick", "--size", "640x360"])
         .args(["--bitrate", "4M", "--sched", "off", "--json"])
@@ -119,8 +87,7 @@ fn a_quick_run_measures_floor_and_stream() {
     assert!(text.contains("drawn -> visible"), "{text}");
 
     let all: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-    let samples = std::fs::read_to_string(dir.join("bench.csv")).unwrap();
-    std::fs::remove_dir_all(&dir).unwrap();
+    let samples = std::fs::read_to_string(folder.path().join("bench.csv")).unwrap();
     assert_eq!(all["schema"], "openuvr.bench.latency");
     assert!(
         all["command"]
@@ -184,18 +151,18 @@ fn a_quick_run_measures_floor_and_stream() {
 
 #[test]
 fn configurations_take_turns_and_the_report_uses_what_there_is() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("ablation");
+    let folder = tempfile::tempdir().unwrap();
     let only = ["--only", "conventional,+ real-time,AF_XDP"];
     let size = ["--size", "640x360", "--bitrate", "4M"];
     let short = ["--repetitions", "2", "--duration", "0.5s"];
     let words = [&["ablation"], &only[..], &size[..], &short[..]].concat();
-    let text = bench(&words, "--out", &folder.0);
+    let text = bench(&words, "--out", folder.path());
     assert!(text.contains("+ real-time scheduling"), "{text}");
 
-    let all = folder.json("ablation.json");
+    let all = read_json(&folder, "ablation.json");
     let runs = all["runs"].as_array().unwrap();
     let of = |name: &str| -> Vec<u64> {
         let runs = runs.iter().filter(|run| run["configuration"] == name);
@@ -216,7 +183,7 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
         "measured, or why not: {xdp}"
     );
     assert!(all["cumulative"][1]["p50_ms"].is_null(), "not asked for");
-    let csv = std::fs::read_to_string(folder.0.join("ablation.csv")).unwrap();
+    let csv = std::fs::read_to_string(folder.path().join("ablation.csv")).unwrap();
     assert_eq!(csv.lines().count(), runs.len() + 1);
     let conventional = &all["cumulative"][0]["p50_ms"];
     assert_eq!(
@@ -225,9 +192,9 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
         "one per run: {conventional}"
     );
 
-    let text = bench(&["report"], "--from", &folder.0);
+    let text = bench(&["report"], "--from", folder.path());
     assert!(text.contains("report.html"), "{text}");
-    let page = std::fs::read_to_string(folder.0.join("report.html")).unwrap();
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("<img ") && !page.contains("<script"));
     for figure in ["figure 6", "figure 10", "figure 11", "V-E", "IV-B3"] {
         assert!(page.contains(figure), "{figure}");
@@ -237,17 +204,17 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
 
 #[test]
 fn a_run_lasts_until_a_complete_frame() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("patient");
+    let folder = tempfile::tempdir().unwrap();
     // Most runs end before the scene draws its next picture.
     let slow = ["--duration", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];
     let words = [&["ablation"], &slow[..], &size, &three].concat();
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("ablation.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "ablation.json");
     let runs = all["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3, "{runs:?}");
     for run in runs {
@@ -257,13 +224,13 @@ fn a_run_lasts_until_a_complete_frame() {
 
 #[test]
 fn the_scene_is_captured_submitted_and_waits() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("sync");
+    let folder = tempfile::tempdir().unwrap();
     let words = ["sync", "--quick", "--size", "640x360", "--bitrate", "4M"];
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("sync.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "sync.json");
     let names: Vec<&str> = all["ways"]
         .as_array()
         .unwrap()
@@ -280,7 +247,7 @@ fn the_scene_is_captured_submitted_and_waits() {
 
 #[test]
 fn sound_is_measured_and_the_picture_with_and_without() {
-    if !has_displays()
+    if !has_xvfb()
         || Command::new("pulseaudio")
             .arg("--version")
             .output()
@@ -288,10 +255,10 @@ fn sound_is_measured_and_the_picture_with_and_without() {
     {
         return;
     }
-    let folder = Folder::new("sound");
+    let folder = tempfile::tempdir().unwrap();
     let words = ["sound", "--quick", "--size", "640x360", "--bitrate", "4M"];
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("sound.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "sound.json");
     let ways = all["ways"].as_array().unwrap();
     for way in ways {
         assert!(way["p50_ms"]["median"].as_f64().unwrap() > 0.0, "{way}");
@@ -314,18 +281,18 @@ fn sound_is_measured_and_the_picture_with_and_without() {
 
 #[test]
 fn each_capture_method_is_measured_with_its_cost() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("capture");
+    let folder = tempfile::tempdir().unwrap();
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let ways = ["--ways", "alone,hook,c-api"];
     bench(
         &[&["capture", "--quick"][..], &size, &ways].concat(),
         "--out",
-        &folder.0,
+        folder.path(),
     );
-    let all = folder.json("capture.json");
+    let all = read_json(&folder, "capture.json");
     let rows = all["ways"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|r| r["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["alone", "hook", "c-api"]);
@@ -346,13 +313,13 @@ fn each_capture_method_is_measured_with_its_cost() {
 
 #[test]
 fn sessions_are_played_and_their_cost_is_measured() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("sessions");
+    let folder = tempfile::tempdir().unwrap();
     let words = ["sessions", "--quick", "--size", "320x180"];
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("sessions.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "sessions.json");
     let [step] = all["steps"].as_array().unwrap().as_slice() else {
         panic!("{all}");
     };
@@ -374,10 +341,10 @@ fn sessions_are_played_and_their_cost_is_measured() {
 
 #[test]
 fn scheduling_latency_and_sealing_are_counted() {
-    let folder = Folder::new("scheduling");
+    let folder = tempfile::tempdir().unwrap();
     let words = ["scheduling", "--rate", "1000", "--duration", "0.1s"];
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("scheduling.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "scheduling.json");
     let cells = all["wake_ups"].as_array().unwrap();
     let left_out = count(&all["left_out"]);
     // Two primitives by two policies by two placements, plus conditions that only some machines support.
@@ -393,17 +360,17 @@ fn scheduling_latency_and_sealing_are_counted() {
 
 #[test]
 fn the_link_bench_counts_outcomes_on_a_bad_link() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("link");
-    let json = folder.0.join("link.json");
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("link.json");
     let refresh = ["--recovery", "intra-refresh"];
     let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
     let words = [&words[..], &refresh].concat();
     let text = bench(&words, "--json", &json);
     assert!(text.contains("complete "), "{text}");
-    let all = folder.json("link.json");
+    let all = read_json(&folder, "link.json");
     assert_eq!(count(&all["cases"]), 1);
     let figures = &all["cases"][0];
     assert_eq!(figures["case"], "heavy");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Folder, bench, has_displays, openuvr_bench};
+use super::{bench, has_xvfb, openuvr_bench, read_json};
 
 const SMALL: [&str; 6] = ["peers", "--quick", "--size", "640x360", "--bitrate", "4M"];
 
@@ -18,13 +18,13 @@ fn row<'a>(all: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn installed_programs_are_measured_like_ours() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("peers");
+    let folder = tempfile::tempdir().unwrap();
     let links = ["--links", "direct"];
-    let text = bench(&[&SMALL[..], &links].concat(), "--out", &folder.0);
-    let all = folder.json("peers.json");
+    let text = bench(&[&SMALL[..], &links].concat(), "--out", folder.path());
+    let all = read_json(&folder, "peers.json");
     for name in [
         "openuvr",
         "openuvr-ordinary",
@@ -68,13 +68,13 @@ fn installed_programs_are_measured_like_ours() {
 
 #[test]
 fn ours_and_a_peer_use_a_lossy_link() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("peers-loss");
+    let folder = tempfile::tempdir().unwrap();
     let some = ["--links", "loss", "--only", "openuvr,gstreamer,webrtc"];
-    bench(&[&SMALL[..], &some].concat(), "--out", &folder.0);
-    let all = folder.json("peers.json");
+    bench(&[&SMALL[..], &some].concat(), "--out", folder.path());
+    let all = read_json(&folder, "peers.json");
     for name in ["openuvr", "gstreamer", "webrtc"] {
         let row = row(&all, name);
         assert!(row["direct"].is_null(), "not asked for: {row}");
@@ -87,11 +87,11 @@ fn ours_and_a_peer_use_a_lossy_link() {
 
 #[test]
 fn missing_programs_are_skipped_by_name() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("peers-none");
-    let path = folder.0.join("path");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("room");
     symlink(xvfb(), path.join("Xvfb")).expect("room");
     let mut command = openuvr_bench();
@@ -102,7 +102,7 @@ fn missing_programs_are_skipped_by_name() {
         "--out",
     ]);
     let out = command
-        .arg(&folder.0)
+        .arg(folder.path())
         .env("PATH", &path)
         .output()
         .expect("it starts");
@@ -111,7 +111,7 @@ fn missing_programs_are_skipped_by_name() {
     let text = String::from_utf8_lossy(&out.stdout);
     let long = text.lines().find(|line| line.chars().count() > 100);
     assert_eq!(long, None, "fits a terminal");
-    let all = folder.json("peers.json");
+    let all = read_json(&folder, "peers.json");
     assert!(row(&all, "openuvr")["direct"].is_object());
     for (name, package) in [
         ("gstreamer", "gstreamer1.0-tools gstreamer1.0-plugins-base"),

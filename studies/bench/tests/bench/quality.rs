@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Folder, has_displays, openuvr_bench};
+use super::{has_xvfb, openuvr_bench};
 
 /// A clip of 20 pictures with a textured ground that moves by two pixels per picture.
 fn clip() -> Vec<u8> {
@@ -24,11 +24,11 @@ fn clip() -> Vec<u8> {
 
 #[test]
 fn two_points_are_judged_and_written() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("quality");
-    let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     std::fs::write(at("moving.y4m"), clip()).unwrap();
     let (clip, csv, json) = (at("moving.y4m"), at("a.csv"), at("a.json"));
     let measure = |more: &[&str]| {
@@ -117,11 +117,11 @@ fn two_points_are_judged_and_written() {
 /// A point without any received frame is missing, with the reason; the others are present.
 #[test]
 fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("quality-missing");
-    let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     std::fs::write(at("moving.y4m"), clip()).unwrap();
     let csv = at("a.csv");
     let out = openuvr_bench()

@@ -1,14 +1,14 @@
 //! The angle of a scripted head against the pictures in the client's window, with a delay between
 //! host and client: from pixels, by the bench.
 
-use super::{Folder, bench, has_displays};
+use super::{bench, has_xvfb, read_json};
 
 #[test]
 fn reprojected_pictures_follow_the_head() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
-    let folder = Folder::new("reprojection");
+    let folder = tempfile::tempdir().unwrap();
     // Slow, and with much delay, so that a busy machine blurs neither figure: without reprojection
     // the picture is 12 degrees late, and a tenth of a second of a busy machine is 2.
     let words = [
@@ -29,8 +29,8 @@ fn reprojected_pictures_follow_the_head() {
         "software,gl",
     ];
     let words = [&words[..], &more].concat();
-    let text = bench(&words, "--out", &folder.0);
-    let report = folder.json("reprojection.json");
+    let text = bench(&words, "--out", folder.path());
+    let report = read_json(&folder, "reprojection.json");
     let row = &report["round_trips"][0];
     let without = row["without"]["p50"].as_f64().expect("pictures were seen");
     assert!(without > 8.0, "{text}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Folder, openuvr_bench};
+use super::openuvr_bench;
 
 /// Timeout of every expectation.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -96,8 +96,8 @@ fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn wake_ups_match_the_frames() {
-    let folder = Folder::new("scheduling-trace");
-    let at = |name: &str| folder.0.join(name);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
     let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = port.local_addr().expect("an address").to_string();
     drop(port);
@@ -203,8 +203,8 @@ fn wake_ups_match_the_frames() {
 
 #[test]
 fn an_unusable_folder_is_one_error_line() {
-    let folder = Folder::new("scheduling-trace-file");
-    let file = folder.0.join("file");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
     std::fs::write(&file, "").expect("room");
     let out = openuvr()
         .args([
@@ -217,7 +217,7 @@ fn an_unusable_folder_is_one_error_line() {
             "off",
         ])
         .arg("--config-dir")
-        .arg(folder.0.join("keys"))
+        .arg(folder.path().join("keys"))
         .arg("--scheduling-trace")
         .arg(file.join("in"))
         .output()

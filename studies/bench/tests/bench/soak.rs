@@ -1,6 +1,6 @@
 //! `openuvr lab soak`: a few seconds of it.
 
-use super::{has_displays, openuvr_bench};
+use super::{has_xvfb, openuvr_bench};
 
 #[test]
 fn a_short_soak_accounts_for_all_frames_without_verdict() {
@@ -59,7 +59,7 @@ fn a_time_that_is_too_short_to_judge_is_refused_at_once() {
 
 #[test]
 fn the_scene_is_streamed_between_two_displays() {
-    if !has_displays() {
+    if !has_xvfb() {
         return;
     }
     let out = openuvr_bench()

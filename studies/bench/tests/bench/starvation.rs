@@ -15,7 +15,7 @@ use openuvr_testbed::child::Child;
 use openuvr_testbed::pair::{self, UDP};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Folder, openuvr_bench};
+use super::openuvr_bench;
 
 /// Of all attackers together.
 const A_SECOND: u32 = 3000;
@@ -59,12 +59,12 @@ fn wait_for_lines(child: &mut Child, log: &Path, count: usize, words: &str) {
 
 #[test]
 fn a_client_reconnects_beside_3000_begins_a_second() {
-    let folder = Folder::new("starvation");
-    let [keys, ours] = ["host", "client"].map(|name| folder.0.join(name));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [keys, ours] = ["host", "client"].map(|name| folder.path().join(name));
     for folder in [&keys, &ours] {
         std::fs::create_dir_all(folder).expect("a folder");
     }
-    let logs = ["host", "host-2", "client"].map(|name| folder.0.join(format!("{name}.log")));
+    let logs = ["host", "host-2", "client"].map(|name| folder.path().join(format!("{name}.log")));
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, pair::free_port().expect("a port")));
     pair::introduce(&keys, &ours, at).expect("keys");
     let first = host(at, &keys, &logs[0]);

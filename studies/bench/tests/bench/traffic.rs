@@ -7,8 +7,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::{Folder, openuvr_bench};
+use super::{openuvr_bench, read_json};
 
 /// A process that is killed on drop.
 struct Running(Child);
@@ -74,17 +75,17 @@ fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
     hop.0.0.wait().expect("it ended");
 }
 
-fn traffic(folder: &Folder, files: [&str; 2]) -> Value {
-    let out = folder.0.join("analysis");
+fn traffic(folder: &TempDir, files: [&str; 2]) -> Value {
+    let out = folder.path().join("analysis");
     let done = openuvr_bench()
         .args(["lab", "traffic", "--out"])
         .arg(&out)
-        .args(files.map(|file| folder.0.join(file)))
+        .args(files.map(|file| folder.path().join(file)))
         .output()
         .expect("it starts");
     let errors = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{errors}");
-    folder.json("analysis/traffic.json")
+    read_json(folder, "analysis/traffic.json")
 }
 
 fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
@@ -97,7 +98,7 @@ fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
 
 #[test]
 fn our_stream_is_analysed_without_keys() {
-    let folder = Folder::new("traffic-own");
+    let folder = tempfile::tempdir().unwrap();
     let port = UdpSocket::bind("127.0.0.1:0")
         .expect("a port")
         .local_addr()
@@ -120,11 +121,11 @@ fn our_stream_is_analysed_without_keys() {
         "off",
         "--config-dir",
     ])
-    .arg(folder.0.join("host"))
+    .arg(folder.path().join("host"))
     .stdout(Stdio::null());
     let host = Running::start(&mut host);
     let words = ["--delay", "3ms", "--loss", "1%", "--duration", "5s"];
-    let hop = relay(port, &words, &folder.0.join("ends"));
+    let hop = relay(port, &words, &folder.path().join("ends"));
     let mut client = openuvr();
     client
         .args([
@@ -136,7 +137,7 @@ fn our_stream_is_analysed_without_keys() {
             "73915",
         ])
         .args(["--table", "off", "--config-dir"])
-        .arg(folder.0.join("client"))
+        .arg(folder.path().join("client"))
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     let client = Running::start(&mut client);
@@ -184,14 +185,14 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
         eprintln!("skipped: {SENDER} is missing (apt install gstreamer1.0-tools)");
         return;
     }
-    let folder = Folder::new("traffic-rtp");
+    let folder = tempfile::tempdir().unwrap();
     let sink = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let to = sink.local_addr().expect("bound");
     let long = Some(std::time::Duration::from_secs(60));
     sink.set_read_timeout(long).expect("a time that can be");
     // The test reads between other steps.
     let _ = set_socket_recv_buffer_size_force(&sink, 4 << 20);
-    let hop = relay(to, &["--delay", "1ms"], &folder.0.join("ends"));
+    let hop = relay(to, &["--delay", "1ms"], &folder.path().join("ends"));
     let mut sender = Command::new(SENDER);
     let port = format!("port={}", hop.1.port());
     sender

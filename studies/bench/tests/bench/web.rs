@@ -4,8 +4,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::{Folder, bench, count, has_displays, openuvr_bench};
+use super::{bench, count, has_xvfb, openuvr_bench, read_json};
 
 const SMALL: [&str; 7] = [
     "web",
@@ -41,12 +42,12 @@ fn number(value: &Value, at: &str) -> f64 {
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
 fn a_browser_is_measured_with_and_without_loss() {
-    if !has_displays() || !has("chromium") || !has("ffmpeg") {
+    if !has_xvfb() || !has("chromium") || !has("ffmpeg") {
         return;
     }
-    let folder = Folder::new("web");
-    bench(&[&SMALL[..], &["browser"]].concat(), "--out", &folder.0);
-    let all = folder.json("web.json");
+    let folder = tempfile::tempdir().unwrap();
+    bench(&[&SMALL[..], &["browser"]].concat(), "--out", folder.path());
+    let all = read_json(&folder, "web.json");
     assert_eq!(count(&all["browsers"]), 3);
     for browser in all["browsers"].as_array().expect("a list") {
         for figure in [
@@ -102,12 +103,12 @@ fn a_browser_is_measured_with_and_without_loss() {
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
 fn a_player_is_measured_with_observers() {
-    if !has_displays() || !has("chromium") || !has("ffmpeg") {
+    if !has_xvfb() || !has("chromium") || !has("ffmpeg") {
         return;
     }
-    let folder = Folder::new("beside");
-    bench(&[&SMALL[..], &["beside"]].concat(), "--out", &folder.0);
-    let all = folder.json("web.json");
+    let folder = tempfile::tempdir().unwrap();
+    bench(&[&SMALL[..], &["beside"]].concat(), "--out", folder.path());
+    let all = read_json(&folder, "web.json");
     let ways = all["beside"].as_array().expect("ways");
     let names: Vec<&str> = ways.iter().filter_map(|way| way["name"].as_str()).collect();
     assert_eq!(names, ["alone", "beside", "many", "stalled"]);
@@ -130,16 +131,16 @@ fn a_player_is_measured_with_observers() {
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
 fn a_browsers_window_is_read_like_any_other() {
-    if !has_displays() || !has("chromium") {
+    if !has_xvfb() || !has("chromium") {
         return;
     }
-    let folder = Folder::new("window");
+    let folder = tempfile::tempdir().unwrap();
     let names = ["openuvr-page", "openuvr-floor", "openuvr-floor-2d"];
     let mut words = vec!["peers", "--quick", "--size", "640x360", "--bitrate", "4M"];
     let only = names.join(",");
     words.extend(["--links", "direct", "--only", &only]);
-    bench(&words, "--out", &folder.0);
-    let all = folder.json("peers.json");
+    bench(&words, "--out", folder.path());
+    let all = read_json(&folder, "peers.json");
     let rows = all["ways"].as_array().expect("ways");
     assert_eq!(rows.len(), names.len());
     for (row, name) in rows.iter().zip(names) {
@@ -161,8 +162,8 @@ fn a_browsers_window_is_read_like_any_other() {
 }
 
 /// Xvfb, and nothing else.
-fn little(folder: &Folder) -> std::path::PathBuf {
-    let path = folder.0.join("path");
+fn little(folder: &TempDir) -> std::path::PathBuf {
+    let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("room");
     for name in ["Xvfb", "setxkbmap", "xkbcomp"] {
         let out = Command::new("sh")
@@ -178,13 +179,13 @@ fn little(folder: &Folder) -> std::path::PathBuf {
 
 #[test]
 fn without_a_browser_the_bench_names_its_package() {
-    let folder = Folder::new("web-none");
+    let folder = tempfile::tempdir().unwrap();
     let mut command = openuvr_bench();
     command
         .arg("bench")
         .args(SMALL)
         .args(["browser", "--out"])
-        .arg(&folder.0);
+        .arg(folder.path());
     let out = command
         .env("PATH", little(&folder))
         .output()
@@ -195,6 +196,6 @@ fn without_a_browser_the_bench_names_its_package() {
         errors.contains("skipped: install chromium ffmpeg"),
         "{errors}"
     );
-    let left = folder.json("web.json");
+    let left = read_json(&folder, "web.json");
     assert_eq!(left["skipped"], "install chromium ffmpeg");
 }

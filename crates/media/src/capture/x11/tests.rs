@@ -1,15 +1,11 @@
 //! Tests that need internals: the requests sent, and the handling of sequence numbers. The others
 //! are in `tests/capture_x11.rs`.
 
+use openuvr_xserver::{Xvfb, fixture};
 use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::wrapper::ConnectionExt as _;
 
 use super::*;
-
-#[path = "../../../tests/xvfb/mod.rs"]
-mod xvfb;
-
-use xvfb::Xvfb;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -38,7 +34,7 @@ fn corner(capture: &X11Capture) -> u32 {
 
 #[test]
 fn late_damage_is_reported() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -57,7 +53,7 @@ fn late_damage_is_reported() {
 
 #[test]
 fn nothing_is_captured_without_viewers() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();
@@ -107,7 +103,7 @@ fn nothing_is_captured_without_viewers() {
 
 #[test]
 fn a_new_viewer_gets_changes_made_while_unwatched() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
+    let Some(server) = fixture::xvfb("64x64", &[]) else {
         return;
     };
     let painter = server.painter();

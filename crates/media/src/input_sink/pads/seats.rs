@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn a_seat_opened_before_serving_is_readable() {
-        let id = std::process::id();
-        let folder = std::env::temp_dir().join(format!("openuvr-seats-{id}"));
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("pads");
         let seats = Seats::make(&folder, 2).unwrap();
         assert_eq!(seats.sockets().0.len(), 2);
         let open = || {
@@ -169,6 +169,5 @@ mod tests {
         second.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader), [(EV_KEY, BTN_SOUTH, 1), (EV_SYN, 0, 0)]);
         drop(second);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

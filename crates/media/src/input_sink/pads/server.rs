@@ -487,31 +487,17 @@ mod tests {
     use std::process::Command;
 
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use tempfile::TempDir;
 
     use super::*;
     use crate::pad::codes::{BTN_SOUTH, EV_KEY};
     use crate::pad::description::KEYS_DOWN;
     use crate::pad::requests::Effect;
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let id = std::process::id();
-            Folder(std::env::temp_dir().join(format!("openuvr-served-{name}-{id}")))
-        }
-
-        fn open(&self) -> UnixStream {
-            let stream = UnixStream::connect(self.0.join("socket/event240")).unwrap();
-            stream.set_nonblocking(true).unwrap();
-            stream
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn open(folder: &TempDir) -> UnixStream {
+        let stream = UnixStream::connect(folder.path().join("socket/event240")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
     }
 
     fn device() -> Description {
@@ -536,17 +522,17 @@ mod tests {
 
     #[test]
     fn each_reader_gets_all_events_and_can_make_requests() {
-        let folder = Folder::new("all");
-        let served = PadServer::open(&folder.0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let served = PadServer::open(folder.path()).unwrap();
         served.plug(0, device()).unwrap();
-        let (mut a, mut b) = (folder.open(), folder.open());
+        let (mut a, mut b) = (open(&folder), open(&folder));
         served.write(0, &press(1)).unwrap();
         assert_eq!(served.readers(0), 2);
         assert_eq!(
             (read(&mut a), read(&mut b)),
             (press(1).into(), press(1).into())
         );
-        let file = fs::read(folder.0.join("dev/event240")).unwrap();
+        let file = fs::read(folder.path().join("dev/event240")).unwrap();
         assert_eq!(file[KEYS_DOWN.at + 0x26], 1, "the current state");
         let upload = Request::Upload(0, Effect::default());
         let bytes = [upload.to_bytes(), Request::Play(0, 1).to_bytes()].concat();
@@ -565,7 +551,7 @@ mod tests {
         served.unplug(0);
         assert_eq!(served.next_event(second), Some((0, 1, ReaderEvent::Closed)));
         assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "end of file");
-        assert!(!folder.0.join("dev/event240").exists());
+        assert!(!folder.path().join("dev/event240").exists());
     }
 
     /// In a separate process: the limit applies to all of its threads.
@@ -584,10 +570,10 @@ mod tests {
             assert!(passed, "{said}{error}");
             return;
         }
-        let folder = Folder::new("lack");
-        let served = PadServer::open(&folder.0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let served = PadServer::open(folder.path()).unwrap();
         served.plug(0, device()).unwrap();
-        let mut reader = folder.open();
+        let mut reader = open(&folder);
         let waits = || {
             let state = served.lock();
             let listener = state.devices[&0].listener.clone();
@@ -616,10 +602,10 @@ mod tests {
 
     #[test]
     fn a_reader_that_missed_events_gets_syn_dropped() {
-        let folder = Folder::new("slow");
-        let served = PadServer::open(&folder.0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let served = PadServer::open(folder.path()).unwrap();
         served.plug(0, device()).unwrap();
-        let mut slow = folder.open();
+        let mut slow = open(&folder);
         for n in 0..5000 {
             served.write(0, &press(n % 2)).unwrap();
         }
@@ -637,12 +623,12 @@ mod tests {
 
     #[test]
     fn leftovers_of_another_process_are_removed() {
-        let folder = Folder::new("left");
-        let first = PadServer::open(&folder.0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let first = PadServer::open(folder.path()).unwrap();
         first.plug(0, device()).unwrap();
         std::mem::forget(first);
-        let second = PadServer::open(&folder.0).unwrap();
-        assert!(!folder.0.join("dev/event240").exists());
+        let second = PadServer::open(folder.path()).unwrap();
+        assert!(!folder.path().join("dev/event240").exists());
         second.plug(0, device()).unwrap();
         assert!(second.plug(MAX_DEVICES, device()).is_err());
         assert_eq!(second.write(3, &press(1)).ok(), Some(()), "ignored");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use openuvr_xserver::{Xvfb, fixture};
 use x11rb::protocol::xproto::{self, ConnectionExt as _, EventMask};
 
 use super::*;
 use crate::input_source::script::Script;
 use crate::input_source::{InputSource, SourceEvent};
-use crate::xvfb::Xvfb;
 
 /// A window with the focus that records events. It interprets keys by the core protocol's table,
 /// not by our XKB code.
@@ -108,7 +108,7 @@ fn run(sink: &mut Xtest, script: String) {
 }
 
 fn setup(keyboard: &[&str]) -> Option<(Xvfb, Listener, Xtest)> {
-    let xvfb = Xvfb::start("640x480")?;
+    let xvfb = fixture::xvfb("640x480", &[])?;
     if !keyboard.is_empty() && !xvfb.keyboard(keyboard) {
         return None;
     }
@@ -460,7 +460,7 @@ fn from_a_german_client_to_a_us_host() {
     let Some((_host, listener, mut sink)) = setup(&["us"]) else {
         return;
     };
-    let Some(client) = Xvfb::start("640x480") else {
+    let Some(client) = fixture::xvfb("640x480", &[]) else {
         return;
     };
     if !client.keyboard(&["de"]) {

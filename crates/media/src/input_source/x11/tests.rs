@@ -4,6 +4,10 @@ use std::time::{Duration, Instant};
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::units::Size;
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, fake},
+};
 use x11rb::protocol::xinput;
 use x11rb::protocol::xproto::{
     self, BUTTON_PRESS_EVENT as DOWN, BUTTON_RELEASE_EVENT as UP, ConnectionExt as _,
@@ -15,7 +19,6 @@ use super::*;
 use crate::picture::Picture;
 use crate::present::Presenter as _;
 use crate::present::x11::{WindowConfig, X11Presenter, open};
-use crate::xvfb::{Xvfb, fake};
 
 struct Fixture {
     source: X11InputSource,
@@ -31,7 +34,7 @@ fn fixture(keyboard: &[&str]) -> Option<Fixture> {
 }
 
 fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
-    let xvfb = Xvfb::start("320x240")?;
+    let xvfb = fixture::xvfb("320x240", &[])?;
     if !keyboard.is_empty() && !xvfb.keyboard(keyboard) {
         return None;
     }

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, fake, pixels},
+};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
@@ -19,7 +23,6 @@ use crate::input_source::x11::X11InputSource;
 use crate::input_source::{InputSource, SourceEvent};
 use crate::picture::{Picture, PixelFormat, Plane};
 use crate::present::Presenter;
-use crate::xvfb::{Xvfb, fake, pixels};
 
 const SIZE: Size = Size::new(64, 48);
 
@@ -33,7 +36,7 @@ struct Fixture {
 }
 
 fn fixture(config: WindowConfig) -> Option<Fixture> {
-    let xvfb = Xvfb::start("320x240")?;
+    let xvfb = fixture::xvfb("320x240", &[])?;
     let config = WindowConfig {
         display: Some(xvfb.display.clone()),
         ..config
@@ -768,7 +771,7 @@ fn a_missing_display_is_named() {
 fn a_display_of_another_depth_shows_the_same_colours() {
     for depth in [8, 15, 16, 30] {
         let screen = format!("320x240x{depth}");
-        let Some(xvfb) = Xvfb::with("320x240", &["-screen", "0", &screen]) else {
+        let Some(xvfb) = fixture::xvfb("320x240", &["-screen", "0", &screen]) else {
             return;
         };
         let config = WindowConfig {

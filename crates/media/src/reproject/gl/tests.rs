@@ -8,6 +8,10 @@ use openuvr_proto::reproject::{Camera, Homography, without_margin};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::FieldOfView;
+use openuvr_xserver::{
+    Xvfb,
+    fixture::{self, pixels},
+};
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
@@ -21,7 +25,6 @@ use crate::input_source::x11::X11InputSource;
 use crate::present::x11::{self, WindowConfig, X11Presenter};
 use crate::present::{Presenter as _, null::Null};
 use crate::skip::skip;
-use crate::xvfb::{Xvfb, pixels};
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);
@@ -168,7 +171,7 @@ fn gl(rig: &mut Rig) -> Option<OpenedReprojector> {
 
 #[test]
 fn opengl_matches_the_software_renderer() {
-    let Some(xvfb) = Xvfb::start("400x300") else {
+    let Some(xvfb) = fixture::xvfb("400x300", &[]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
@@ -212,7 +215,7 @@ fn opengl_matches_the_software_renderer() {
 
 #[test]
 fn text_and_pointer_and_another_window_are_drawn_with_it() {
-    let Some(xvfb) = Xvfb::start("400x300") else {
+    let Some(xvfb) = fixture::xvfb("400x300", &[]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
@@ -284,7 +287,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
 
 #[test]
 fn without_opengl_the_software_renderer_draws() {
-    let Some(xvfb) = Xvfb::with("400x300", &["-extension", "GLX"]) else {
+    let Some(xvfb) = fixture::xvfb("400x300", &["-extension", "GLX"]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
@@ -323,7 +326,7 @@ fn without_opengl_the_software_renderer_draws() {
 
 #[test]
 fn software_gl_drivers_need_an_explicit_request() {
-    let Some(xvfb) = Xvfb::start("400x300") else {
+    let Some(xvfb) = fixture::xvfb("400x300", &[]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
@@ -344,7 +347,7 @@ fn software_gl_drivers_need_an_explicit_request() {
 
 #[test]
 fn a_dead_server_is_an_error_not_an_exit() {
-    let Some(xvfb) = Xvfb::start("400x300") else {
+    let Some(xvfb) = fixture::xvfb("400x300", &[]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);

@@ -77,9 +77,8 @@ mod tests {
 
     #[test]
     fn a_log_that_is_too_long_is_emptied_once_a_minute() {
-        let folder = std::env::temp_dir().join(format!("openuvr-logs-{}", SessionId::random()));
-        fs::create_dir(&folder).unwrap();
-        let logs = Logs::new(folder.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let logs = Logs::new(folder.path().to_owned());
         let [long, short] = [SessionId::random(), SessionId::random()];
         let fill = |length: u64| {
             fs::write(logs.path(long), "").unwrap();
@@ -96,6 +95,5 @@ mod tests {
         assert_eq!(fs::metadata(logs.path(long)).unwrap().len(), MAX_LOG + 1);
         logs.remove(short);
         assert_eq!(logs.tail(short).unwrap(), None);
-        fs::remove_dir_all(folder).unwrap();
     }
 }

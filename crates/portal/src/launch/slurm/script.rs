@@ -114,7 +114,8 @@ mod tests {
             zone: None,
             max_duration: None,
         };
-        let file = std::env::temp_dir().join(format!("openuvr-script-{}", spec.session));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("output");
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let file_name = file.display().to_string();
         let program = ["bash", "-c", program, &file_name].map(str::to_owned);
@@ -130,7 +131,6 @@ mod tests {
             "the program's code is the script's"
         );
         let read = std::fs::read_to_string(&file).unwrap();
-        std::fs::remove_file(&file).unwrap();
         let mut arguments: Vec<&str> = read.split('\0').collect();
         arguments.pop();
         let (first, rest) = arguments.split_first().unwrap();

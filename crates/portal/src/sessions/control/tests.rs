@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
+use openuvr_pinning::CertificateHash;
 use openuvr_proto::host::SubscriberKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -20,10 +20,7 @@ async fn session(answer: String, endless: bool) -> Endpoint {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let hash = digest::digest(&digest::SHA256, &certificate);
-    let pairs: Vec<String> = (hash.as_ref().iter())
-        .map(|byte| format!("{byte:02X}"))
-        .collect();
+    let fingerprint = CertificateHash::of(&certificate).to_string();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -50,7 +47,7 @@ async fn session(answer: String, endless: bool) -> Endpoint {
     });
     Endpoint {
         web: format!("https://{at}"),
-        fingerprint: pairs.join(":"),
+        fingerprint,
         native: None,
         key: None,
     }

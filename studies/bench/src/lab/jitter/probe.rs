@@ -16,6 +16,7 @@ use openuvr_lab::jitter::pauses;
 use openuvr_lab::jitter::samples::{Pattern, Samples};
 use openuvr_testbed::child::Child;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use super::cells::{Cell, Collector, Policy, Runtime};
 use super::conditions::Conditions;
@@ -95,14 +96,8 @@ pub(super) enum Outcome {
 pub(super) struct Probes {
     folder: PathBuf,
     /// Folder of unread samples: in memory, where available.
-    scratch: PathBuf,
+    scratch: TempDir,
     jvms: BTreeMap<Collector, Result<(PathBuf, String), String>>,
-}
-
-impl Drop for Probes {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.scratch);
-    }
 }
 
 impl Probes {
@@ -117,13 +112,8 @@ impl Probes {
             true => memory.to_owned(),
             false => std::env::temp_dir(),
         };
-        let scratch = parent.join(format!(
-            "openuvr-jitter-{}-{}",
-            std::process::id(),
-            clock::now().0
-        ));
-        std::fs::create_dir_all(&scratch)
-            .with_context(|| format!("can't make the folder {}", scratch.display()))?;
+        let scratch = tempfile::tempdir_in(&parent)
+            .with_context(|| format!("can't make a folder in {}", parent.display()))?;
         Ok(Probes {
             folder: folder.to_owned(),
             scratch,
@@ -133,7 +123,7 @@ impl Probes {
 
     /// Folder of unread samples.
     pub(super) fn scratch(&self) -> &Path {
-        &self.scratch
+        self.scratch.path()
     }
 
     /// Runs one cell.
@@ -200,7 +190,9 @@ impl Probes {
 
     /// The path of a cell's temporary file.
     fn place(&self, cell: Cell, end: &str) -> PathBuf {
-        self.scratch.join(cell.to_string().replace('/', "-") + end)
+        self.scratch
+            .path()
+            .join(cell.to_string().replace('/', "-") + end)
     }
 
     /// The complete command of a cell, and its JVM; the error names the missing prerequisite.
@@ -376,7 +368,7 @@ impl Probes {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         let folder = format!("{}/", self.folder.display());
-        let scratch = format!("{}/", self.scratch.display());
+        let scratch = format!("{}/", self.scratch.path().display());
         words.join(" ").replace(&folder, "").replace(&scratch, "")
     }
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use clap::Parser;
 use openuvr_lab::jitter::samples::{self, Header, Pattern, Sample};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 
@@ -18,18 +19,17 @@ struct Program {
 }
 
 /// A folder for probes, and one for the study, removed on drop.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("openuvr-jitter-test-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(path.join("probes")).unwrap();
-        Scratch(path)
+    fn new() -> Scratch {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("probes")).unwrap();
+        Scratch(folder)
     }
 
     fn out(&self) -> PathBuf {
-        self.0.join("study")
+        self.0.path().join("study")
     }
 
     fn read(&self, name: &str) -> String {
@@ -38,7 +38,10 @@ impl Scratch {
 
     /// A probe that writes these samples and then runs `ends`.
     fn probe(&self, name: &str, all: &[Sample], ends: &str) {
-        let (program, file) = (self.0.join("probes").join(name), self.0.join("made"));
+        let (program, file) = (
+            self.0.path().join("probes").join(name),
+            self.0.path().join("made"),
+        );
         sample_file(&file, all);
         let script = format!(
             "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --out ] && out=$2; shift; done\n\
@@ -50,19 +53,13 @@ impl Scratch {
     }
 
     fn study(&self, options: &[&str]) -> Result<ExitCode> {
-        let (probes, out) = (self.0.join("probes"), self.out());
+        let (probes, out) = (self.0.path().join("probes"), self.out());
         let folders = ["--probes", path(&probes), "--out", path(&out), "--quick"];
         let line = ["jitter"]
             .into_iter()
             .chain(folders)
             .chain(options.iter().copied());
         run(&Program::try_parse_from(line)?.jitter)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -98,7 +95,7 @@ fn is(code: ExitCode, wanted: u8) -> bool {
 
 #[test]
 fn a_study_writes_tables_and_data() {
-    let scratch = Scratch::new("whole");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(20_000), "exit 0");
     let code = scratch
         .study(&["--only", "pthread/ping-pong/other"])
@@ -126,7 +123,7 @@ fn a_study_writes_tables_and_data() {
 
 #[test]
 fn samples_of_a_dying_probe_are_kept() {
-    let scratch = Scratch::new("dies");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(500), "echo 'out of luck' >&2; exit 7");
     let code = scratch
         .study(&["--only", "pthread/ping-pong/other"])
@@ -143,7 +140,7 @@ fn samples_of_a_dying_probe_are_kept() {
 
 #[test]
 fn a_later_run_keeps_the_other_cells() {
-    let scratch = Scratch::new("later");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(500), "exit 0");
     scratch.probe("rust-std", &some(700), "exit 0");
     for runtime in ["pthread", "std"] {
@@ -155,13 +152,13 @@ fn a_later_run_keeps_the_other_cells() {
 
 #[test]
 fn a_study_continues_where_it_stopped() {
-    let scratch = Scratch::new("on");
+    let scratch = Scratch::new();
     let runs = |name: &str| {
-        let text = std::fs::read_to_string(scratch.0.join(name)).unwrap_or_default();
+        let text = std::fs::read_to_string(scratch.0.path().join(name)).unwrap_or_default();
         text.lines().count()
     };
     let counted = |name: &str| {
-        let counts = scratch.0.join(name);
+        let counts = scratch.0.path().join(name);
         format!("echo once >> {}; exit 0", counts.display())
     };
     scratch.probe("cpp-pthread", &some(500), &counted("one"));
@@ -199,7 +196,7 @@ fn a_study_continues_where_it_stopped() {
 
 #[test]
 fn an_absent_probe_is_skipped_and_named() {
-    let scratch = Scratch::new("absent");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(500), "exit 0");
     let only = "pthread/ping-pong/other,caf/ping-pong/other,java/ping-pong/other";
     assert!(is(scratch.study(&["--only", only]).unwrap(), INCOMPLETE));
@@ -210,7 +207,7 @@ fn an_absent_probe_is_skipped_and_named() {
     ] {
         assert!(page.contains(says), "{page}");
     }
-    let alone = Scratch::new("nothing");
+    let alone = Scratch::new();
     let error = alone
         .study(&["--only", "caf/flood"])
         .unwrap_err()
@@ -220,9 +217,9 @@ fn an_absent_probe_is_skipped_and_named() {
 
 #[test]
 fn a_silent_probe_is_an_error() {
-    let scratch = Scratch::new("mute");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(5), "exit 0");
-    let program = scratch.0.join("probes/cpp-pthread");
+    let program = scratch.0.path().join("probes/cpp-pthread");
     std::fs::write(&program, "#!/bin/sh\necho 'no room' >&2\nexit 1\n").unwrap();
     let error = scratch
         .study(&["--only", "pthread/flood"])
@@ -236,7 +233,7 @@ fn a_silent_probe_is_an_error() {
 
 #[test]
 fn a_slow_probe_is_stopped() {
-    let scratch = Scratch::new("long");
+    let scratch = Scratch::new();
     scratch.probe("cpp-pthread", &some(50), "sleep 100");
     let options = ["--only", "pthread/ping-pong/other", "--limit", "100ms"];
     assert!(is(scratch.study(&options).unwrap(), INCOMPLETE));
@@ -249,9 +246,9 @@ fn a_slow_probe_is_stopped() {
 
 #[test]
 fn threads_of_a_real_probe_send_in_order() {
-    let scratch = Scratch::new("real");
+    let scratch = Scratch::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/cpp/pthread.cpp");
-    let program = scratch.0.join("probes/cpp-pthread");
+    let program = scratch.0.path().join("probes/cpp-pthread");
     let words = [
         "-O2",
         "-std=c++17",
@@ -278,8 +275,8 @@ fn threads_of_a_real_probe_send_in_order() {
 
 #[test]
 fn files_are_analysed_and_damage_is_reported() {
-    let scratch = Scratch::new("files");
-    let (file, out) = (scratch.0.join("one.jitter"), scratch.out());
+    let scratch = Scratch::new();
+    let (file, out) = (scratch.0.path().join("one.jitter"), scratch.out());
     sample_file(&file, &some(3_000));
     let analyse = |file: &Path| {
         let line = ["jitter", "analyse", path(file), "--out", path(&out)];
@@ -299,7 +296,7 @@ fn files_are_analysed_and_damage_is_reported() {
 
 #[test]
 fn invalid_options_fail_before_anything_is_written() {
-    let scratch = Scratch::new("wrong");
+    let scratch = Scratch::new();
     for (options, says) in [
         (&["--only", "fortran"][..], "no cell has such a name"),
         (&["--rate", "0"], "--rate is above 0"),

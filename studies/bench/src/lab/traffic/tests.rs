@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 
@@ -13,13 +14,16 @@ struct Program {
     traffic: TrafficArgs,
 }
 
-/// A folder removed on drop.
-struct Scratch(PathBuf);
+/// A path in a temporary folder, where nothing is yet.
+struct Scratch(
+    PathBuf,
+    #[expect(dead_code, reason = "removed on drop")] TempDir,
+);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("openuvr-traffic-{}-{name}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
+    fn new() -> Scratch {
+        let folder = tempfile::tempdir().unwrap();
+        Scratch(folder.path().join("made"), folder)
     }
 
     fn path(&self, name: &str) -> String {
@@ -28,12 +32,6 @@ impl Scratch {
 
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -47,7 +45,7 @@ fn traffic(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
 
 #[test]
 fn generated_captures_are_analysed_and_joined() {
-    let made = Scratch::new("made");
+    let made = Scratch::new();
     let options = [
         "--generate",
         "--duration",
@@ -61,7 +59,7 @@ fn generated_captures_are_analysed_and_joined() {
     ];
     traffic(&made, &options).unwrap();
     let truth: Value = serde_json::from_str(&made.read("truth.json")).unwrap();
-    let folder = Scratch::new("joined");
+    let folder = Scratch::new();
     let (server, client) = (made.path("server.pcapng"), made.path("client.pcapng"));
     let about = ["--sent-fps", "90", "--medium", "wired"];
     let files = [server.as_str(), client.as_str()];
@@ -99,11 +97,11 @@ fn generated_captures_are_analysed_and_joined() {
 
 #[test]
 fn a_corrupt_capture_writes_a_folder_and_fails() {
-    let made = Scratch::new("whole");
+    let made = Scratch::new();
     traffic(&made, &["--generate", "--duration", "1s"]).unwrap();
     let whole = std::fs::read(made.0.join("server.pcapng")).unwrap();
     std::fs::write(made.0.join("cut.pcapng"), &whole[..whole.len() / 2 + 1]).unwrap();
-    let folder = Scratch::new("cut");
+    let folder = Scratch::new();
     let code = traffic(&folder, &[&made.path("cut.pcapng"), "--end", "server"]).unwrap();
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(BROKEN)));
     let data: Value = serde_json::from_str(&folder.read("traffic.json")).unwrap();
@@ -118,7 +116,7 @@ fn a_corrupt_capture_writes_a_folder_and_fails() {
 
 #[test]
 fn invalid_options_fail_before_anything_is_written() {
-    let text = Scratch::new("text");
+    let text = Scratch::new();
     std::fs::create_dir_all(&text.0).unwrap();
     std::fs::write(text.0.join("notes"), "no capture").unwrap();
     let notes = text.path("notes");
@@ -133,7 +131,7 @@ fn invalid_options_fail_before_anything_is_written() {
         (&["--generate", "--fps", "0"], "frames/s"),
         (&[&notes, "--duration", "0s"], "--duration 0s"),
     ] {
-        let folder = Scratch::new("none");
+        let folder = Scratch::new();
         let message = format!("{:#}", traffic(&folder, options).unwrap_err());
         assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");

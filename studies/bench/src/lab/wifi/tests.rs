@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 
@@ -13,23 +14,20 @@ struct Program {
     wifi: WifiArgs,
 }
 
-/// A folder removed on drop.
-struct Scratch(PathBuf);
+/// A path in a temporary folder, where nothing is yet.
+struct Scratch(
+    PathBuf,
+    #[expect(dead_code, reason = "removed on drop")] TempDir,
+);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("openuvr-wifi-{}-{name}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
+    fn new() -> Scratch {
+        let folder = tempfile::tempdir().unwrap();
+        Scratch(folder.path().join("made"), folder)
     }
 
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -43,7 +41,7 @@ fn study(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
 
 #[test]
 fn a_sweep_writes_a_table_and_data() {
-    let folder = Scratch::new("sweep");
+    let folder = Scratch::new();
     let options = [
         "--vary",
         "stations=1,2",
@@ -81,7 +79,7 @@ fn a_sweep_writes_a_table_and_data() {
 
 #[test]
 fn one_network_is_reported_in_one_table() {
-    let folder = Scratch::new("one");
+    let folder = Scratch::new();
     study(
         &folder,
         &["--runs", "1", "--duration", "200ms", "profile=he-su"],
@@ -94,7 +92,7 @@ fn one_network_is_reported_in_one_table() {
 
 #[test]
 fn the_published_study_is_a_folder_with_four_figures() {
-    let folder = Scratch::new("paper");
+    let folder = Scratch::new();
     // Too short for correct figures: this tests the folder.
     study(&folder, &["--paper", "--runs", "2", "--duration", "300ms"]).unwrap();
     assert_eq!(folder.read("figures.csv").lines().count(), 1 + 18);
@@ -109,8 +107,8 @@ fn the_published_study_is_a_folder_with_four_figures() {
 
 #[test]
 fn a_table_of_packets_is_replayed() {
-    let folder = Scratch::new("replay");
-    let file = Scratch::new("packets.csv");
+    let folder = Scratch::new();
+    let file = Scratch::new();
     let mut table = String::from("time_ns,bytes,frame\n");
     for packet in 0..100_u64 {
         table += &format!("{},1200,{}\n", packet / 10 * 16_666_667, packet / 10);
@@ -144,7 +142,7 @@ fn invalid_options_fail_before_anything_is_written() {
         (&["--replay", "/nowhere/at/all"], "/nowhere/at/all"),
         (&["--paper", "mcs=9"], "cannot be used with"),
     ] {
-        let folder = Scratch::new("none");
+        let folder = Scratch::new();
         let message = format!("{:#}", study(&folder, options).unwrap_err());
         assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");

@@ -46,7 +46,8 @@ fn a_pause_ends_when_it_is_logged() {
 
 #[test]
 fn a_log_without_nanoseconds_is_refused() {
-    let path = std::env::temp_dir().join(format!("openuvr-gc-{}.log", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gc.log");
     std::fs::write(
         &path,
         "[0.004s] Using G1\n[0.1s] GC(0) Pause Young 3M->1M(9M) 1.0ms\n",
@@ -55,7 +56,6 @@ fn a_log_without_nanoseconds_is_refused() {
     let error = pauses::read(&path).unwrap_err().to_string();
     std::fs::write(&path, "").unwrap();
     let empty = pauses::read(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
     assert!(
         error.contains("-Xlog:gc*,safepoint:file=NAME:tn"),
         "{error}"

@@ -1,28 +1,11 @@
 //! Samples with a known distribution.
 
-use std::path::PathBuf;
-
 use proptest::prelude::*;
+use tempfile::NamedTempFile;
 
 use crate::jitter::analysis::{Analysis, Rule, analyse};
 use crate::jitter::pauses::{Covered, Kind, Pause};
 use crate::jitter::samples::{self, Header, Pattern, Sample, Samples, SamplesError};
-
-/// A file removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("openuvr-jitter-{}-{name}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn header(samples: &[Sample]) -> Header {
     Header {
@@ -36,10 +19,10 @@ fn header(samples: &[Sample]) -> Header {
     }
 }
 
-fn analysed(name: &str, all: &[Sample], pauses: Option<&[Pause]>) -> Analysis {
-    let file = Scratch::new(name);
-    samples::write(&file.0, &header(all), all).unwrap();
-    analyse(&mut Samples::open(&file.0).unwrap(), pauses).unwrap()
+fn analysed(all: &[Sample], pauses: Option<&[Pause]>) -> Analysis {
+    let file = NamedTempFile::new().unwrap().into_temp_path();
+    samples::write(&file, &header(all), all).unwrap();
+    analyse(&mut Samples::open(&file).unwrap(), pauses).unwrap()
 }
 
 /// One message per millisecond, with these latencies in ns.
@@ -64,7 +47,7 @@ fn near(value: f64, wanted: f64) {
 fn known_quantiles_are_found() {
     // 1 to 100 000 ns, shuffled.
     let latencies = (0..100_000_u64).map(|n| n * 7_919 % 100_000 + 1);
-    let found = analysed("quantiles", &each_millisecond(latencies), None).sent;
+    let found = analysed(&each_millisecond(latencies), None).sent;
     assert_eq!(found.count, 100_000);
     near(found.median, 50_000.0);
     near(found.mean, 50_000.5);
@@ -82,7 +65,7 @@ fn known_quantiles_are_found() {
 
 #[test]
 fn a_tail_of_single_samples_is_not_reported() {
-    let found = analysed("tail", &each_millisecond((0..1_500).map(|n| n + 1)), None).sent;
+    let found = analysed(&each_millisecond((0..1_500).map(|n| n + 1)), None).sent;
     assert!(found.p99.is_some());
     assert_eq!((found.p999, found.p9999), (None, None));
 }
@@ -107,7 +90,7 @@ fn a_stall_of_the_sender_shows_by_the_intended_clock() {
             }
         })
         .collect();
-    let found = analysed("stall", &all, None);
+    let found = analysed(&all, None);
     assert_eq!(found.sent.max, 5_000.0);
     assert!(found.intended.max > 95e6 && found.intended.max <= 100_005_000.0);
     // 24 of 2400 waited 50 ms on average.
@@ -127,7 +110,7 @@ fn both_rules_find_the_outliers_they_define() {
         n if n % 100 == 50 => 100_000,
         n => 1_000 + n % 10,
     });
-    let found = analysed("rules", &each_millisecond(latencies), None);
+    let found = analysed(&each_millisecond(latencies), None);
     let [slides, z] = &found.outliers[..] else {
         panic!("{:?}", found.outliers)
     };
@@ -165,7 +148,7 @@ fn outliers_in_pauses_are_distinguished_from_chance() {
             }
         })
         .collect();
-    let found = analysed("pauses", &all, Some(&pauses));
+    let found = analysed(&all, Some(&pauses));
     let outliers = &found.outliers[0];
     assert!(outliers.count >= 72, "{outliers:?}");
     assert_eq!(outliers.in_pauses, Some(1.0));
@@ -193,7 +176,7 @@ fn many_tiny_pauses_explain_no_more_than_chance() {
             1_000
         }
     });
-    let found = analysed("tiny", &each_millisecond(latencies), Some(&pauses));
+    let found = analysed(&each_millisecond(latencies), Some(&pauses));
     let outliers = &found.outliers[0];
     let (in_pauses, by_chance) = (outliers.in_pauses.unwrap(), outliers.by_chance.unwrap());
     assert!((by_chance - 0.30).abs() < 0.02, "{by_chance}");
@@ -223,7 +206,7 @@ fn decreasing_times_are_counted_separately() {
     let mut all = each_millisecond((0..100).map(|_| 1_000));
     all[7].received = all[7].sent - 1;
     all[9].intended = all[9].sent + 1;
-    let found = analysed("backwards", &all, None);
+    let found = analysed(&all, None);
     assert_eq!(
         (found.backwards, found.sent.count, found.sent.max),
         (2, 98, 1_000.0)
@@ -232,21 +215,21 @@ fn decreasing_times_are_counted_separately() {
 
 #[test]
 fn a_truncated_file_is_read_to_its_end() {
-    let file = Scratch::new("cut");
+    let file = NamedTempFile::new().unwrap().into_temp_path();
     let all = each_millisecond((0..100).map(|_| 1_000));
-    samples::write(&file.0, &header(&all), &all).unwrap();
-    let whole = std::fs::read(&file.0).unwrap();
-    std::fs::write(&file.0, &whole[..4096 + 24 * 60 + 5]).unwrap();
-    let found = analyse(&mut Samples::open(&file.0).unwrap(), None).unwrap();
+    samples::write(&file, &header(&all), &all).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..4096 + 24 * 60 + 5]).unwrap();
+    let found = analyse(&mut Samples::open(&file).unwrap(), None).unwrap();
     assert_eq!((found.sent.count, found.missing), (60, 40));
 }
 
 #[test]
 fn invalid_sample_files_are_named() {
-    let file = Scratch::new("foreign");
+    let file = NamedTempFile::new().unwrap().into_temp_path();
     let all = each_millisecond((0..3).map(|_| 1_000));
-    samples::write(&file.0, &header(&all), &all).unwrap();
-    let whole = std::fs::read(&file.0).unwrap();
+    samples::write(&file, &header(&all), &all).unwrap();
+    let whole = std::fs::read(&file).unwrap();
     let changed = |at: usize, byte: u8| {
         let mut bytes = whole.clone();
         bytes[at] = byte;
@@ -262,12 +245,12 @@ fn invalid_sample_files_are_named() {
         (changed(31, 255), "impossible"),
         (changed(128, 4), "4 records exceed the capacity of 3"),
     ] {
-        std::fs::write(&file.0, bytes).unwrap();
-        let error = Samples::open(&file.0).unwrap_err();
+        std::fs::write(&file, bytes).unwrap();
+        let error = Samples::open(&file).unwrap_err();
         assert!(matches!(error, SamplesError::Foreign(..)), "{error}");
         assert!(error.to_string().contains(says), "{error}");
     }
-    let error = Samples::open(&PathBuf::from("/nowhere/at/all")).unwrap_err();
+    let error = Samples::open(std::path::Path::new("/nowhere/at/all")).unwrap_err();
     assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
 }
 
@@ -278,9 +261,9 @@ proptest! {
             .into_iter()
             .map(|[intended, sent, received]| Sample { intended, sent, received })
             .collect();
-        let file = Scratch::new("round");
-        samples::write(&file.0, &header(&all), &all).unwrap();
-        let mut read = Samples::open(&file.0).unwrap();
+        let file = NamedTempFile::new().unwrap().into_temp_path();
+        samples::write(&file, &header(&all), &all).unwrap();
+        let mut read = Samples::open(&file).unwrap();
         let mut back = Vec::new();
         read.for_each(|sample| back.push(sample)).unwrap();
         prop_assert_eq!(&back, &all);
@@ -292,13 +275,13 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_reader_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..5000)) {
-        let file = Scratch::new("any");
+        let file = NamedTempFile::new().unwrap().into_temp_path();
         for forged in [false, true] {
             if forged && bytes.len() >= 16 {
                 bytes[..16].copy_from_slice(b"JITTER01\0\x10\0\0\x18\0\0\0");
             }
-            std::fs::write(&file.0, &bytes).unwrap();
-            if let Ok(mut samples) = Samples::open(&file.0) {
+            std::fs::write(&file, &bytes).unwrap();
+            if let Ok(mut samples) = Samples::open(&file) {
                 analyse(&mut samples, None).unwrap();
             }
         }

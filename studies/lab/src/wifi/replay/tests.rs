@@ -1,7 +1,6 @@
 //! Captures and tables of known content.
 #![allow(clippy::cast_possible_truncation, reason = "packets of a test are few")]
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -15,26 +14,11 @@ use pcap_file::{DataLink, TsResolution};
 use super::*;
 use crate::wifi::{MICROSECOND, SECOND, words};
 
-/// A file removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Scratch {
-        let name = format!("openuvr-replay-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, content).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 fn read(name: &str, content: &[u8]) -> Result<Recording, ReplayError> {
-    Recording::read(&Scratch::new(name, content).0)
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    Recording::read(&path)
 }
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use glow::HasContext as _;
 use openuvr_proto::units::Size;
+use openuvr_xserver::fixture;
 
 use super::context::{Context, ContextConfig, Egl, Glx, Profile, functions};
 use super::{Shelf, WAYS, read_back, read_back_without};
@@ -13,7 +14,6 @@ use crate::capture::RenderInfo;
 use crate::capture::gl::{ReadSource, Sharing};
 use crate::convert::Converter;
 use crate::picture::PixelFormat;
-use crate::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(1280, 720);
 const ROUNDS: u32 = 300;
@@ -23,7 +23,7 @@ const ROUNDS: u32 = 300;
 fn cost_of_a_picture() {
     let server = std::env::var("OPENUVR_EGL_DEVICE")
         .is_err()
-        .then(|| Xvfb::start("1280x720"));
+        .then(|| fixture::xvfb("1280x720", &[]));
     if let Some(server) = server.flatten() {
         let glx = Glx::open(&server.display, SIZE, ContextConfig::DEFAULT, None).expect("GLX");
         cost("GLX", &glx);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use glow::HasContext as _;
 
 use openuvr_proto::units::Size;
+use openuvr_xserver::{Xvfb, fixture};
 
 use self::context::{Context, ContextConfig, Egl, Glx, Profile, colour, draw, functions};
 use super::super::{ReadSource, ReadStatus, Sharing, SkipReason, Submit};
@@ -20,7 +21,6 @@ use super::{ReadBack, Version};
 use crate::capture::submit::{self, Frame};
 use crate::capture::{Capture as _, CaptureEvent, RenderInfo};
 use crate::picture::{Picture, PixelFormat, RowOrder};
-use crate::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(71, 46);
 
@@ -119,7 +119,7 @@ fn assert_shows(frame: &dyn Frame, size: Size, seed: u32, what: &str) {
 
 #[test]
 fn pictures_are_read_bit_exact() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let kinds = [
@@ -222,7 +222,7 @@ fn without_a_display_pictures_arrive_exactly_and_in_order() {
 
 #[test]
 fn a_separate_thread_waits_for_unfinished_pictures() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let here = std::thread::current().id();
@@ -266,7 +266,7 @@ fn a_separate_thread_waits_for_unfinished_pictures() {
 
 #[test]
 fn a_ticket_belongs_to_the_picture_waited_for() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let context = glx(&server, ContextConfig::DEFAULT);
@@ -305,7 +305,7 @@ fn a_ticket_belongs_to_the_picture_waited_for() {
 
 #[test]
 fn without_a_waiting_thread_the_next_poll_finds_it() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let context = glx(&server, ContextConfig::DEFAULT);
@@ -345,7 +345,7 @@ const STATE: [(&str, u32); 14] = [
 
 #[test]
 fn the_applications_state_and_errors_are_preserved() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     for wanted in [
@@ -455,7 +455,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
         (0x0D1B, 1.0),  // GL_BLUE_BIAS
         (0x0D1C, 0.5),  // GL_ALPHA_SCALE
     ];
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let mut changed = 0;
@@ -512,7 +512,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
 
 #[test]
 fn a_resized_window_gets_new_buffers() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     for by_egl in [false, true] {
@@ -558,7 +558,7 @@ fn resize(context: &dyn Context) {
 
 #[test]
 fn a_picture_without_a_free_buffer_is_skipped() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let context = glx(&server, ContextConfig::DEFAULT);
@@ -592,7 +592,7 @@ fn a_picture_without_a_free_buffer_is_skipped() {
 
 #[test]
 fn pictures_outlive_their_context() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     for (lacks, current) in WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]) {
@@ -621,7 +621,7 @@ fn pictures_outlive_their_context() {
 
 #[test]
 fn a_picture_in_use_is_not_withdrawn() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let mut context = glx(&server, ContextConfig::DEFAULT);
@@ -657,7 +657,7 @@ fn a_picture_in_use_is_not_withdrawn() {
 
 #[test]
 fn a_buffer_of_the_application_is_not_torn() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let contexts: [Box<dyn Context>; 2] = [
@@ -767,7 +767,7 @@ fn a_buffer_of_the_application_is_not_torn() {
 
 #[test]
 fn contexts_of_several_threads_are_independent() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let first = glx(&server, ContextConfig::DEFAULT);
@@ -807,7 +807,7 @@ fn contexts_of_several_threads_are_independent() {
 
 #[test]
 fn a_context_may_move_between_threads() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let context = glx(&server, ContextConfig::DEFAULT);
@@ -836,7 +836,7 @@ fn a_context_may_move_between_threads() {
 
 #[test]
 fn without_a_context_there_is_an_error() {
-    let Some(server) = Xvfb::start("320x240") else {
+    let Some(server) = fixture::xvfb("320x240", &[]) else {
         return;
     };
     let context = glx(&server, ContextConfig::DEFAULT);

@@ -1,7 +1,5 @@
 //! Chromium's debugging protocol through two pipes: no library, and no port that others could reach.
-//!
-//! The gateway's tests have this file too (`crates/gateway/tests/chromium/browser.rs`): it needs nothing of
-//! this crate. <https://chromedevtools.github.io/devtools-protocol/> describes the methods.
+//! <https://chromedevtools.github.io/devtools-protocol/> describes the methods.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::Path;
@@ -28,11 +26,13 @@ const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-ru
 const WAITING: usize = 4096;
 
 /// The installed program, if any.
+#[must_use]
 pub fn program() -> Option<&'static str> {
     PROGRAMS.into_iter().find(|name| version(name).is_some())
 }
 
 /// Its version.
+#[must_use]
 pub fn version(program: &str) -> Option<String> {
     let mut command = Command::new(program);
     let said = command
@@ -48,11 +48,13 @@ pub fn version(program: &str) -> Option<String> {
 
 /// The command to start it with an empty profile in `folder`: it reads commands from its standard
 /// input, and answers on its standard output.
+#[must_use]
 pub fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)
 }
 
 /// The same with other arguments in place of the headless one; the last of two conflicting ones wins.
+#[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
     let line = format!(
@@ -66,7 +68,7 @@ pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
 
 /// The same, but also accepts certificates with this public key (a SHA-256 in base64), as if its
 /// user had accepted the certificate once.
-pub fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
+pub(crate) fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
     let all = command(program, folder);
     let mut words = all.get_args().map(|word| {
         let trusted = format!("--ignore-certificate-errors-spki-list={public_key}");
@@ -79,12 +81,14 @@ pub fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Comma
 }
 
 /// A tab.
+#[derive(Debug)]
 pub struct Tab {
     target: String,
     session: String,
 }
 
 /// A remote-controlled browser.
+#[derive(Debug)]
 pub struct DevTools<W> {
     commands: W,
     messages: Receiver<Value>,
@@ -94,7 +98,7 @@ pub struct DevTools<W> {
 }
 
 impl<W: Write> DevTools<W> {
-    /// `commands` writes to the browser, `answers` reads from it.
+    /// `commands` writes to the browser, `answers` reads from it; `timeout` applies to each operation.
     pub fn new(commands: W, answers: impl Read + Send + 'static, timeout: Duration) -> DevTools<W> {
         let (said, messages) = sync_channel(WAITING);
         // Ends with the browser.
@@ -115,12 +119,17 @@ impl<W: Write> DevTools<W> {
     }
 
     /// Opens a tab at this address.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn open(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url }))
     }
 
     /// Opens a window, so that the other tabs stay visible.
-    #[allow(dead_code, reason = "only the portal's tests open windows")]
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn open_window(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url, "newWindow": true }))
     }
@@ -134,16 +143,18 @@ impl<W: Write> DevTools<W> {
         Ok(Tab { target, session })
     }
 
-    /// Closes a tab.
     ///
     /// # Errors
-    /// As [`DevTools::call`].
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn close(&mut self, tab: &Tab) -> Result<(), String> {
         let which = json!({ "targetId": tab.target });
         self.call(None, "Target.closeTarget", &which).map(|_| ())
     }
 
     /// Calls a method and waits for its result.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn call(
         &mut self,
         tab: Option<&Tab>,
@@ -175,7 +186,9 @@ impl<W: Write> DevTools<W> {
     }
 
     /// Waits for the next event with this name; returns its parameters.
-    #[allow(dead_code, reason = "only the benches wait for events")]
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn event(&mut self, name: &str) -> Result<Value, String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -189,6 +202,9 @@ impl<W: Write> DevTools<W> {
     }
 
     /// The value of a script's last expression; promises are awaited.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
@@ -201,6 +217,9 @@ impl<W: Write> DevTools<W> {
     }
 
     /// Waits until a script's value is true, also while the page is still loading.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -217,6 +236,9 @@ impl<W: Write> DevTools<W> {
     }
 
     /// Presses or releases a key.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn key(&mut self, tab: &Tab, code: &str, key: &str, down: bool) -> Result<(), String> {
         let kind = if down { "keyDown" } else { "keyUp" };
         let params = json!({ "type": kind, "code": code, "key": key });
@@ -225,6 +247,9 @@ impl<W: Write> DevTools<W> {
     }
 
     /// Types the PIN into a page of a host that does not know this browser, and waits for the picture.
+    ///
+    /// # Errors
+    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
     pub fn log_in(&mut self, tab: &Tab, pin: &str) -> Result<(), String> {
         self.until(tab, "!!document.querySelector('#login:not([hidden])')")?;
         let typed = format!(
@@ -240,4 +265,24 @@ impl<W: Write> DevTools<W> {
 fn words(answer: &Value, name: &str) -> Result<String, String> {
     let found = answer[name].as_str().map(str::to_owned);
     found.ok_or_else(|| format!("the browser gave no {name}: {answer}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_found_by_their_number_between_events() {
+        let answers =
+            b"{\"method\":\"A.happened\",\"params\":{}}\0{\"id\":1,\"result\":{\"a\":7}}\0\
+                        no JSON\0{\"id\":2,\"error\":\"unknown\"}\0";
+        let mut tools = DevTools::new(Vec::new(), &answers[..], Duration::from_secs(60));
+        let mut call = || tools.call(None, "A.b", &json!({}));
+        assert_eq!(call().unwrap()["a"], 7);
+        assert!(call().unwrap_err().contains("unknown"));
+        assert!(call().unwrap_err().contains("no answer to A.b"));
+        let sent: Vec<&[u8]> = tools.commands.split(|byte| *byte == 0).collect();
+        assert_eq!(sent.len(), 4);
+        assert!(sent[3].is_empty(), "each command ends with a zero byte");
+    }
 }

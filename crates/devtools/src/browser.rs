@@ -1,35 +1,59 @@
-//! A real headless Chromium, driven as in the benches; failures end the test.
+//! A headless Chromium of a test; failures end the test.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
-use openuvr_testbed::chromium::protocol::{self, DevTools};
-pub(crate) use openuvr_testbed::chromium::protocol::{Tab, program};
 use serde_json::Value;
 
-use super::support::TIMEOUT;
+use crate::protocol::{self, DevTools, Tab};
 
-pub(crate) struct Browser {
+/// Timeout of each operation, on a busy machine (guess).
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running browser. It ends on drop.
+#[derive(Debug)]
+pub struct Browser {
     child: Child,
     tools: DevTools<ChildStdin>,
 }
 
 impl Browser {
     /// Starts it with an empty profile in `folder`.
-    pub(crate) fn start(program: &str, folder: &Path) -> Browser {
+    #[must_use]
+    pub fn start(program: &str, folder: &Path) -> Browser {
         Browser::spawn(protocol::command(program, folder))
     }
 
     /// The same with more arguments; later ones take precedence.
-    pub(crate) fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
+    #[must_use]
+    pub fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
         let arguments = format!("--headless=new {more}");
         Browser::spawn(protocol::command_with(program, folder, &arguments))
     }
 
     /// The same with a window that fills a display.
-    pub(crate) fn shown(program: &str, folder: &Path, display: &str) -> Browser {
+    #[must_use]
+    pub fn shown(program: &str, folder: &Path, display: &str) -> Browser {
         let mut command = protocol::command_with(program, folder, "--kiosk");
         command.env("DISPLAY", display).env("LANG", "C.UTF-8");
+        Browser::spawn(command)
+    }
+
+    /// Starts it; it accepts only the certificate with this public key (a SHA-256 in base64).
+    #[must_use]
+    pub fn start_trusting(program: &str, folder: &Path, public_key: &str) -> Browser {
+        Browser::spawn(protocol::command_trusting(program, folder, public_key))
+    }
+
+    /// The same, in this network namespace.
+    #[must_use]
+    pub fn start_in(namespace: &str, program: &str, folder: &Path, public_key: &str) -> Browser {
+        let inside = protocol::command_trusting(program, folder, public_key);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]);
+        command.arg(inside.get_program()).args(inside.get_args());
         Browser::spawn(command)
     }
 
@@ -45,26 +69,32 @@ impl Browser {
     }
 
     /// A new tab at this address.
-    pub(crate) fn open(&mut self, url: &str) -> Tab {
+    pub fn open(&mut self, url: &str) -> Tab {
         self.tools.open(url).unwrap()
     }
 
-    pub(crate) fn close(&mut self, tab: &Tab) {
+    /// A new window, so that the other tabs stay visible.
+    pub fn open_window(&mut self, url: &str) -> Tab {
+        self.tools.open_window(url).unwrap()
+    }
+
+    /// Closes a tab.
+    pub fn close(&mut self, tab: &Tab) {
         self.tools.close(tab).unwrap();
     }
 
     /// Calls a method and waits for its result.
-    pub(crate) fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+    pub fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
         self.tools.call(tab, method, params).unwrap()
     }
 
     /// The value of a script's last expression; a promise is awaited.
-    pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
+    pub fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()
     }
 
     /// The value of an expression without user activation, which scripts of tests have; `None`: no page yet.
-    pub(crate) fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
+    pub fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
         let params = serde_json::json!({ "expression": expression, "returnByValue": true });
         let done = self
             .tools
@@ -74,16 +104,17 @@ impl Browser {
     }
 
     /// Waits until a script's value is true, also for the page itself.
-    pub(crate) fn until(&mut self, tab: &Tab, script: &str) {
+    pub fn until(&mut self, tab: &Tab, script: &str) {
         self.tools.until(tab, script).unwrap();
     }
 
     /// Presses or releases a key.
-    pub(crate) fn key(&mut self, tab: &Tab, code: &str, key: &str, down: bool) {
+    pub fn key(&mut self, tab: &Tab, code: &str, key: &str, down: bool) {
         self.tools.key(tab, code, key, down).unwrap();
     }
 
-    pub(crate) fn log_in(&mut self, tab: &Tab, pin: &str) {
+    /// Types the PIN into the page of a host that does not know this browser, and waits for the picture.
+    pub fn log_in(&mut self, tab: &Tab, pin: &str) {
         self.tools.log_in(tab, pin).unwrap();
     }
 }

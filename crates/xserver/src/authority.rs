@@ -1,4 +1,4 @@
-//! The command that starts a virtual display (Xvfb), and its access cookie.
+//! The access cookie of a server.
 //!
 //! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie
 //! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect, by the socket in the file
@@ -6,20 +6,16 @@
 //! by it Xvfb 21.1 knows which numbers are free (`-displayfd`), and without it two servers take the same.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use openuvr_proto::units::Size;
-
-use super::LaunchError;
+use crate::error::StartError;
 
 /// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is
 /// removed when this is dropped.
 #[derive(Debug)]
 pub struct Authority {
-    cookie: [u8; 16],
     file: PathBuf,
 }
 
@@ -31,25 +27,25 @@ impl Authority {
     ///
     /// # Errors
     /// The file can't be written, or exists.
-    pub fn make(file: PathBuf) -> Result<Authority, LaunchError> {
+    pub fn make(file: PathBuf) -> Result<Authority, StartError> {
         let mut cookie = [0; 16];
         random(&mut cookie)?;
         let mut options = OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o600).open(&file);
         opened
             .and_then(|mut opened| opened.write_all(&entry(&cookie)))
-            .map_err(LaunchError::system(format!(
+            .map_err(system(format!(
                 "can't write the cookie of the virtual display to {}",
                 file.display()
             )))?;
-        Ok(Authority { cookie, file })
+        Ok(Authority { file })
     }
 
     /// Creates a cookie in a new file of `folder`, which may be shared with other users.
     ///
     /// # Errors
     /// As [`Authority::make`].
-    pub fn make_in(folder: &Path) -> Result<Authority, LaunchError> {
+    pub fn make_in(folder: &Path) -> Result<Authority, StartError> {
         let mut name = [0; 8];
         random(&mut name)?;
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -61,12 +57,6 @@ impl Authority {
     pub fn file(&self) -> &Path {
         &self.file
     }
-
-    /// The name and the data that a client sends to the server.
-    #[must_use]
-    pub fn credentials(&self) -> (Vec<u8>, Vec<u8>) {
-        (Authority::PROTOCOL.to_vec(), self.cookie.to_vec())
-    }
 }
 
 impl Drop for Authority {
@@ -75,11 +65,13 @@ impl Drop for Authority {
     }
 }
 
-fn random(bytes: &mut [u8]) -> Result<(), LaunchError> {
+fn system(operation: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
+    |why| StartError::System(operation.into(), why)
+}
+
+fn random(bytes: &mut [u8]) -> Result<(), StartError> {
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(bytes));
-    read.map_err(LaunchError::system(
-        "no random numbers: can't read /dev/urandom",
-    ))
+    read.map_err(system("no random numbers: can't read /dev/urandom"))
 }
 
 /// An entry of an authority file, for any display (Xau(3): FamilyWild, and lengths in network order).
@@ -91,22 +83,6 @@ fn entry(cookie: &[u8; 16]) -> Vec<u8> {
         entry.extend(part);
     }
     entry
-}
-
-/// The command of an Xvfb with a screen of `size`, 24 bits deep, and software OpenGL. It takes a free display
-/// number, and writes it to its standard output once it accepts connections. It reads `authority` while it
-/// runs.
-#[must_use]
-pub fn xvfb(size: Size, authority: &Authority) -> Command {
-    let mut command = Command::new("Xvfb");
-    command
-        .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
-        .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX", "-auth"])
-        .arg(authority.file())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    command
 }
 
 #[cfg(test)]
@@ -126,9 +102,10 @@ mod tests {
 
     #[test]
     fn each_authority_has_a_cookie_and_a_private_file_of_its_own() {
-        let folder = std::env::temp_dir();
-        let [one, other] = [(); 2].map(|()| Authority::make_in(&folder).unwrap());
-        assert_ne!(one.credentials(), other.credentials());
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [(); 2].map(|()| Authority::make_in(folder.path()).unwrap());
+        let [first, second] = [&one, &other].map(|of| std::fs::read(of.file()).unwrap());
+        assert_ne!(first, second);
         let mode = std::fs::metadata(one.file()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
         let file = one.file().to_owned();

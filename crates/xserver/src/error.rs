@@ -1,0 +1,31 @@
+//! Failures to start a server.
+
+use std::io;
+
+use openuvr_proto::units::Size;
+
+/// Time for a server to report its display number, in seconds (guess: half a second on an idle machine).
+pub(crate) const START_SECONDS: i64 = 10;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Xvfb can't be executed.
+    #[error("can't start Xvfb: {0}; apt install xvfb")]
+    NotInstalled(io::Error),
+    /// It ended, or printed no number.
+    #[error(
+        "Xvfb ended without a display of {0}: run `Xvfb -displayfd 1 -screen 0 {0}x24` to see why"
+    )]
+    Ended(Size),
+    /// No answer in time.
+    #[error(
+        "Xvfb did not start within {} s: run `Xvfb :99` to see why",
+        START_SECONDS
+    )]
+    Timeout,
+    /// The failed operation, and its error.
+    #[error("{0}: {1}")]
+    System(String, io::Error),
+}

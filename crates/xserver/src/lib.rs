@@ -1,0 +1,15 @@
+//! X servers without a screen (Xvfb), for sessions, benches and tests.
+//!
+//! [`Xvfb::start`] is the one place that starts a server. Each server takes a free display number and ends with its
+//! [`Xvfb`].
+#![forbid(unsafe_code)]
+
+mod authority;
+mod error;
+#[cfg(feature = "fixture")]
+pub mod fixture;
+mod server;
+
+pub use authority::Authority;
+pub use error::StartError;
+pub use server::Xvfb;
