@@ -7,5 +7,5 @@ def check():
     for manifest in repository.WORKSPACES:
         command = ("cargo", "doc", "--quiet", "--locked", "--manifest-path", manifest)
         yield from repository.passes(
-            *command, "--workspace", "--no-deps", RUSTDOCFLAGS="-D warnings"
+            *command, "--workspace", "--no-deps", RUSTDOCFLAGS="-D warnings", **repository.APART
         )

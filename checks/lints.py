@@ -14,4 +14,4 @@ def check():
 
 def clippy(manifest, *what):
     command = ("cargo", "clippy", "--quiet", "--locked", "--manifest-path", manifest)
-    return repository.passes(*command, *what, "--", "-D", "warnings")
+    return repository.passes(*command, *what, "--", "-D", "warnings", **repository.APART)

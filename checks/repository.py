@@ -12,6 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The product, and the studies.
 WORKSPACES = ("Cargo.toml", "studies/Cargo.toml")
 TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
+# For what shares no artefact with programs and tests: a build of these does not wait for it, nor it for them.
+APART = {"CARGO_TARGET_DIR": str(TARGET / "checks")}
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess:
