@@ -25,13 +25,13 @@ pub(crate) fn connect(config: &mut Config) -> Outcome<Option<Launcher>> {
         return Ok(None);
     };
     let launcher = Launcher::connect_to(Path::new(&path)).map_err(Failure::failed)?;
-    let order = launcher.settings_within(TIMEOUT).map_err(Failure::failed)?;
-    let order = order.ok_or_else(|| {
+    let settings = launcher.settings_within(TIMEOUT).map_err(Failure::failed)?;
+    let settings = settings.ok_or_else(|| {
         Failure::failed(
             "the launcher allows one stream, and another host of this application has it",
         )
     })?;
-    let host = order.host;
+    let host = settings.host;
     *config = Config {
         name: host.name,
         bind: host.bind,

@@ -74,7 +74,7 @@ pub(crate) struct Launch<'a> {
     /// A hint for an application that ends without an error, if its standard input is no terminal.
     pub(crate) early_end_hint: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
-    pub(crate) order: LaunchSettings,
+    pub(crate) settings: LaunchSettings,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
     /// The hook, beside which the library of emulated game pads lies, and the number of pads present from the start;
@@ -94,14 +94,18 @@ fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
 }
 
 /// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
-fn keep_port(order: &mut LaunchSettings, socket: &mut Socket, report: &LaunchReport) -> Result<()> {
+fn keep_port(
+    settings: &mut LaunchSettings,
+    socket: &mut Socket,
+    report: &LaunchReport,
+) -> Result<()> {
     if let LaunchReport::Streaming {
         endpoint: place, ..
     } = report
-        && let (0, Some(address)) = (order.host.bind.port(), udp_address(place))
+        && let (0, Some(address)) = (settings.host.bind.port(), udp_address(place))
     {
-        order.host.bind.set_port(address.port());
-        socket.set_settings(order)?;
+        settings.host.bind.set_port(address.port());
+        socket.set_settings(settings)?;
     }
     Ok(())
 }
@@ -119,7 +123,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Config::from(&config.host)
         .check()
         .map_err(UsageError::new)?;
-    let order = LaunchSettings {
+    let settings = LaunchSettings {
         input: config.host.injects(),
         window: config.window.clone(),
         eye: None,
@@ -133,7 +137,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             no_picture_hint: NO_PICTURE_HINT_API,
             early_end_hint: None,
             host: &config.host,
-            order,
+            settings,
             words: &words,
             pads: None,
             uses_stand_in: false,
@@ -148,7 +152,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         no_picture_hint: NO_PICTURE_HINT,
         early_end_hint: None,
         host: &config.host,
-        order,
+        settings,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
         // A restriction to one window excludes the others.
@@ -166,7 +170,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         no_picture_hint,
         early_end_hint,
         host,
-        mut order,
+        mut settings,
         words,
         pads,
         uses_stand_in,
@@ -174,13 +178,13 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         command,
     } = launch;
     // It lives as long as the game.
-    let mut sound = VirtualAudio::create(&mut order.host.sound, &mut order.host.microphone)?;
+    let mut sound = VirtualAudio::create(&mut settings.host.sound, &mut settings.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;
     let mut announcer = announcer(subcommand, host, words);
     let display = std::env::var("DISPLAY").unwrap_or_default();
     let mut fit = Fit::open_if(host.fit, subcommand, &display);
     let (mut signals, mut grace_period) = (Signals::catch()?, GracePeriod::default());
-    let mut socket = Socket::open(&order)?;
+    let mut socket = Socket::open(&settings)?;
     let gateways = Gateways::open_remote(subcommand, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
     // The game is no host of a session.
@@ -204,7 +208,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             announce(announcer.as_mut(), &host.config_dir, &report);
             report_running(gateways.as_ref(), &host.config_dir, &report);
             let streams = matches!(report, LaunchReport::Streaming { .. });
-            keep_port(&mut order, &mut socket, &report)?;
+            keep_port(&mut settings, &mut socket, &report)?;
             if let (Some(fit), LaunchReport::Notice(Notice::PlayerWindow(size))) =
                 (&mut fit, &report)
             {

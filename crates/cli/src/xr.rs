@@ -43,10 +43,10 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
-    let order = order(&config);
-    order.host.check().map_err(UsageError::new)?;
+    let settings = settings(&config);
+    settings.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.runtime.as_deref())?;
-    let eye = order.eye;
+    let eye = settings.eye;
     let application = words.clone();
     supervise(Launch {
         subcommand: "xr",
@@ -54,7 +54,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         no_picture_hint: NO_PICTURE_HINT,
         early_end_hint: Some(EARLY_END_HINT),
         host: &config.host,
-        order,
+        settings,
         words: &words,
         // The controllers are those of the headset.
         pads: None,
@@ -64,7 +64,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-fn order(config: &XrConfig) -> LaunchSettings {
+fn settings(config: &XrConfig) -> LaunchSettings {
     let mut host = Config::from(&config.host);
     host.fps = config.host.fps.unwrap_or(DEFAULT_FPS);
     LaunchSettings {
@@ -87,13 +87,13 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
             "web, rtsp and record require a program beside the application: start it with `openuvr xr -- APP`"
         ));
     }
-    let mut order = order(&config.config);
+    let mut settings = settings(&config.config);
     // Applications start in other folders.
-    let keys = order.host.config_dir.as_deref().map(std::path::absolute);
-    order.host.config_dir = keys.transpose()?;
-    order.host.check().map_err(UsageError::new)?;
+    let keys = settings.host.config_dir.as_deref().map(std::path::absolute);
+    settings.host.config_dir = keys.transpose()?;
+    settings.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
-    let file = launch::install(&library, &order)?;
+    let file = launch::install(&library, &settings)?;
     println!(
         "OpenUVR is now the OpenXR runtime of this user: {}",
         file.display()

@@ -168,45 +168,45 @@ impl Session {
 
 impl Shared {
     fn run(self: &Arc<Shared>, size: Size) -> Result<(), String> {
-        let Some(mut order) = self.wait_for_order()? else {
+        let Some(mut settings) = self.wait_for_settings()? else {
             return Ok(());
         };
         // The folder in which this game's processes look for gamepads.
-        order.host.pads_folder = env::var_os(pad::FOLDER).map(PathBuf::from);
+        settings.host.pads_folder = env::var_os(pad::FOLDER).map(PathBuf::from);
         let (_, window) = self.window();
         let display = window.map(|window| window.display);
         let display = display.or_else(|| env::var("DISPLAY").ok());
-        let guest = self.host(&order, display.as_deref(), size)?;
+        let guest = self.host(&settings, display.as_deref(), size)?;
         self.send(&LaunchReport::Streaming {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN that the user chose is not reported.
-        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+        if let Some(pin) = guest.pin().filter(|_| settings.host.pin.is_none()) {
             self.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pairing_timeout,
+                seconds: settings.host.pairing_timeout,
             });
         }
-        if order.window.is_some() {
+        if settings.window.is_some() {
             self.windows.lock().only_matching();
         }
         guest.frames().wake_when_watched(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
-        self.serve(&guest, order.window.as_deref());
+        self.serve(&guest, settings.window.as_deref());
         Ok(())
     }
 
     /// Waits for the configuration; `None` if the session is stopped first.
-    fn wait_for_order(&self) -> Result<Option<LaunchSettings>, String> {
+    fn wait_for_settings(&self) -> Result<Option<LaunchSettings>, String> {
         let launcher = Launcher::connect()?;
         let launcher = self.launcher.get_or_init(|| launcher);
         loop {
             if self.wait(None, None) == WakeReason::Stopped {
                 return Ok(None);
             }
-            if let Some(order) = launcher.settings()? {
-                return Ok(Some(order));
+            if let Some(settings) = launcher.settings()? {
+                return Ok(Some(settings));
             }
         }
     }
@@ -214,16 +214,16 @@ impl Shared {
     /// Starts the host; without input if injection is unavailable.
     fn host(
         self: &Arc<Shared>,
-        order: &LaunchSettings,
+        settings: &LaunchSettings,
         display: Option<&str>,
         size: Size,
     ) -> Result<Guest, String> {
         let start = |input| {
             let shared = self.clone();
             let notify = move |notice| shared.send(&LaunchReport::from(notice));
-            Guest::on_display(&order.host, input, display, size, notify)
+            Guest::on_display(&settings.host, input, display, size, notify)
         };
-        let input = match display.filter(|_| order.input) {
+        let input = match display.filter(|_| settings.input) {
             Some(display) => InputTarget::Display(display.to_owned()),
             None => InputTarget::Nothing,
         };

@@ -216,9 +216,9 @@ fn warning(why: String) -> LaunchReport {
 
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     // The stand-in may be over before its settings arrive.
-    let order = loop {
-        if let Some(order) = launcher.settings_within(POLL_INTERVAL)? {
-            break order;
+    let settings = loop {
+        if let Some(settings) = launcher.settings_within(POLL_INTERVAL)? {
+            break settings;
         }
         if is_over(launcher) {
             return Ok(());
@@ -232,8 +232,8 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         }),
     };
     let mut capture = open(&target).map_err(|e| e.to_string())?;
-    capture.limit_fps(order.host.fps);
-    let input = match order.input {
+    capture.limit_fps(settings.host.fps);
+    let input = match settings.input {
         true => InputTarget::Display(args.display.clone()),
         false => InputTarget::Nothing,
     };
@@ -245,7 +245,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_REPORTS);
         let size = capture.size();
         let notice = move |notice| drop(sender.try_send(LaunchReport::from(notice)));
-        let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
+        let guest = Guest::on_display(&settings.host, input, Some(&args.display), size, notice)?;
         scope.spawn(|| {
             received
                 .into_iter()
@@ -256,10 +256,10 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN set by the user is not printed.
-        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+        if let Some(pin) = guest.pin().filter(|_| settings.host.pin.is_none()) {
             launcher.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pairing_timeout,
+                seconds: settings.host.pairing_timeout,
             });
         }
         launcher.send(&warning(

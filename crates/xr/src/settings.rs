@@ -15,7 +15,7 @@ const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 /// The recommended per-eye resolution.
 pub(crate) fn eye_size() -> Size {
     let configured = || match source()? {
-        Source::File(file) => order(&file).ok()?.eye,
+        Source::File(file) => read(&file).ok()?.eye,
         Source::Launcher => None,
     };
     let given = std::env::var(EYE).ok();
@@ -48,7 +48,7 @@ pub(crate) fn source() -> Option<Source> {
 ///
 /// # Errors
 /// One line with the reason.
-pub(crate) fn order(file: &std::path::Path) -> Result<LaunchSettings, String> {
+pub(crate) fn read(file: &std::path::Path) -> Result<LaunchSettings, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     LaunchSettings::from_toml(&text).map_err(|e| format!("{}: {e}", file.display()))
 }

@@ -164,21 +164,21 @@ impl Shared {
     }
 
     fn run(self: &Arc<Shared>, source: &Source, size: Size) -> Result<(), String> {
-        let Some(order) = self.order(source)? else {
+        let Some(settings) = self.settings(source)? else {
             return Ok(());
         };
         let in_host = self.clone();
         let on_notice = move |notice| in_host.on_notice(notice);
-        let guest = Guest::start(&order.host, InputTarget::Application, size, on_notice)?;
+        let guest = Guest::start(&settings.host, InputTarget::Application, size, on_notice)?;
         self.send(&LaunchReport::Streaming {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
         // A PIN from the configuration is known to the user.
-        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+        if let Some(pin) = guest.pin().filter(|_| settings.host.pin.is_none()) {
             self.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
-                seconds: order.host.pairing_timeout,
+                seconds: settings.host.pairing_timeout,
             });
         }
         *lock(&self.guest) = Some(Arc::new(guest));
@@ -187,12 +187,12 @@ impl Shared {
     }
 
     /// The configuration; `None` if the session ends first.
-    fn order(&self, source: &Source) -> Result<Option<LaunchSettings>, String> {
+    fn settings(&self, source: &Source) -> Result<Option<LaunchSettings>, String> {
         let Source::Launcher = source else {
             let Source::File(file) = source else {
                 return Ok(None);
             };
-            return settings::order(file).map(Some);
+            return settings::read(file).map(Some);
         };
         let launcher = Arc::new(Launcher::connect()?);
         *lock(&self.launcher) = Some(launcher.clone());
@@ -200,8 +200,8 @@ impl Shared {
             if self.wait() == WakeReason::Disconnected {
                 return Ok(None);
             }
-            if let Some(order) = launcher.settings()? {
-                return Ok(Some(order));
+            if let Some(settings) = launcher.settings()? {
+                return Ok(Some(settings));
             }
         }
     }

@@ -291,9 +291,9 @@ fn a_runtime_is_installed_for_one_user_and_removed() {
     assert!(good, "{printed}");
     let manifest = std::fs::read_to_string(&active).expect("the manifest");
     assert!(manifest.contains(runtime), "{manifest}");
-    let order = folder.path().join("openuvr/xr-runtime.toml");
-    let order = std::fs::read_to_string(order).expect("the order file");
-    assert!(order.contains("480x480"), "{order}");
+    let settings = folder.path().join("openuvr/xr-runtime.toml");
+    let settings = std::fs::read_to_string(settings).expect("the settings file");
+    assert!(settings.contains("eye = [480, 480]"), "{settings}");
     let (good, printed) = run(&["uninstall"]);
     assert!(good && !active.exists(), "{printed}");
     // Another runtime is not replaced.

@@ -13,7 +13,7 @@ use openxr_sys as xr;
 
 use crate::actions::{action, attach, set, sync};
 use crate::rig::{Application, alone};
-use crate::viewer::{Viewer, order};
+use crate::viewer::{Viewer, write_settings};
 use crate::vulkan::{Drawing, projection, view};
 
 /// Limit of a single wait.
@@ -39,7 +39,7 @@ struct Game {
 impl Game {
     /// Calls `prepare` before the session begins.
     fn start(prepare: impl FnOnce(&Application, xr::Session)) -> Option<Game> {
-        let port = order();
+        let port = write_settings();
         let drawing = Drawing::open()?;
         drawing.app.query_requirements();
         let session = drawing.session().unwrap();

@@ -41,11 +41,11 @@ impl Presenter for ViewpointRecorder {
 }
 
 /// Writes the host configuration of the next session, as `openuvr xr install` does. Returns the port.
-pub(crate) fn order() -> u16 {
+pub(crate) fn write_settings() -> u16 {
     let folder = std::env::var("XDG_CONFIG_HOME").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let bind = socket.local_addr().unwrap();
-    let order = LaunchSettings {
+    let settings = LaunchSettings {
         input: false,
         window: None,
         eye: Some(openuvr_proto::units::Size::new(64, 32)),
@@ -61,7 +61,7 @@ pub(crate) fn order() -> u16 {
     };
     let file = Path::new(&folder).join("openuvr").join(XR_SETTINGS);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, order.to_toml().unwrap()).unwrap();
+    std::fs::write(file, settings.to_toml().unwrap()).unwrap();
     bind.port()
 }
 
