@@ -83,6 +83,13 @@ pub(crate) struct LocalSection {
 /// Sessions on a Kubernetes cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(feature = "kubernetes"),
+    expect(
+        dead_code,
+        reason = "a portal without this launcher checks its settings, too"
+    )
+)]
 pub(crate) struct KubernetesSection {
     /// Image with the session program.
     pub(crate) image: String,

@@ -17,6 +17,7 @@ mod config;
 mod demo;
 mod descriptors;
 #[doc(hidden)]
+#[cfg(feature = "kubernetes")]
 pub mod fuzzing;
 mod http;
 pub mod launch;

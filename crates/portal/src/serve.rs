@@ -17,10 +17,11 @@ use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::descriptors;
 use crate::http::{App, Server, router};
-use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
+#[cfg(feature = "kubernetes")]
+use crate::launch::kubernetes::{Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
-use crate::launch::{LAUNCHERS, Launcher};
+use crate::launch::{LAUNCHERS, Launcher, kubernetes};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
 use crate::store::{DatabaseLocation, Store};
@@ -165,6 +166,11 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             })?;
             Ok(Arc::new(local))
         }
+        #[cfg(not(feature = "kubernetes"))]
+        kubernetes::NAME => bail!(
+            "launcher = \"kubernetes\": this portal was built without it; build it with `--features kubernetes`"
+        ),
+        #[cfg(feature = "kubernetes")]
         kubernetes::NAME => {
             let Some(section) = &config.kubernetes else {
                 bail!(

@@ -26,7 +26,12 @@ pub use self::log::MAX_TAIL;
 pub use self::spec::{LaunchSpec, SessionId, SessionIdError};
 
 /// The engines by their names in the portal's configuration (`launcher = "local"`).
-pub const LAUNCHERS: &[&str] = &[local::NAME, kubernetes::NAME, slurm::NAME];
+pub const LAUNCHERS: &[&str] = &[
+    local::NAME,
+    #[cfg(feature = "kubernetes")]
+    kubernetes::NAME,
+    slurm::NAME,
+];
 
 /// Starts, stops and finds sessions. All methods may be called concurrently from any task.
 #[async_trait]

@@ -34,6 +34,11 @@ pub(crate) enum StoreError {
     /// It cannot be opened.
     #[error("cannot open the database {at}: {why}")]
     Open { at: String, why: sqlx::Error },
+    /// It is PostgreSQL, which this program lacks.
+    #[error(
+        "cannot open the database {at}: this portal was built without PostgreSQL; build it with `--features postgres`"
+    )]
+    WithoutPostgres { at: String },
     /// The file or its folder is not usable.
     #[error("cannot open the database: {}: {why}", path.display())]
     Unusable { path: PathBuf, why: String },
@@ -124,6 +129,9 @@ impl Store {
                     .to_owned(),
             ),
         };
+        if cfg!(not(feature = "postgres")) && matches!(place, DatabaseLocation::Url(_)) {
+            return Err(StoreError::WithoutPostgres { at });
+        }
         let failed = |why: sqlx::Error| match is_damage(&why) {
             Some(why) => StoreError::Damaged {
                 at: at.clone(),

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodCondition};
 use kube::ResourceExt as _;
 
-use super::{pod, session};
+use super::launcher::session;
+use super::pod;
 use crate::launch::{Endpoint, Observed, Phase};
 
 /// The session of a Pod; `None` for other Pods.
