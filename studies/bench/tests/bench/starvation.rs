@@ -107,7 +107,7 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
     // The new host uses other cookies.
     let before = struck.load(Ordering::Relaxed);
     wait_for_lines(&mut client, &logs[2], 2, "connected to the host");
-    wait_for_lines(&mut second, &logs[1], 1, "client joins as player");
+    wait_for_lines(&mut second, &logs[1], 1, "joins as player");
     more(before + 1000);
     client.check().expect("it runs");
     stop.store(true, Ordering::Relaxed);

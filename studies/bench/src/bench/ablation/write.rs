@@ -45,7 +45,7 @@ pub(super) fn text(all: &Ablation) -> String {
     ] {
         let _ = writeln!(
             text,
-            "\n{title:<28} {:>3} {:>18} {:>7} {:>8} {:>6}  {gain}, ms",
+            "\n{title:<27} {:>3} {:>18} {:>7} {:>8} {:>6}  {gain}, ms",
             "n", "p50 ms (range)", "p99", "complete", "cores"
         );
         for row in rows {
@@ -78,7 +78,7 @@ fn line(row: &Row) -> String {
     let Some(p50) = &row.p50_ms else {
         let why = row.unavailable.as_deref().unwrap_or("not measured");
         let why: String = why.chars().take(62).collect();
-        return format!("{name:<28}   - {why}\n");
+        return format!("{name:<27}   - {why}\n");
     };
     let number = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     let worth = match (row.worth_ms, row.clear) {
@@ -88,7 +88,7 @@ fn line(row: &Row) -> String {
         _ => String::new(),
     };
     format!(
-        "{name:<28} {:>3} {:>18} {:>7.2} {:>6.0} % {:>6.2}  {worth}\n",
+        "{name:<27} {:>3} {:>18} {:>7.2} {:>6.0} % {:>6.2}  {worth}\n",
         row.runs,
         format!("{:.2} ({:.1}-{:.1})", p50.median, p50.min, p50.max),
         number(&row.p99_ms),

@@ -182,7 +182,7 @@ impl Report {
     pub(super) fn print(&self) {
         self.head.print("sound", "");
         println!(
-            "\n{:<12} {:>20} {:>6} {:>8} {:>17} {:>17} {:>15}",
+            "\n{:<10} {:>20} {:>6} {:>8} {:>17} {:>17} {:>15}",
             "",
             "p50 ms (range)",
             "p99",
@@ -203,7 +203,7 @@ impl Report {
         };
         for row in &self.ways {
             println!(
-                "{:<12} {:>20} {:>6.2} {:>6.0} % {:>17} {:>17} {:>15}",
+                "{:<10} {:>20} {:>6.2} {:>6.0} % {:>17} {:>17} {:>15}",
                 row.name,
                 in_words(&row.p50_ms),
                 row.p99_ms.as_ref().map_or(f64::NAN, |range| range.median),
