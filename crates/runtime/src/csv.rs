@@ -1,7 +1,7 @@
 //! The CSV: one row for each captured frame and subscriber (RFC 4180, the header in row 1).
 //!
-//! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and `Submitted` can't
-//! be subtracted. Unmeasured values are empty. The sound columns hold the client's last report: latency
+//! Times are nanoseconds on the clock of the stage's own side. `FirstReceived_host_clock` is the client's
+//! first stage on the host's clock, so that all others can be converted. Unmeasured values are empty. The sound columns hold the client's last report: latency
 //! (median and 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames
 //! concealed in total and in the longest concealment, payloads discarded, underruns.
 
@@ -23,7 +23,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns before and after those of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const AFTER: [&str; 27] = [
+const AFTER: [&str; 28] = [
+    "FirstReceived_host_clock_ns",
     "clock_error_bound_ns",
     "key_frame",
     "qp",
@@ -109,8 +110,9 @@ impl Csv {
         for stage in Stage::ALL {
             optional(out, at(record, *stage))?;
         }
-        let bound = record.client.first_received_here.map(|here| here.bound);
-        optional(out, bound.map(|bound| bound.as_nanos()))?;
+        let here = record.client.first_received_here;
+        optional(out, here.map(|here| here.at.0))?;
+        optional(out, here.map(|here| here.bound.as_nanos()))?;
         let cost = record.cost;
         // A frame that was not encoded has no quantiser.
         if cost.bytes > 0 {

@@ -175,6 +175,7 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let (sent, received) = (column("FirstSent_ns"), column("FirstReceived_ns"));
     let first_slice = column("FirstSlice_ns");
     let (outcome, bound) = (column("outcome"), column("clock_error_bound_ns"));
+    let converted = column("FirstReceived_host_clock_ns");
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
     // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
@@ -192,6 +193,10 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
         let way = arrived - number(line[sent]);
         longest = way.max(longest);
         widest = number(line[bound]).max(widest);
+        assert!(
+            number(line[converted]).abs_diff(arrived) <= number(line[bound]).unsigned_abs(),
+            "outside its error bound"
+        );
     }
     let row = table
         .lines()

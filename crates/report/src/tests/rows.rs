@@ -51,6 +51,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     }
     let cost = ["key_frame", "qp", "datagrams", "fec_datagrams", "bytes"].map(row);
     assert_eq!(cost, ["1", "23", "16", "2", "20000"]);
+    assert_eq!(row("FirstReceived_host_clock_ns"), "1026666667");
     assert_eq!(row("clock_error_bound_ns"), "30000");
     assert_eq!(
         (row("motion_to_photon_ns"), row("input_echo")),
