@@ -96,7 +96,6 @@ pub struct Gate(Arc<Mutex<()>>);
 
 impl Gate {
     /// Closes the gate until the result is dropped.
-    #[must_use]
     pub fn hold(&self) -> MutexGuard<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -239,7 +239,7 @@ fn a_lost_last_frame_is_noticed_although_nothing_moves() {
 fn reordering_and_duplication_do_no_harm() {
     let link = Quality::both("reorder=10% reorder-by=3ms duplicate=20%").seeded(11);
     measured_without_stalls(3, STALLED, || {
-        let Some(mut chain) = LossyStream::start(link.clone()) else {
+        let Some(mut chain) = LossyStream::start(link) else {
             return Ok(());
         };
         for _ in 0..3 {

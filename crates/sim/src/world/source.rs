@@ -152,16 +152,16 @@ impl Coding {
 fn bytes(seed: u64, (frame, key_frame): (FrameId, bool), index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(frame.0) << 8 | u64::from(index));
     let length = match size.map(|size| size / u64::from(SLICES)) {
-        Some(part) => (part / 2 + random.next() % part.max(1)).max(LEAST),
-        None if key_frame => (1000 + random.next() % 3000) * 4,
-        None => 1000 + random.next() % 3000,
+        Some(part) => (part / 2 + random.bits() % part.max(1)).max(LEAST),
+        None if key_frame => (1000 + random.bits() % 3000) * 4,
+        None => 1000 + random.bits() % 3000,
     };
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&frame.0.to_le_bytes());
     bytes.push(index);
     bytes.extend_from_slice(&length.to_le_bytes());
     while (bytes.len() as u64) < length {
-        bytes.extend_from_slice(&random.next().to_le_bytes());
+        bytes.extend_from_slice(&random.bits().to_le_bytes());
     }
     bytes.truncate(usize::try_from(length).unwrap_or(0));
     bytes

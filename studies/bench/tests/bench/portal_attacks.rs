@@ -8,7 +8,7 @@ fn row<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
     let row = row.unwrap_or_else(|| panic!("no row {name}: {text}"));
-    row.split('|').nth(6).unwrap().trim()
+    row.split('|').nth(6).expect("a column of figures").trim()
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         refused(&|c| c.refresh_interval = Some(30)).contains("requires recovery by intra refresh")
     );
     let both = |names: &[&'static str]| {
-        let encoders: Vec<_> = names.iter().map(|name| EncoderName(*name)).collect();
+        let encoders: Vec<_> = names.iter().map(|name| EncoderName(name)).collect();
         refused(&|c: &mut Config| c.encoders.clone_from(&encoders))
     };
     assert!(
