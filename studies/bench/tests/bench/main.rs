@@ -304,10 +304,7 @@ fn each_capture_method_is_measured_with_its_cost() {
             row["frame_p50_ms"]["median"].as_f64().unwrap() > 0.0,
             "{row}"
         );
-        assert!(
-            row["unheld_fps"]["median"].as_f64().unwrap() > 0.0,
-            "{row}"
-        );
+        assert!(row["unheld_fps"]["median"].as_f64().unwrap() > 0.0, "{row}");
     }
 }
 

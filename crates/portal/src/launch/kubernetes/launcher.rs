@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams, LogParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_pods};
-use kube::{Client, Config, ResourceExt as _};
+use kube::{Client, Config};
 use tokio::sync::OnceCell;
 
 use super::endpoints::Endpoints;
@@ -267,9 +267,4 @@ async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
 
 fn unavailable(why: kube::Error) -> LaunchError {
     LaunchError::Unavailable(format!("Kubernetes: {why}"))
-}
-
-/// The session of one of the portal's Pods.
-pub(super) fn session(pod: &Pod) -> Option<SessionId> {
-    pod.name_any().strip_prefix(pod::PREFIX)?.parse().ok()
 }

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodCondition};
 use kube::ResourceExt as _;
 
-use super::launcher::session;
 use super::pod;
 use crate::launch::{Endpoint, Observed, Phase};
 
@@ -14,7 +13,7 @@ pub(crate) fn observed(pod: &Pod) -> Option<Observed> {
     let annotation = |name| pod.annotations().get(name).cloned().unwrap_or_default();
     let spec = pod.spec.as_ref();
     Some(Observed {
-        session: session(pod)?,
+        session: pod::session(pod)?,
         user: annotation(pod::USER),
         application: annotation(pod::APPLICATION),
         phase: of(pod),

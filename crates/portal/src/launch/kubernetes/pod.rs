@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
     ResourceRequirements, SeccompProfile, SecurityContext, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 
 use super::{KubernetesConfig, Network, SavesVolume};
@@ -36,6 +37,11 @@ const GRACE: i64 = 10;
 /// Name of a session's Pod.
 pub(crate) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
+}
+
+/// The session of one of the portal's Pods.
+pub(super) fn session(pod: &Pod) -> Option<SessionId> {
+    pod.name_any().strip_prefix(PREFIX)?.parse().ok()
 }
 
 /// The Pod of a session.

@@ -22,7 +22,7 @@ pub struct KubernetesConfig {
     pub program: Vec<String>,
     /// Resource name of GPUs.
     pub gpu: String,
-    /// Node label that [`LaunchSpec::zone`] selects by.
+    /// Node label that [`LaunchSpec::zone`](crate::launch::LaunchSpec::zone) selects by.
     pub zone: String,
     /// How long a node may be unreachable before its sessions are lost. Kubernetes' default of 5 minutes is too long
     /// for a player.
