@@ -60,7 +60,7 @@ pub enum Update {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "ShapeFields", into = "ShapeFields")]
 pub struct CursorShape {
-    /// Pixels per row and rows, at most [`MAX_CURSOR_SIDE`](crate::control::negotiate::MAX_CURSOR_SIDE)
+    /// Pixels per row and rows, at most [`MAX_CURSOR_SIDE`]
     /// each.
     pub size: Size,
     /// Hot spot from the left and top.
