@@ -316,7 +316,7 @@ fn start(
         eyes: io.eyes,
         audio: opened.audio,
         microphone: opened.microphone,
-        clipboard: config.clipboard_display(),
+        clipboard: config.shared_clipboard(),
         pads: pad_database(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,

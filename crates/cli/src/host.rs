@@ -18,6 +18,7 @@ use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
 use openuvr_media::display;
@@ -428,7 +429,7 @@ fn start(
         eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
         None
     });
-    let clipboard = SharedClipboard::open(&display, config.clipboard);
+    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
     let streaming = format!("streaming {} on {}", source.words, opened.endpoint);
     // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
@@ -513,7 +514,7 @@ fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
 struct Source {
     capture: Box<dyn Capture>,
     viewport: Option<x11::Viewport>,
-    cursor: Option<CursorWatch>,
+    cursor: Option<Box<dyn CursorWatch>>,
     words: String,
 }
 
@@ -598,8 +599,9 @@ fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Re
     let viewport = capture.shared_viewport();
     let cursor = config
         .cursor
-        .then(|| CursorWatch::open(display.as_deref(), viewport.clone()))
-        .transpose()?;
+        .then(|| X11Cursor::open(display.as_deref(), viewport.clone()))
+        .transpose()?
+        .map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>);
     let display = display.unwrap_or_default();
     let words = format!("{} of display {display}", capture.size());
     Ok(Source {

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use openuvr_media::clipboard::{Clipboard, ClipboardEvent, ReadFailure, WatchMode};
+use openuvr_media::clipboard::x11::X11Clipboard;
+use openuvr_media::clipboard::{Clipboard as _, ClipboardEvent, ReadFailure, WatchMode};
 use openuvr_xserver::{
     Xvfb,
     fixture::{self, Painter},
@@ -23,13 +24,13 @@ fn server() -> Option<Xvfb> {
     fixture::xvfb("64x48", &[])
 }
 
-fn watching(server: &Xvfb) -> Clipboard {
-    Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
+fn watching(server: &Xvfb) -> X11Clipboard {
+    X11Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
 }
 
 /// Offers this text, in a separate thread until the test's end.
 fn offering(server: &Xvfb, text: &str) {
-    let mut clipboard = Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
+    let mut clipboard = X11Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
     clipboard.offer(text.into()).unwrap();
     // It ends with the server.
     std::thread::spawn(move || while clipboard.next_event().is_ok() {});
@@ -155,7 +156,7 @@ fn text_of_any_length_is_read_also_in_parts() {
     offering(&server, &"x".repeat(MOST + 1));
     let long = ClipboardEvent::ReadFailed(ReadFailure::TooLong);
     assert_eq!(clipboard.next_event().unwrap(), long);
-    let mut late = Clipboard::open(&server.display, WatchMode::Everything, 2 * MOST).unwrap();
+    let mut late = X11Clipboard::open(&server.display, WatchMode::Everything, 2 * MOST).unwrap();
     assert!(late.next_event().unwrap() == copied(&"x".repeat(MOST + 1)));
 }
 

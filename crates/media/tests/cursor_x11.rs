@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use openuvr_media::capture::CaptureError;
+use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_proto::units::Size;
@@ -66,7 +67,7 @@ fn wear(painter: &Painter, cursor: Cursor) {
 }
 
 /// Takes events until no more come.
-fn drain(watch: &mut CursorWatch) -> Vec<CursorEvent> {
+fn drain(watch: &mut X11Cursor) -> Vec<CursorEvent> {
     let mut events = Vec::new();
     loop {
         match watch.next(SILENCE).unwrap() {
@@ -76,8 +77,8 @@ fn drain(watch: &mut CursorWatch) -> Vec<CursorEvent> {
     }
 }
 
-fn open(server: &Xvfb, viewport: Viewport) -> Result<CursorWatch, CaptureError> {
-    CursorWatch::open(Some(&server.display), viewport)
+fn open(server: &Xvfb, viewport: Viewport) -> Result<X11Cursor, CaptureError> {
+    X11Cursor::open(Some(&server.display), viewport)
 }
 
 #[test]
@@ -137,7 +138,7 @@ fn shape_and_position_changes_are_reported() {
 }
 
 /// The next reported position; queried repeatedly.
-fn next_place(watch: &mut CursorWatch) -> Option<(u16, u16)> {
+fn next_place(watch: &mut X11Cursor) -> Option<(u16, u16)> {
     let begun = std::time::Instant::now();
     loop {
         match watch.next(SILENCE).unwrap() {

@@ -131,8 +131,7 @@ pub struct ClientSetup {
     pub audio: Option<AudioSink>,
     /// The microphone; `None`: the offer has none.
     pub microphone: Option<MicrophoneSource>,
-    /// The X display whose clipboard is shared with the host (`:0`; empty: the environment variable DISPLAY);
-    /// `None`: none.
+    /// The clipboard shared with the host, as for [`openuvr_media::clipboard::open`]; `None`: none.
     pub clipboard: Option<String>,
     /// The game-pad mapping database if local game pads are forwarded; `None`: they are not.
     pub pads: Option<Database>,

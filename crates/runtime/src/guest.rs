@@ -43,7 +43,9 @@ use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_media::application::WindowScope;
+use openuvr_media::capture::CaptureError;
 use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::submit::{self, Frame, FrameDemand, Submitter, Ticket};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{ConsumedInput, RenderInfo};
@@ -240,9 +242,9 @@ impl Guest {
             InputTarget::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
         };
         let input = input.map_err(|e| e.to_string())?;
-        let watch = |display: &str| {
+        let watch = |display: &str| -> Result<Box<dyn CursorWatch>, CaptureError> {
             let named = Some(display).filter(|display| !display.is_empty());
-            CursorWatch::open(named, viewport.clone())
+            Ok(Box::new(X11Cursor::open(named, viewport.clone())?))
         };
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
         let cursor = cursor.map_err(|e| format!("pointer not sent: {e}"));
@@ -251,7 +253,7 @@ impl Guest {
         let clipboard = match display {
             None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),
-            Some(display) => SharedClipboard::open(display, directions),
+            Some(display) => SharedClipboard::open(&format!("x11:{display}"), directions),
         };
         let clipboard = clipboard.map_err(|why| format!("clipboard not shared: {why}"));
         let clipboard = or_warn(clipboard, &mut on_notice);

@@ -111,7 +111,7 @@ pub struct HostSetup {
     /// The picture's position on its display; `None` if input is not injected there.
     pub viewport: Option<Viewport>,
     /// The pointer's watch, if the pointer is sent.
-    pub cursor: Option<CursorWatch>,
+    pub cursor: Option<Box<dyn CursorWatch>>,
     /// The target of input.
     pub input: Input,
     /// Converts pictures for encoders with NV12 input.
@@ -511,7 +511,7 @@ impl HostRuntime {
         })
     }
 
-    fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {
+    fn start_cursor(&mut self, watch: Box<dyn CursorWatch>) -> std::io::Result<()> {
         self.wakers.push(watch.waker());
         let shared = self.shared.clone();
         self.start_thread(sched::ThreadRole::Input, "cursor", move || {

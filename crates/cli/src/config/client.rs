@@ -460,10 +460,11 @@ impl ClientConfig {
         })
     }
 
-    /// The display of the shared clipboard: that of the window.
-    pub(crate) fn clipboard_display(&self) -> Option<String> {
+    /// The shared clipboard: that of the window's display.
+    pub(crate) fn shared_clipboard(&self) -> Option<String> {
         let shared = self.clipboard && self.present == PresentKind::X11;
-        self.display.clone().filter(|_| shared)
+        let display = self.display.as_ref().filter(|_| shared)?;
+        Some(format!("x11:{display}"))
     }
 
     /// Whether this machine's game pads are sent.

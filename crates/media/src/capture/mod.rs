@@ -3,7 +3,6 @@
 pub mod clip;
 pub mod cursor;
 pub mod gl;
-mod hidden_pointer;
 pub mod pace;
 pub mod pattern;
 pub mod pool;

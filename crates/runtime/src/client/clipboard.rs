@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, WatchMode};
+use openuvr_media::clipboard::{self, ClipboardError, ClipboardEvent, Waker, WatchMode};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
 
@@ -75,17 +75,18 @@ impl SharedState {
     }
 }
 
-/// Exchanges text in both directions until the client stops. `display` is that of the client's window.
-pub(super) fn run(shared: &Shared, display: &str) {
-    if let Err(e) = serve(shared, display) {
+/// Exchanges text in both directions until the client stops. `spec` names the clipboard of the client's window
+/// (see [`clipboard::open`]).
+pub(super) fn run(shared: &Shared, spec: &str) {
+    if let Err(e) = serve(shared, spec) {
         let why = format!("clipboard not shared: {e}");
         shared.notice(Notice::Warning(why));
     }
 }
 
-fn serve(shared: &Shared, display: &str) -> Result<(), ClipboardError> {
+fn serve(shared: &Shared, spec: &str) -> Result<(), ClipboardError> {
     let state = &shared.clipboard;
-    let mut clipboard = Clipboard::open(display, WatchMode::Everything, MAX_TEXT)?;
+    let mut clipboard = clipboard::open(spec, WatchMode::Everything, MAX_TEXT)?;
     lock(&state.0).waker = Some(clipboard.waker());
     while !shared.stopping() {
         let arrived = lock(&state.0).arrived.take();

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, WatchMode};
+use openuvr_media::clipboard::{self, Clipboard, ClipboardError, ClipboardEvent, Waker, WatchMode};
 use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
 
 use super::{Notice, Shared};
@@ -23,25 +23,25 @@ const fn directions(to_host: bool, to_client: bool) -> ClipboardDirections {
 
 /// A display's clipboard, shared with the player.
 pub struct SharedClipboard {
-    clipboard: Clipboard,
+    clipboard: Box<dyn Clipboard>,
     directions: ClipboardDirections,
 }
 
 impl SharedClipboard {
-    /// Opens the clipboard of `display` (`:0`; empty: the environment variable DISPLAY); `None` if no
-    /// direction is allowed. Text copied before is not sent.
+    /// Opens the clipboard for `spec` (see [`clipboard::open`]); `None` if no direction is allowed. Text
+    /// copied before is not sent.
     ///
     /// # Errors
     /// One line, if the display can't be reached.
     pub fn open(
-        display: &str,
+        spec: &str,
         directions: ClipboardDirections,
     ) -> Result<Option<SharedClipboard>, String> {
         let watch = match directions.to_client {
             true => WatchMode::Changes,
             false => WatchMode::Nothing,
         };
-        let open = || Clipboard::open(display, watch, MAX_TEXT).map_err(|e| e.to_string());
+        let open = || clipboard::open(spec, watch, MAX_TEXT).map_err(|e| e.to_string());
         let clipboard = directions.any().then(open).transpose()?;
         Ok(clipboard.map(|clipboard| SharedClipboard {
             clipboard,

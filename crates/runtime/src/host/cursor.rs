@@ -44,7 +44,7 @@ fn on_the_wire(shape: &CursorShape) -> update::CursorShape {
 }
 
 /// Sends the pointer's positions and shapes to the sessions until the host stops.
-pub(super) fn run(shared: &Shared, mut watch: CursorWatch) {
+pub(super) fn run(shared: &Shared, mut watch: Box<dyn CursorWatch>) {
     while !shared.stopping() {
         let event = match watch.next(Some(POLL_INTERVAL)) {
             Ok(event) => event,

@@ -199,16 +199,16 @@ impl Media {
     }
 }
 
-/// Starts the thread that shares the clipboard of `display`.
+/// Starts the thread that shares the clipboard for `spec`.
 fn start_clipboard(
     shared: &Arc<Shared>,
     scheduler: &Scheduler,
-    display: &str,
+    spec: &str,
 ) -> std::io::Result<JoinHandle<()>> {
     let panic_reporter = PanicReporter(shared.clone(), "clipboard");
-    let display = display.to_owned();
+    let spec = spec.to_owned();
     scheduler.spawn(ThreadRole::Background, "ouvr-clipboard", move || {
-        clipboard::run(&panic_reporter.0, &display);
+        clipboard::run(&panic_reporter.0, &spec);
     })
 }
 

@@ -1,4 +1,4 @@
-//! The pointer of an X display as a separate stream: position and shape.
+//! The pointer of an X display.
 //!
 //! XInput 2 reports motion, XFixes reports shape changes, and RECORD (where the server has it)
 //! reports clients that hide the pointer; nothing is polled. To inject motion, see
@@ -20,30 +20,17 @@ use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use super::hidden_pointer::HiddenPointer;
-use super::x11::Viewport;
-use super::x11::display::Display;
-use super::{CaptureError, Waker};
+use super::{CursorEvent, CursorWatch};
+use crate::capture::x11::Viewport;
+use crate::capture::x11::display::Display;
+use crate::capture::{CaptureError, Waker};
 use crate::cursor::{Cursor, CursorShape};
 
 /// The largest side of a shape in pixels. A larger shape is cropped around its hot spot.
 const MAX_SIDE: u16 = 256;
 
-/// Result of [`CursorWatch::next`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CursorEvent {
-    /// A new position in the picture (0–65 535 across and down); `None` if the pointer is outside
-    /// it or hidden.
-    Moved(Option<(u16, u16)>),
-    /// A new shape.
-    Shaped(Arc<CursorShape>),
-    /// The timeout expired.
-    TimedOut,
-    /// A [`Waker`] was raised.
-    Woken,
-}
-
 /// Watches the pointer of a display over its own connection; owned by one thread.
-pub struct CursorWatch {
+pub struct X11Cursor {
     display: Display,
     viewport: Viewport,
     waker: Waker,
@@ -55,13 +42,13 @@ pub struct CursorWatch {
     shaped: bool,
 }
 
-impl CursorWatch {
+impl X11Cursor {
     /// Watches the pointer of `display` (`None`: the environment variable DISPLAY) relative to
     /// `viewport`. The first calls of [`CursorWatch::next`] return the current shape and position.
     ///
     /// # Errors
     /// [`CaptureError`] if the display can't be reached or lacks XFIXES or XInput 2.
-    pub fn open(display: Option<&str>, viewport: Viewport) -> Result<CursorWatch, CaptureError> {
+    pub fn open(display: Option<&str>, viewport: Viewport) -> Result<X11Cursor, CaptureError> {
         let named = display;
         let display = Display::open(named, &["XFIXES", "XInputExtension"])?;
         let subscribe = || -> Result<(), ReplyError> {
@@ -83,7 +70,7 @@ impl CursorWatch {
         // Without it, a pointer hidden by a client is shown.
         let hidden = HiddenPointer::open(named, &display)
             .inspect_err(|why| tracing::debug!("hidden pointers are not detected: {why}"));
-        Ok(CursorWatch {
+        Ok(X11Cursor {
             hidden: hidden.ok(),
             display,
             viewport,
@@ -95,59 +82,6 @@ impl CursorWatch {
             moved: true,
             shaped: true,
         })
-    }
-
-    /// The pointer as of the last call of [`CursorWatch::next`].
-    #[must_use]
-    pub fn cursor(&self) -> &Cursor {
-        &self.cursor
-    }
-
-    /// A handle with which another thread makes [`CursorWatch::next`] return
-    /// [`CursorEvent::Woken`].
-    #[must_use]
-    pub fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    /// Waits for the next change, at most `timeout` (`None`: no limit). Motion events that have
-    /// arrived by then are merged. On timeout the position is queried once more, since a program
-    /// can warp the pointer without an event for us.
-    ///
-    /// # Errors
-    /// [`CaptureError`] if the connection broke.
-    pub fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
-        let until = timeout.map(|span| clock::now() + span);
-        loop {
-            if self.waker.lower() {
-                return Ok(CursorEvent::Woken);
-            }
-            // May query the server, and the reply may carry events: therefore before draining them.
-            self.update_hidden();
-            self.drain_events()?;
-            if std::mem::take(&mut self.shaped) {
-                // An invisible shape has no position, so the position must be reported too.
-                self.moved = true;
-                if let Some(shape) = self.query_shape()? {
-                    return Ok(CursorEvent::Shaped(shape));
-                }
-            }
-            let late = until.is_some_and(|until: Instant| until <= clock::now());
-            if std::mem::take(&mut self.moved) || late {
-                let at = self.query_position()?;
-                if at != self.cursor.at {
-                    self.cursor.at = at;
-                    return Ok(CursorEvent::Moved(at));
-                }
-                if late {
-                    return Ok(CursorEvent::TimedOut);
-                }
-                // The reply may have carried events.
-                continue;
-            }
-            let hiding = self.hidden.as_ref().map(HiddenPointer::fd);
-            self.display.wait([Some(self.waker.fd()), hiding], until)?;
-        }
     }
 
     fn is_hidden(&self) -> bool {
@@ -206,6 +140,52 @@ impl CursorWatch {
         }
         let place = (reply.root_x.into(), reply.root_y.into());
         Ok(normalised(place, self.viewport.now()))
+    }
+}
+
+impl CursorWatch for X11Cursor {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// On timeout the position is queried once more, since a program can warp the pointer without an
+    /// event for us.
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
+        let until = timeout.map(|span| clock::now() + span);
+        loop {
+            if self.waker.lower() {
+                return Ok(CursorEvent::Woken);
+            }
+            // May query the server, and the reply may carry events: therefore before draining them.
+            self.update_hidden();
+            self.drain_events()?;
+            if std::mem::take(&mut self.shaped) {
+                // An invisible shape has no position, so the position must be reported too.
+                self.moved = true;
+                if let Some(shape) = self.query_shape()? {
+                    return Ok(CursorEvent::Shaped(shape));
+                }
+            }
+            let late = until.is_some_and(|until: Instant| until <= clock::now());
+            if std::mem::take(&mut self.moved) || late {
+                let at = self.query_position()?;
+                if at != self.cursor.at {
+                    self.cursor.at = at;
+                    return Ok(CursorEvent::Moved(at));
+                }
+                if late {
+                    return Ok(CursorEvent::TimedOut);
+                }
+                // The reply may have carried events.
+                continue;
+            }
+            let hiding = self.hidden.as_ref().map(HiddenPointer::fd);
+            self.display.wait([Some(self.waker.fd()), hiding], until)?;
+        }
     }
 }
 

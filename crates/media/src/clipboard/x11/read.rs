@@ -12,7 +12,8 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
 use x11rb::rust_connection::RustConnection;
 
-use super::{Atoms, ReadFailure, compound};
+use super::{Atoms, compound};
+use crate::clipboard::ReadFailure;
 
 /// Timeout of a silent owner (guess: one that is starting something).
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -23,8 +23,8 @@ use x11rb::protocol::xproto::{ConnectionExt as _, Window};
 use x11rb::rust_connection::Stream as _;
 use x11rb::x11_utils::TryParse as _;
 
-use super::CaptureError;
-use super::x11::display::Display;
+use crate::capture::CaptureError;
+use crate::capture::x11::display::Display;
 
 /// Kinds of replies (RECORD 1.13, `RecordEnableContext`, `category`; x11rb names none).
 const FROM_CLIENT: u8 = 1;

@@ -1,0 +1,41 @@
+//! The pointer as a separate stream: position and shape, one file per window system.
+
+mod hidden_pointer;
+pub mod x11;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CaptureError, Waker};
+use crate::cursor::{Cursor, CursorShape};
+
+/// Result of [`CursorWatch::next`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CursorEvent {
+    /// A new position in the picture (0–65 535 across and down); `None` if the pointer is outside
+    /// it or hidden.
+    Moved(Option<(u16, u16)>),
+    /// A new shape.
+    Shaped(Arc<CursorShape>),
+    /// The timeout expired.
+    TimedOut,
+    /// A [`Waker`] was raised.
+    Woken,
+}
+
+/// Watches the pointer of a display over its own connection; owned by one thread.
+pub trait CursorWatch: Send {
+    /// The pointer as of the last call of [`CursorWatch::next`].
+    fn cursor(&self) -> &Cursor;
+
+    /// A handle with which another thread makes [`CursorWatch::next`] return
+    /// [`CursorEvent::Woken`].
+    fn waker(&self) -> Waker;
+
+    /// Waits for the next change, at most `timeout` (`None`: no limit). Motion events that have
+    /// arrived by then are merged. The first calls return the current shape and position.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if the connection broke.
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError>;
+}
