@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin, browser};
+use openuvr_gateway::forwarded::browser;
+use openuvr_gateway_settings::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::login;
 use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
 use openuvr_gateway::reflexive::{DatagramKind, Reflexive};

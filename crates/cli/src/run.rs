@@ -12,6 +12,7 @@
 mod signals;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -22,7 +23,6 @@ use anyhow::Result;
 use clap::ArgMatches;
 use openuvr_clock as clock;
 use openuvr_discovery::{Announcer, HostInfo};
-use openuvr_gateway::lease::LeaseEnd;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::Notice;
@@ -38,7 +38,7 @@ use openuvr_terminal::usage::UsageError;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{HostConfig, RunConfig};
-use crate::gateways::Gateways;
+use crate::gateways::{self, Gateways};
 
 use signals::{GRACE_PERIOD, GracePeriod, Signals};
 
@@ -127,7 +127,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         input: config.host.injects(),
         window: config.window.clone(),
         eye: None,
-        gateways: Gateways::are_configured(&config.host),
+        gateways: gateways::are_configured(&config.host),
         host: (&config.host).into(),
     };
     if config.api {
@@ -254,7 +254,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             game.has_orphans(&helpers(stand_in.as_ref()));
             let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
             if let Some(over) = over {
-                end_session(subcommand, over);
+                end_session(subcommand, &over);
             }
             pads.iter().for_each(GamePads::sync_devices);
             if let Some(announcer) = &mut announcer {
@@ -425,7 +425,7 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &Launc
 }
 
 /// Ends the started processes at the end of a portal's session.
-fn end_session(subcommand: &str, over: LeaseEnd) {
+fn end_session(subcommand: &str, over: &dyn Display) {
     eprintln!("openuvr {subcommand}: {over}");
     if let Some(reporter) = reporter() {
         reporter.report_end(0, over.to_string());

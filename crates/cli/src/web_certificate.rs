@@ -1,11 +1,11 @@
 //! `openuvr web-certificate`: the certificate that makes browsers trust this host's page.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use anyhow::Result;
-use openuvr_gateway::certificate::{PageNames, authority};
 use openuvr_runtime::store::config_dir;
+
+use crate::gateways;
 
 /// Print the certificate, in PEM format, that makes browsers trust this host's page
 ///
@@ -29,8 +29,6 @@ pub(crate) struct Args {
 /// The file can't be read or created. The message has one line.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dir = args.config_dir.clone().map_or_else(config_dir, Ok)?;
-    let everywhere = ([0; 16], openuvr_gateway::PORT).into();
-    let names = PageNames::of(everywhere, []);
-    print!("{}", authority(&dir, &names, SystemTime::now())?);
+    print!("{}", gateways::page_authority(&dir)?);
     Ok(())
 }

@@ -11,7 +11,7 @@ use openuvr_runtime::launch_protocol::LaunchSettings;
 
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
-use crate::gateways::Gateways;
+use crate::gateways;
 use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::UsageError;
 
@@ -71,7 +71,7 @@ fn settings(config: &XrConfig) -> LaunchSettings {
         input: false,
         window: None,
         eye: config.eye,
-        gateways: Gateways::are_configured(&config.host),
+        gateways: gateways::are_configured(&config.host),
         host,
     }
 }
@@ -82,7 +82,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    if Gateways::are_configured(&config.config.host) {
+    if gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
             "web, rtsp and record require a program beside the application: start it with `openuvr xr -- APP`"
         ));

@@ -31,7 +31,6 @@ mod figures;
 pub mod forwarded;
 mod frames;
 mod http;
-pub mod ice;
 pub mod lease;
 pub mod login;
 mod media_sockets;
@@ -65,6 +64,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openuvr_runtime::trust_store::DeviceStore;
@@ -72,10 +72,7 @@ use rustix::net::sockopt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub use self::addresses::{InvalidPublicAddress, PublicAddress};
 use self::certificate::PageNames;
-use self::forwarded::{ProxyNetwork, WebOrigin};
-use self::ice::IceServer;
 use self::lease::Lease;
 pub use self::peer::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use self::shared::Shared;

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use openuvr_clock as clock;
+use openuvr_gateway_settings::{IceServer, ProxyNetwork, WebOrigin};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
@@ -13,8 +14,6 @@ use tokio::sync::{broadcast, watch};
 use crate::Setup;
 use crate::addresses::Addresses;
 use crate::counter::Counter;
-use crate::forwarded::{ProxyNetwork, WebOrigin};
-use crate::ice::IceServer;
 use crate::lease::Lease;
 use crate::login::Logins;
 use crate::media_sockets::MediaSockets;

@@ -10,9 +10,8 @@
 //! | `disconnect` | both | ends the connection |
 //! | `error` | gateway | error message for the user (an extension) |
 
+use openuvr_gateway_settings::IceServer;
 use serde::{Deserialize, Serialize};
-
-use crate::ice::IceServer;
 
 /// Maximum length of a message in bytes: the session description of a browser with all its codecs has 10 kB.
 pub const MAX_MESSAGE: usize = 64 * 1024;

@@ -11,9 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
-use openuvr_gateway::PublicAddress;
-use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
-use openuvr_gateway::ice::IceServer;
+use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Chroma};
 use openuvr_media::input_sink::pads::seats::SeatSockets;

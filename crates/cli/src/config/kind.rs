@@ -10,9 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use openuvr_gateway::PublicAddress;
-use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
-use openuvr_gateway::ice::IceServer;
+use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_net::address::parse_address;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};

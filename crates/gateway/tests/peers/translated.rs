@@ -3,8 +3,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
-use openuvr_gateway::PublicAddress;
-use openuvr_gateway::ice::IceServer;
+use openuvr_gateway_settings::{IceServer, PublicAddress};
 
 use super::caller::Caller;
 use super::remote::{Arrived, Remote};

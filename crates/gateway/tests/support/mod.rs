@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalListener, PublicAddress, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalListener, Setup};
+use openuvr_gateway_settings::{IceServer, PublicAddress};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;

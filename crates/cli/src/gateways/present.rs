@@ -1,5 +1,4 @@
-//! Access for other clients: browsers, video players and a recorder, for a host in this process or in an
-//! application's process.
+//! The configured gateways.
 
 mod record;
 mod rtsp;
@@ -7,12 +6,13 @@ mod url;
 mod web;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::Gateway;
+use openuvr_gateway::certificate::{PageNames, authority};
 use openuvr_gateway::lease::{Lease, LeaseEnd};
 use openuvr_gateway::record::Recorder;
 use openuvr_runtime::host::GatewayHost;
@@ -21,6 +21,7 @@ use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::store::ensure_dir;
 
+use super::are_configured;
 use crate::config::HostConfig;
 
 /// The configured gateways. They keep the host alive.
@@ -36,11 +37,6 @@ pub(crate) struct Gateways {
 }
 
 impl Gateways {
-    /// Whether any gateway is configured.
-    pub(crate) fn are_configured(config: &HostConfig) -> bool {
-        config.web.is_some() || config.rtsp.is_some() || config.record.is_some()
-    }
-
     /// The recorder, if configured. Its file is created before the host, so that an error is reported early.
     ///
     /// # Errors
@@ -85,7 +81,7 @@ impl Gateways {
         config: &HostConfig,
         socket: PathBuf,
     ) -> Result<Option<Gateways>> {
-        if !Gateways::are_configured(config) {
+        if !are_configured(config) {
             return Ok(None);
         }
         // Their files are in the folder of an application's host, which may not have started.
@@ -161,4 +157,14 @@ fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
     config.web?;
     let lease = Lease::new(Instant::now(), key, session, span);
     Some(Arc::new(lease))
+}
+
+/// The certificate authority of this host's page, in PEM format. It is created if `config_dir` has none.
+///
+/// # Errors
+/// The file can't be read or created. The message has one line.
+pub(crate) fn page_authority(config_dir: &Path) -> Result<String> {
+    let everywhere = ([0; 16], openuvr_gateway::PORT).into();
+    let names = PageNames::of(everywhere, []);
+    Ok(authority(config_dir, &names, SystemTime::now())?)
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, PortalListener, Setup};
+use openuvr_gateway_settings::IceServer;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::DeviceStore;

@@ -1,7 +1,7 @@
 //! STUN and TURN servers for browsers: a browser behind a network that blocks the host's datagrams connects through a
 //! relay.
 //!
-//! The host itself queries the STUN servers for its reflexive address (`addresses`), but not the TURN servers: a
+//! The gateway itself queries the STUN servers for its reflexive address, but not the TURN servers: a
 //! browser's relay sends to an address of the host, which must be reachable.
 
 mod file;
@@ -67,7 +67,8 @@ impl FromStr for IceServer {
 
 impl IceServer {
     /// Host and port of a STUN server that is queried by UDP.
-    pub(crate) fn stun(&self) -> Option<(&str, u16)> {
+    #[must_use]
+    pub fn stun(&self) -> Option<(&str, u16)> {
         let place = self.urls.strip_prefix("stun:")?;
         let (host, port) = match place.strip_prefix('[') {
             Some(rest) => {
