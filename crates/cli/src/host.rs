@@ -374,6 +374,8 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
         if let Err(e) = reader {
             eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
+    } else if reporter().is_none() {
+        eprintln!("openuvr host: `openuvr devices pair` pairs another device");
     }
     commands
 }

@@ -37,17 +37,17 @@ struct Program {
 const COMMANDS: [(&str, &str, &Program); 3] = [
     (
         "bench",
-        "Benchmark streaming on this machine, mostly from displayed pixels",
+        "Benchmark streaming on this machine, mostly from displayed pixels (program openuvr-bench)",
         &BENCH,
     ),
     (
         "lab",
-        "Studies of network links, scheduling and clocks",
+        "Studies of network links, scheduling and clocks (program openuvr-bench)",
         &BENCH,
     ),
     (
         "portal",
-        "Serve a web portal: users log in, pick an application and play a session of it",
+        "Serve a web portal: users log in, pick an application and play a session of it (program openuvr-portal)",
         &PORTAL,
     ),
 ];

@@ -548,7 +548,10 @@ impl HostConfig {
         let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
         let display = self.display.is_some() || self.virtual_display.is_some();
         if (shown || self.injects()) && !display {
-            return Err(ConfigError(NO_DISPLAY.to_owned()));
+            let why = format!(
+                "{NO_DISPLAY}; or give --virtual 1280x720 -- COMMAND for a display of its own"
+            );
+            return Err(ConfigError(why));
         }
         Ok(())
     }
