@@ -13,7 +13,7 @@ use openuvr_media::present::x11::WindowConfig;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, StereoSettings, Target};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
@@ -228,32 +228,11 @@ impl Kind for Mud {
             }
         };
         let client = ClientRuntime::start(ClientSetup {
-            identity: opened.identity,
-            name: opened.name,
-            hosts: opened.hosts,
-            host: opened.host,
-            target: opened.target,
-            paths: opened.paths,
-            pin: opened.pin,
-            portal: opened.portal,
-            pair_again: opened.pair_again,
-            offer: opened.offer,
-            decoder: opened.decoder,
-            link: opened.link,
-            only: opened.only,
-            surface,
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
-            send_input: true,
-            head: None,
-            eyes: StereoSettings::default(),
-            audio: opened.audio,
-            microphone: opened.microphone,
-            // The application handles its own clipboard.
-            clipboard: None,
-            pads: None,
+            // The application handles its own clipboard: none is set.
             overlay: settings.overlay,
             reconnect: settings.reconnect,
-            scheduler: settings.config.scheduler(),
+            ..opened.setup(surface, settings.config.scheduler())
         });
         let client = Arc::new(client.map_err(Failure::failed)?);
         let state = Arc::<Mutex<MudState>>::default();

@@ -23,7 +23,7 @@ use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
 use openuvr_portal_client::{self as portal, Account, PortalAddress, PortalClient};
 use openuvr_proto::control::handshake::{HANDSHAKE_TIMEOUT, HandshakeError};
-use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::display::Display;
 use openuvr_proto::id::SessionId;
@@ -285,42 +285,21 @@ impl ClientIo {
 
 fn start(
     config: &ClientConfig,
-    opened: Opened,
+    mut opened: Opened,
     io: ClientIo,
     scheduler: &Scheduler,
 ) -> Result<ClientRuntime> {
+    opened.offer.constraints.fps = io.fps;
     let setup = ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        pin: opened.pin,
-        portal: opened.portal,
-        pair_again: opened.pair_again,
-        offer: Offer {
-            constraints: ClientConstraints {
-                fps: io.fps,
-                ..opened.offer.constraints
-            },
-            ..opened.offer
-        },
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface: io.surface,
         input: io.input,
         send_input: io.send_input,
         head: io.head,
         eyes: io.eyes,
-        audio: opened.audio,
-        microphone: opened.microphone,
         clipboard: config.shared_clipboard(),
         pads: pad_database(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,
-        scheduler: scheduler.clone(),
+        ..opened.setup(io.surface, scheduler.clone())
     };
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }

@@ -6,7 +6,8 @@
 //! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] the bar codes of frames, and
 //!   [`picture_match`] compares pictures. [`sound`] is a sound server, [`clicks`] hears what it plays.
 //! - Browsers: [`chromium`].
-//! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread.
+//! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread;
+//!   [`raw_cables`] has packet sockets on its ends.
 //! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
 //!
 //! Hosts and clients do not depend on this crate, only tests, studies and `openuvr demo`.
@@ -31,6 +32,7 @@ pub mod journey;
 pub mod pair;
 pub mod picture_match;
 pub mod programs;
+pub mod raw_cables;
 pub mod reader;
 pub mod sched;
 pub mod screen;

@@ -13,7 +13,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, StereoSettings, Target};
+use openuvr_runtime::client::{self, ClientRuntime, Notice, Target};
 
 use crate::support::{PIN, Shot, TIMEOUT};
 
@@ -67,33 +67,10 @@ impl Watcher {
             let (newest, to) = (Viewpoint::default(), to.clone());
             Box::new(Presented { newest, to }) as Box<dyn Presenter>
         };
-        let client = ClientRuntime::start(ClientSetup {
-            identity: opened.identity,
-            name: opened.name,
-            hosts: opened.hosts,
-            host: opened.host,
-            target: opened.target,
-            paths: opened.paths,
-            pin: opened.pin,
-            portal: opened.portal,
-            pair_again: false,
-            offer: opened.offer,
-            decoder: opened.decoder,
-            link: opened.link,
-            only: opened.only,
-            surface: Box::new(move |_, _, _| Ok((surface(), None))),
-            input: None,
-            send_input: true,
-            head: None,
-            eyes: StereoSettings::default(),
-            audio: opened.audio,
-            microphone: None,
-            clipboard: None,
-            pads: None,
-            overlay: false,
-            reconnect: false,
-            scheduler: config.scheduler(),
-        });
+        let client = ClientRuntime::start(opened.setup(
+            Box::new(move |_, _, _| Ok((surface(), None))),
+            config.scheduler(),
+        ));
         Watcher {
             client: client.expect("a client"),
             pictures,

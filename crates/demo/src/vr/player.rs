@@ -52,46 +52,24 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
     };
     let opened = config.open().map_err(|e| anyhow!(e))?;
     let display = display.to_owned();
+    let surface = Box::new(move |size, title: &str, _| {
+        present::open(
+            "x11",
+            &WindowConfig {
+                display: Some(display.clone()),
+                title: title.to_owned(),
+                size,
+                ..WindowConfig::default()
+            },
+        )
+    });
     let setup = ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        portal: opened.portal,
-        pin: opened.pin,
-        pair_again: opened.pair_again,
-        offer: opened.offer,
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface: Box::new(move |size, title, _| {
-            present::open(
-                "x11",
-                &WindowConfig {
-                    display: Some(display.clone()),
-                    title: title.to_owned(),
-                    size,
-                    ..WindowConfig::default()
-                },
-            )
-        }),
-        input: None,
-        send_input: true,
-        head: None,
         // Reprojection would move the codes.
         eyes: StereoSettings {
             reproject: Reproject::Off,
             ..StereoSettings::default()
         },
-        audio: opened.audio,
-        microphone: None,
-        clipboard: None,
-        pads: None,
-        overlay: false,
-        reconnect: false,
-        scheduler: config.scheduler(),
+        ..opened.setup(surface, config.scheduler())
     };
     let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
     Ok(Arc::new(client))

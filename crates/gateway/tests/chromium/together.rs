@@ -14,7 +14,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, StereoSettings, Target};
+use openuvr_runtime::client::{ClientRuntime, Target};
 
 use super::ledger::{Going, listen};
 use super::player::{Player, VIDEO};
@@ -50,33 +50,10 @@ fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
         ..Config::new(target)
     };
     let opened = config.open().unwrap();
-    let client = ClientRuntime::start(ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        pin: opened.pin,
-        portal: opened.portal,
-        pair_again: false,
-        offer: opened.offer,
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface: Box::new(|_, _, _| Ok((Box::new(Nowhere), None))),
-        input: None,
-        send_input: true,
-        head: None,
-        eyes: StereoSettings::default(),
-        audio: opened.audio,
-        microphone: opened.microphone,
-        clipboard: None,
-        pads: None,
-        overlay: false,
-        reconnect: false,
-        scheduler: config.scheduler(),
-    });
+    let client = ClientRuntime::start(opened.setup(
+        Box::new(|_, _, _| Ok((Box::new(Nowhere), None))),
+        config.scheduler(),
+    ));
     client.unwrap()
 }
 

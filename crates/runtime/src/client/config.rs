@@ -21,7 +21,9 @@ use openuvr_proto::control::ticket::SignedTicket;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
-use super::{AudioSink, MicrophoneSource, Target, Volume};
+use super::{
+    AudioSink, ClientSetup, MicrophoneSource, OpenSurface, StereoSettings, Target, Volume,
+};
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
@@ -159,6 +161,39 @@ impl Opened {
         self.pin.is_none()
             && self.portal.is_none()
             && (self.pair_again || self.hosts.key(&self.host).is_none())
+    }
+
+    /// A client with this surface, whose window is the only input source; without head pose, clipboard, game pads and
+    /// overlay, and without reconnection to a lost host.
+    #[must_use]
+    pub fn setup(self, surface: OpenSurface, scheduler: Scheduler) -> ClientSetup {
+        ClientSetup {
+            identity: self.identity,
+            name: self.name,
+            hosts: self.hosts,
+            host: self.host,
+            target: self.target,
+            paths: self.paths,
+            pin: self.pin,
+            portal: self.portal,
+            pair_again: self.pair_again,
+            offer: self.offer,
+            decoder: self.decoder,
+            link: self.link,
+            only: self.only,
+            surface,
+            input: None,
+            send_input: true,
+            head: None,
+            eyes: StereoSettings::default(),
+            audio: self.audio,
+            microphone: self.microphone,
+            clipboard: None,
+            pads: None,
+            overlay: false,
+            reconnect: false,
+            scheduler,
+        }
     }
 
     /// Whether a PIN was given that is not used because the host is known.

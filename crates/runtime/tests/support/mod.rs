@@ -13,7 +13,7 @@ use openuvr_media::input_source::InputSource;
 use openuvr_media::present::Presenter;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 
 /// Longer than any step takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,31 +64,11 @@ pub(crate) fn start(
 ) -> ClientRuntime {
     let opened = config.open().unwrap();
     let client = ClientRuntime::start(ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        pin: opened.pin,
-        portal: opened.portal,
-        pair_again: false,
-        offer: opened.offer,
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface: Box::new(move |_, _, _| Ok((surface(), None))),
         input,
-        send_input: true,
-        head: None,
-        eyes: StereoSettings::default(),
-        audio: opened.audio,
-        microphone: opened.microphone,
-        clipboard: None,
-        pads: None,
-        overlay: false,
-        reconnect: false,
-        scheduler: config.scheduler(),
+        ..opened.setup(
+            Box::new(move |_, _, _| Ok((surface(), None))),
+            config.scheduler(),
+        )
     });
     client.unwrap()
 }

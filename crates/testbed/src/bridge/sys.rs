@@ -6,10 +6,10 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-/// `ETH_P_ALL` in the byte order of the network: frames of every type.
-const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
+use crate::raw_cables::sys::{bind, unbound};
+
 /// <linux/ethtool.h>: read and set generic receive offload.
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
@@ -17,15 +17,7 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 /// Opens a non-blocking socket that receives each frame that arrives at the interface, none that
 /// leaves it, and sends frames there. Each is preceded by the header of [`super::offload`].
 pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // Protocol 0: nothing is received before the socket is bound to its interface.
-    // SAFETY: no pointers; the result is checked before use.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is open and has no other owner.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = unbound()?;
     set(&socket, libc::PACKET_VNET_HDR, 1)?;
     set(&socket, libc::PACKET_IGNORE_OUTGOING, 1)?;
     // SAFETY: integers and an array of them, for which zeros are valid.
@@ -33,24 +25,8 @@ pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     membership.mr_ifindex = interface as i32;
     membership.mr_type = libc::PACKET_MR_PROMISC as u16;
     set(&socket, libc::PACKET_ADD_MEMBERSHIP, membership)?;
-    // SAFETY: as above.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = EVERY_TYPE;
-    address.sll_ifindex = interface as i32;
-    // SAFETY: `address` is readable for the length given.
-    let rc = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as u32,
-        )
-    };
-    if rc == 0 {
-        Ok(socket)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    bind(&socket, interface)?;
+    Ok(socket)
 }
 
 /// Whether the interface merges received frames (GRO) before a packet socket sees them.
@@ -106,40 +82,4 @@ fn ethtool(socket: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<
     } else {
         Err(io::Error::last_os_error())
     }
-}
-
-/// Moves the calling thread to a new network namespace.
-#[cfg(test)]
-pub(super) fn new_network() -> io::Result<()> {
-    // SAFETY: no pointers; concerns only the calling thread.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Sends `bytes` in one call that the kernel or the card segments into datagrams (udp(7),
-/// `UDP_SEGMENT`).
-#[cfg(test)]
-pub(super) fn send_segmented(
-    socket: &std::net::UdpSocket,
-    to: &str,
-    bytes: &[u8],
-    segment: i32,
-) -> io::Result<usize> {
-    // SAFETY: `segment` is readable for its size.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_UDP,
-            libc::UDP_SEGMENT,
-            (&raw const segment).cast(),
-            size_of::<i32>() as u32,
-        )
-    };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    socket.send_to(bytes, to)
 }

@@ -6,37 +6,15 @@ use std::time::{Duration, Instant};
 use openuvr_sim::link::Impairment;
 
 use super::*;
+use crate::raw_cables;
 
 /// OpenUVR's own EtherType, one of those for experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Runs `test` in a thread with its own two cables: `client` and `host` are the machines' ends, `a`
-/// and `b` the bridge's. `None`, with a message, without the privilege.
+/// and `b` the bridge's.
 fn with_cables<T: Send>(test: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            if let Err(error) = sys::new_network() {
-                eprintln!("skipped: no network namespace (needs CAP_SYS_ADMIN): {error}");
-                assert!(
-                    std::env::var("CI").as_deref() != Ok("true"),
-                    "skipped in CI"
-                );
-                return None;
-            }
-            // Without IPv6 only the test sends on the cables.
-            let setup = "for n in all default; do \
-                           echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
-                         ip link add client type veth peer name a
-                         ip link add host type veth peer name b
-                         for i in client a host b; do ip link set dev $i up; done";
-            let status = std::process::Command::new("sh")
-                .args(["-ec", setup])
-                .status();
-            assert!(status.expect("sh").success(), "{setup}");
-            Some(test())
-        });
-        thread.join().expect("the test")
-    })
+    raw_cables::with_cables(&[("client", "a"), ("host", "b")], test)
 }
 
 /// Runs `test` with a bridge between `a` and `b`, and returns the bridge's report.
@@ -152,17 +130,15 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
 #[test]
 fn offloaded_datagrams_arrive_separately() {
     with_cables(|| {
-        let setup = "ip addr add 10.9.0.1/24 dev client
-            ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client";
-        let status = std::process::Command::new("sh")
-            .args(["-ec", setup])
-            .status();
-        assert!(status.unwrap().success());
+        raw_cables::run(
+            "ip addr add 10.9.0.1/24 dev client
+             ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client",
+        );
         let host = Port::open("host").unwrap();
         let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
         let payload: Vec<u8> = (0..10_000u32).map(|i| (i / 100).to_le_bytes()[0]).collect();
         let report = bridged(Impairment::default(), Impairment::default(), || {
-            sys::send_segmented(&socket, "10.9.0.2:4000", &payload, 1400).unwrap();
+            raw_cables::send_segmented(&socket, "10.9.0.2:4000", &payload, 1400).unwrap();
             let mut buffer = vec![0; LARGEST];
             let mut got = Vec::new();
             let until = Instant::now() + Duration::from_secs(10);

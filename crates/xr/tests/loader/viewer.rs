@@ -10,7 +10,7 @@ use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::Viewpoint;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::host;
 use openuvr_runtime::launch_protocol::{LaunchSettings, XR_SETTINGS};
 use openuvr_runtime::sound_choice::SoundChoice;
@@ -89,31 +89,11 @@ impl Viewer {
             Box::new(ViewpointRecorder { newest, to }) as Box<dyn Presenter>
         };
         let client = ClientRuntime::start(ClientSetup {
-            identity: opened.identity,
-            name: opened.name,
-            hosts: opened.hosts,
-            host: opened.host,
-            target: opened.target,
-            paths: opened.paths,
-            portal: opened.portal,
-            pin: opened.pin,
-            pair_again: false,
-            offer: opened.offer,
-            decoder: opened.decoder,
-            link: opened.link,
-            only: opened.only,
-            surface: Box::new(move |_, _, _| Ok((surface(), None))),
-            input: None,
-            send_input: true,
-            head: None,
-            eyes: StereoSettings::default(),
-            audio: opened.audio,
-            microphone: None,
-            clipboard: None,
-            pads: None,
-            overlay: false,
             reconnect: true,
-            scheduler: config.scheduler(),
+            ..opened.setup(
+                Box::new(move |_, _, _| Ok((surface(), None))),
+                config.scheduler(),
+            )
         });
         Viewer {
             client: client.unwrap(),

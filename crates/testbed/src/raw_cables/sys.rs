@@ -1,4 +1,6 @@
-//! A packet socket, a network namespace and segmentation offload (packet(7), udp(7)). Linux only.
+//! Packet sockets, network namespaces and segmentation offload (packet(7), network_namespaces(7), udp(7)), which neither
+//! the standard library nor rustix supports. Linux only.
+#![allow(unsafe_code)]
 // Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
@@ -9,11 +11,21 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// `ETH_P_ALL` in the byte order of the network: frames of every type.
 const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// Opens a non-blocking socket that receives each frame that arrives at the interface, as the kernel merged it.
-pub(super) fn open(name: &str) -> io::Result<OwnedFd> {
+/// Opens a non-blocking socket that receives each frame that arrives at the interface `name`, as the kernel merged it.
+///
+/// # Errors
+/// The system's error, such as for a missing privilege (CAP_NET_RAW).
+pub fn open(name: &str) -> io::Result<OwnedFd> {
     let name = std::ffi::CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
     let interface = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let socket = unbound()?;
+    bind(&socket, interface)?;
+    Ok(socket)
+}
+
+/// A non-blocking packet socket that receives nothing yet.
+pub(crate) fn unbound() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Protocol 0: nothing is received before the socket is bound to its interface.
     // SAFETY: no pointers; the result is checked before use.
@@ -22,7 +34,11 @@ pub(super) fn open(name: &str) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: `fd` is open and has no other owner.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Binds the socket to frames of every type at the interface with this index.
+pub(crate) fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     // SAFETY: integers and an array of them, for which zeros are valid.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -37,7 +53,7 @@ pub(super) fn open(name: &str) -> io::Result<OwnedFd> {
         )
     };
     if rc == 0 {
-        Ok(socket)
+        Ok(())
     } else {
         Err(io::Error::last_os_error())
     }
@@ -53,9 +69,12 @@ pub(super) fn new_network() -> io::Result<()> {
     }
 }
 
-/// Sends `bytes` in one call that the kernel or the card segments into datagrams (udp(7),
+/// Sends `bytes` in one call that the kernel or the card segments into datagrams of `segment` bytes (udp(7),
 /// `UDP_SEGMENT`).
-pub(super) fn send_segmented(
+///
+/// # Errors
+/// The system's error.
+pub fn send_segmented(
     socket: &std::net::UdpSocket,
     to: &str,
     bytes: &[u8],

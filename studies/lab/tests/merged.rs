@@ -1,55 +1,23 @@
 //! Datagrams that the kernel hands to a capture as one large packet (segmentation offload): the analysis splits them.
-#![allow(clippy::print_stderr, reason = "the harness keeps it")]
-
-mod sys;
 
 use std::io;
 use std::time::Duration;
 
 use openuvr_lab::traffic::{Window, analyse};
+use openuvr_testbed::raw_cables;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
-/// Runs `test` in a thread with a network namespace of its own, in which a cable leads from `client` to `a`. Does
-/// nothing, with a message, without the privilege.
-fn with_cable(test: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            if let Err(error) = sys::new_network() {
-                eprintln!("skipped: no network namespace (needs CAP_SYS_ADMIN): {error}");
-                assert!(
-                    std::env::var("CI").as_deref() != Ok("true"),
-                    "skipped in CI"
-                );
-                return;
-            }
-            // Without IPv6 only the test sends on the cable.
-            let setup = "for n in all default; do \
-                           echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
-                         ip link add client type veth peer name a
-                         for i in client a; do ip link set dev $i up; done";
-            let status = std::process::Command::new("sh")
-                .args(["-ec", setup])
-                .status();
-            assert!(status.expect("sh").success(), "{setup}");
-            test();
-        });
-        thread.join().expect("the test");
-    });
-}
-
 #[test]
 fn datagrams_merged_by_the_kernel_are_split() {
-    with_cable(|| {
-        let setup = "ip addr add 10.9.0.1/24 dev client
-            ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client";
-        let status = std::process::Command::new("sh")
-            .args(["-ec", setup])
-            .status();
-        assert!(status.unwrap().success());
-        let port = sys::open("a").unwrap();
+    raw_cables::with_cables(&[("client", "a")], || {
+        raw_cables::run(
+            "ip addr add 10.9.0.1/24 dev client
+             ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client",
+        );
+        let port = raw_cables::open("a").unwrap();
         let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
         // RTP packets of one frame, and the remainder.
         let mut payload = Vec::new();
@@ -62,7 +30,7 @@ fn datagrams_merged_by_the_kernel_are_split() {
                 0xee,
             );
         }
-        sys::send_segmented(&socket, "10.9.0.2:4000", &payload, 1200).unwrap();
+        raw_cables::send_segmented(&socket, "10.9.0.2:4000", &payload, 1200).unwrap();
         let header = PcapHeader {
             datalink: DataLink::ETHERNET,
             ..PcapHeader::default()

@@ -1,0 +1,50 @@
+//! Virtual Ethernet cables in a network namespace of one thread, with packet sockets on their ends: for tests of frames as
+//! the kernel hands them over.
+
+#![allow(clippy::print_stderr, reason = "the test harness keeps it")]
+
+pub(crate) mod sys;
+
+use std::process::Command;
+
+pub use sys::{open, send_segmented};
+
+/// Runs `test` in a thread with a network namespace of its own, in which each pair of names is a cable between two
+/// interfaces. `None`, with a message, without the privilege; in CI that is a failure.
+///
+/// # Panics
+/// If `ip` fails, and with the test.
+pub fn with_cables<T: Send>(cables: &[(&str, &str)], test: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if let Err(error) = sys::new_network() {
+                eprintln!("skipped: no network namespace (needs CAP_SYS_ADMIN): {error}");
+                assert!(
+                    std::env::var("CI").as_deref() != Ok("true"),
+                    "skipped in CI"
+                );
+                return None;
+            }
+            // Without IPv6 only the test sends on the cables.
+            run("for n in all default; do echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done");
+            for (one, other) in cables {
+                run(&format!(
+                    "ip link add {one} type veth peer name {other}
+                     ip link set dev {one} up
+                     ip link set dev {other} up"
+                ));
+            }
+            Some(test())
+        });
+        thread.join().expect("the test")
+    })
+}
+
+/// Runs commands of a shell in the calling thread's namespace.
+///
+/// # Panics
+/// If one of them fails.
+pub fn run(commands: &str) {
+    let status = Command::new("sh").args(["-ec", commands]).status();
+    assert!(status.expect("sh").success(), "{commands}");
+}
