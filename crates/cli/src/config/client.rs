@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Command;
 use openuvr_media::codec::Codec;
-use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_media::input_source::SHORTCUTS;
 use openuvr_pinning::CertificateHash;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;

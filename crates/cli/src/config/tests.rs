@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_media::input_source::SHORTCUTS;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
