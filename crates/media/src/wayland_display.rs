@@ -4,7 +4,10 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use wayland_client::Connection;
+use wayland_client::globals::{GlobalListContents, registry_queue_init};
+use wayland_client::protocol::wl_output::{self, WlOutput};
+use wayland_client::protocol::wl_registry::{self, WlRegistry};
+use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, WEnum};
 
 /// Connects to the display `name` in `XDG_RUNTIME_DIR`, or the socket at an absolute path; without
 /// a name to that of the environment variable `WAYLAND_DISPLAY`, else to `wayland-0`.
@@ -47,4 +50,59 @@ fn socket(name: Option<&str>) -> Result<PathBuf, String> {
         )
     })?;
     Ok(PathBuf::from(runtime).join(name))
+}
+
+/// The highest refresh rate in Hz of the current modes of the compositor's outputs; `None` if unknown, as
+/// on a virtual display. Waits for the compositor's answer.
+#[must_use]
+pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
+    let (globals, mut queue) = registry_queue_init::<RefreshRates>(conn).ok()?;
+    let handle = queue.handle();
+    let outputs = globals.contents().clone_list();
+    for global in outputs
+        .iter()
+        .filter(|global| global.interface == WlOutput::interface().name)
+    {
+        let _: WlOutput = globals.registry().bind(global.name, 1, &handle, ());
+    }
+    let mut rates = RefreshRates(0);
+    queue.roundtrip(&mut rates).ok()?;
+    // In mHz; 0 is unknown (`wl_output.mode`).
+    (rates.0 > 0).then(|| f64::from(rates.0) / 1e3)
+}
+
+/// The highest rate so far, in mHz.
+struct RefreshRates(i32);
+
+impl Dispatch<WlOutput, ()> for RefreshRates {
+    fn event(
+        rates: &mut RefreshRates,
+        _: &WlOutput,
+        event: wl_output::Event,
+        (): &(),
+        _: &Connection,
+        _: &QueueHandle<RefreshRates>,
+    ) {
+        if let wl_output::Event::Mode {
+            flags: WEnum::Value(flags),
+            refresh,
+            ..
+        } = event
+            && flags.contains(wl_output::Mode::Current)
+        {
+            rates.0 = rates.0.max(refresh);
+        }
+    }
+}
+
+impl Dispatch<WlRegistry, GlobalListContents> for RefreshRates {
+    fn event(
+        _: &mut RefreshRates,
+        _: &WlRegistry,
+        _: wl_registry::Event,
+        _: &GlobalListContents,
+        _: &Connection,
+        _: &QueueHandle<RefreshRates>,
+    ) {
+    }
 }

@@ -17,7 +17,7 @@ use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::wayland::{WaylandPresenter, WindowConfig, open};
-use openuvr_media::present::{Canvas as _, Presenter as _};
+use openuvr_media::present::Presenter as _;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::units::Size;
@@ -42,8 +42,12 @@ struct Window {
 
 impl Window {
     fn open(sway: &Sway, config: WindowConfig) -> Window {
+        Window::open_at(&sway.socket(), config)
+    }
+
+    fn open_at(socket: &std::path::Path, config: WindowConfig) -> Window {
         let config = WindowConfig {
-            display: Some(sway.socket().to_str().unwrap().to_owned()),
+            display: Some(socket.to_str().unwrap().to_owned()),
             ..config
         };
         let (presenter, mut source) = open(&config).unwrap();
@@ -96,6 +100,27 @@ impl Window {
     /// The source's error, when it ends.
     fn end(mut self) -> Option<String> {
         self.reader.take().unwrap().join().unwrap()
+    }
+
+    /// Devices that the window knows: a press of F13 has arrived.
+    fn devices(&mut self, sway: &Sway) -> Devices {
+        let mut devices = Devices::connect(&sway.socket());
+        let f13 = |event: &SourceEvent| {
+            matches!(input(*event), Some(InputEvent::Key { code: KeyCode(183), .. }))
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < end, "no keyboard");
+            devices.key(183, true);
+            devices.key(183, false);
+            while let Ok(event) = self.events.recv_timeout(Duration::from_millis(100)) {
+                if f13(&event) {
+                    // The release.
+                    while !f13(&self.events.recv_timeout(PATIENCE).unwrap()) {}
+                    return devices;
+                }
+            }
+        }
     }
 
     fn show(&mut self, id: u32, size: Size) -> Vec<u8> {
@@ -216,20 +241,20 @@ fn the_screen_has_the_presented_pixels() {
 
 #[test]
 fn presentation_times_follow_their_pictures() {
-    let Some(sway) = Sway::start(SCREEN) else {
-        return;
-    };
-    let mut window = Window::open(&sway, config(SCREEN));
-    let mut reports = Vec::new();
+    // A headless sway 1.7 reports replaced pictures only.
+    let Some(weston) = Weston::start() else { return };
+    let mut window = Window::open_at(&weston.socket(), config(SCREEN));
     let end = Instant::now() + PATIENCE;
-    let mut submitted = Vec::new();
+    let (mut reports, mut submitted) = (Vec::new(), Vec::new());
     // Pictures come faster than refreshes: some are replaced.
     for id in 1..=30 {
         submitted.push(openuvr_clock::now());
         window.show(id, SCREEN);
         std::thread::sleep(Duration::from_millis(4));
     }
-    while reports.len() < 30 && Instant::now() < end {
+    let count = usize::try_from(30 - window.presenter.skipped()).unwrap();
+    let has_last = |reports: &[(FrameId, _)]| reports.iter().any(|(id, _)| id.0 == 30);
+    while !has_last(&reports) && Instant::now() < end {
         match window.presenter.presented() {
             Some(report) => reports.push(report),
             None => std::thread::sleep(Duration::from_millis(5)),
@@ -237,20 +262,60 @@ fn presentation_times_follow_their_pictures() {
     }
     assert!(window.presenter.reports_times());
     let frames: std::collections::BTreeSet<u32> = reports.iter().map(|(id, _)| id.0).collect();
-    let reported = usize::try_from(30 - window.presenter.skipped()).unwrap();
-    assert_eq!((frames.len(), reports.len()), (reported, reported));
+    assert_eq!(frames.len(), reports.len(), "each at most once: {reports:?}");
+    // Weston says nothing of a picture that it gets with the window.
+    assert!(frames.range(2..).count() + 1 >= count, "{reports:?}");
     let (last, at) = *reports.iter().max_by_key(|(id, _)| id.0).unwrap();
     assert!(at.is_some(), "the last picture {last:?} stays visible");
-    let mut shown = 0;
-    for (FrameId(id), at) in &reports {
-        if let Some(at) = at {
-            shown += 1;
-            let before = submitted[usize::try_from(*id).unwrap() - 1];
-            assert!(*at > before, "picture {id} was visible before it was submitted");
-            assert!(*at < openuvr_clock::now(), "on another clock");
-        }
+    let shown: Vec<_> = reports.iter().filter_map(|(id, at)| Some((id.0, (*at)?))).collect();
+    assert!(shown.len() > 1 && shown.len() < count, "{reports:?}");
+    for (id, at) in shown {
+        let before = submitted[usize::try_from(id).unwrap() - 1];
+        assert!(at > before, "picture {id} was visible before it was submitted");
+        assert!(at < openuvr_clock::now() + Duration::from_millis(100), "another clock");
     }
-    assert!(shown > 1, "{reports:?}");
+}
+
+/// A headless weston.
+struct Weston {
+    server: std::process::Child,
+    runtime: tempfile::TempDir,
+}
+
+impl Weston {
+    fn start() -> Option<Weston> {
+        if !skip::has_program("weston", "weston") {
+            return None;
+        }
+        let runtime = tempfile::tempdir().unwrap();
+        let server = std::process::Command::new("weston")
+            .args(["--backend=headless-backend.so", "--use-pixman", "--no-config"])
+            .args(["--socket=w", "--idle-time=0", "--shell=kiosk-shell.so"])
+            .args(["--width=640", "--height=360"])
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let weston = Weston { server, runtime };
+        let end = Instant::now() + PATIENCE;
+        while std::os::unix::net::UnixStream::connect(weston.socket()).is_err() {
+            assert!(Instant::now() < end, "weston does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(weston)
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.runtime.path().join("w")
+    }
+}
+
+impl Drop for Weston {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
 }
 
 #[test]
@@ -350,6 +415,8 @@ fn typed_text_arrives_letter_by_letter() {
     };
     let mut window = Window::open(&sway, config(SCREEN));
     window.show(1, SCREEN);
+    // The seat keeps its keyboard: a program that types in the moment of its appearance is too early.
+    let _devices = window.devices(&sway);
     let text = "Grüße, мир! 10 €";
     let typed = sway.command("wtype").arg(text).status().unwrap();
     assert!(typed.success());
@@ -371,7 +438,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
     };
     let mut window = Window::open(&sway, config(SCREEN));
     window.show(1, SCREEN);
-    let mut devices = Devices::connect(&sway.socket());
+    let mut devices = window.devices(&sway);
     devices.layout("de");
     let key = |code, text, pressed| InputEvent::Key {
         code: KeyCode(code),
@@ -435,12 +502,13 @@ fn is_full_screen(sway: &Sway) -> bool {
 
 #[test]
 fn the_pointer_moves_clicks_turns_and_is_locked_on_request() {
-    let Some(sway) = Sway::start(SCREEN) else {
+    // Without a setting of the seat sway locks no pointer.
+    let Some(sway) = Sway::start_with(SCREEN, "seat * pointer_constraint enable") else {
         return;
     };
     let mut window = Window::open(&sway, config(SCREEN));
     window.show(1, SCREEN);
-    let mut devices = Devices::connect(&sway.socket());
+    let mut devices = window.devices(&sway);
     devices.move_to((320, 90), SCREEN);
     let near = |event: &SourceEvent| {
         matches!(input(*event), Some(InputEvent::PointerAbsolute { x, y })

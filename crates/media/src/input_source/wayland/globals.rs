@@ -40,7 +40,8 @@ pub(super) struct Globals {
     shm: WlShm,
     pub(super) shell: XdgWmBase,
     viewporter: WpViewporter,
-    pub(super) seat: WlSeat,
+    /// `None`: a display without input.
+    pub(super) seat: Option<WlSeat>,
     pub(super) decorations: Option<ZxdgDecorationManagerV1>,
     pub(super) scales: Option<WpFractionalScaleManagerV1>,
     presentation: Option<WpPresentation>,
@@ -76,7 +77,7 @@ impl Globals {
             shell: all.required(1..=6)?,
             viewporter: all.required(1..=1)?,
             // Version 5 has frames of pointer events, version 8 the high-resolution wheel.
-            seat: all.required(5..=9)?,
+            seat: all.optional(5..=9),
             decorations: all.optional(1..=1),
             scales: all.optional(1..=1),
             presentation: all.optional(1..=1),

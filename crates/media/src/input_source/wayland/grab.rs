@@ -122,10 +122,10 @@ impl State {
     /// Takes the desktop's shortcuts while the pointer is grabbed, or in full screen.
     pub(super) fn inhibit_shortcuts(&mut self) {
         let wanted = self.grab.is_requested() || self.window.full_screen;
-        match (&self.grab.inhibitor, &self.globals.inhibitors) {
-            (None, Some(inhibitors)) if wanted => {
+        let offered = self.globals.inhibitors.as_ref();
+        match (&self.grab.inhibitor, offered.zip(self.globals.seat.as_ref())) {
+            (None, Some((inhibitors, seat))) if wanted => {
                 let window = &self.stage.surfaces.window;
-                let seat = &self.globals.seat;
                 let inhibitor = inhibitors.inhibit_shortcuts(window, seat, &self.queue, ());
                 self.grab.inhibitor = Some(inhibitor);
             }

@@ -3,6 +3,7 @@
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use wayland_client::protocol::wl_keyboard::{self, KeyState, KeymapFormat, WlKeyboard};
+use wayland_client::protocol::wl_seat::WlSeat;
 use wayland_client::{Connection, Dispatch, QueueHandle, WEnum};
 
 use super::State;
@@ -54,10 +55,10 @@ impl Keyboard {
 
 impl State {
     /// The seat has a keyboard, or no longer.
-    pub(super) fn keyboard_present(&mut self, present: bool) {
+    pub(super) fn keyboard_present(&mut self, seat: &WlSeat, present: bool) {
         match (present, self.keyboard.proxy.is_some()) {
             (true, false) => {
-                let proxy = self.globals.seat.get_keyboard(&self.queue, ());
+                let proxy = seat.get_keyboard(&self.queue, ());
                 self.keyboard.proxy = Some(proxy);
             }
             (false, true) => {

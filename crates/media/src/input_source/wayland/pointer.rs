@@ -70,10 +70,10 @@ impl Wheel {
 }
 
 impl State {
-    fn pointer_present(&mut self, present: bool) {
+    fn pointer_present(&mut self, seat: &WlSeat, present: bool) {
         match (present, self.pointer.proxy.is_some()) {
             (true, false) => {
-                let proxy = self.globals.seat.get_pointer(&self.queue, ());
+                let proxy = seat.get_pointer(&self.queue, ());
                 let shapes = (self.globals.shapes.as_ref())
                     .map(|shapes| shapes.get_pointer(&proxy, &self.queue, ()));
                 self.pointer.shapes = shapes;
@@ -125,8 +125,9 @@ impl State {
 
     fn button(&mut self, serial: u32, button: u32, pressed: bool) {
         self.pointer_frame();
-        if pressed && self.keyboard.modifiers() & HELD == HELD && !self.grab.is_active() {
-            let (toplevel, seat) = (&self.stage.surfaces.toplevel, &self.globals.seat);
+        let moves = pressed && self.keyboard.modifiers() & HELD == HELD && !self.grab.is_active();
+        if let Some(seat) = self.globals.seat.as_ref().filter(|_| moves) {
+            let toplevel = &self.stage.surfaces.toplevel;
             match Button(u16::try_from(button).unwrap_or(0)) {
                 Button::LEFT => return toplevel._move(seat, serial),
                 Button::RIGHT => return toplevel.resize(seat, serial, ResizeEdge::BottomRight),
@@ -238,7 +239,7 @@ impl Dispatch<WlPointer, ()> for State {
 impl Dispatch<WlSeat, ()> for State {
     fn event(
         state: &mut State,
-        _: &WlSeat,
+        seat: &WlSeat,
         event: wl_seat::Event,
         (): &(),
         _: &Connection,
@@ -248,9 +249,9 @@ impl Dispatch<WlSeat, ()> for State {
             capabilities: WEnum::Value(has),
         } = event
         {
-            state.keyboard_present(has.contains(Capability::Keyboard));
-            state.pointer_present(has.contains(Capability::Pointer));
-            state.touch_present(has.contains(Capability::Touch));
+            state.keyboard_present(seat, has.contains(Capability::Keyboard));
+            state.pointer_present(seat, has.contains(Capability::Pointer));
+            state.touch_present(seat, has.contains(Capability::Touch));
         }
     }
 }

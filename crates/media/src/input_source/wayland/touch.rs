@@ -2,6 +2,7 @@
 //! events.
 
 use openuvr_proto::input::event::{Button, InputEvent};
+use wayland_client::protocol::wl_seat::WlSeat;
 use wayland_client::protocol::wl_touch::{self, WlTouch};
 use wayland_client::{Connection, Dispatch, QueueHandle};
 
@@ -16,10 +17,10 @@ pub(super) struct Touch {
 }
 
 impl State {
-    pub(super) fn touch_present(&mut self, present: bool) {
+    pub(super) fn touch_present(&mut self, seat: &WlSeat, present: bool) {
         match (present, self.touch.proxy.is_some()) {
             (true, false) => {
-                self.touch.proxy = Some(self.globals.seat.get_touch(&self.queue, ()));
+                self.touch.proxy = Some(seat.get_touch(&self.queue, ()));
             }
             (false, true) => {
                 self.lift();

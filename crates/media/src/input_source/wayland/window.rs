@@ -23,6 +23,10 @@ use crate::window::wayland::{SCALE_ONE, SharedSurface};
 /// Limits of a scale in 120ths: what a hostile compositor may state (guess).
 const SCALES: std::ops::RangeInclusive<u32> = 60..=1920;
 
+/// Side of the black picture. The compositor scales it to the window with fixed-point steps: those of
+/// pixman (16 bits) miss the last rows of a large window if it has a single pixel.
+const BACKGROUND: u16 = 256;
+
 /// The window's state, as far as the input source alone needs it.
 pub(super) struct Window {
     /// The black picture behind all others.
@@ -80,7 +84,11 @@ impl Window {
         }
         surfaces.window.commit();
         Window {
-            background: Image::new(&surfaces.shm, (1, 1), &[0xff00_0000]),
+            background: Image::new(
+                &surfaces.shm,
+                (BACKGROUND, BACKGROUND),
+                &[0xff00_0000; BACKGROUND as usize * BACKGROUND as usize],
+            ),
             full_screen: false,
             configured: false,
             next: Configuration::default(),

@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as SystemInstant};
 
+use openuvr_clock as clock;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 use wayland_client::backend::protocol::Message;
 use wayland_client::backend::{Backend, ObjectData, ObjectId};
 use wayland_client::protocol::wl_buffer::{self, WlBuffer};
@@ -29,8 +30,8 @@ pub(crate) type Presented = (FrameId, Option<Instant>);
 pub(crate) struct Reports {
     queues: Mutex<Queues>,
     released: Condvar,
-    /// Whether presentation times are on our clock.
-    monotonic: AtomicBool,
+    /// The clock of presentation times; `None`: none that can be read.
+    clock: Mutex<Option<ClockId>>,
 }
 
 #[derive(Debug, Default)]
@@ -67,15 +68,35 @@ impl Reports {
         self.queues().presented.pop_front()
     }
 
-    /// `wp_presentation.clock_id`, the first event of that object.
+    /// `wp_presentation.clock_id`, the first event of that object. Times are converted from clocks
+    /// with a fine resolution and without steps; those of other clocks are dropped.
     pub(crate) fn clock(&self, id: u32) {
-        let ours = id == u32::try_from(libc::CLOCK_MONOTONIC).unwrap_or(u32::MAX);
-        self.monotonic.store(ours, Ordering::Relaxed);
+        let known = [ClockId::Monotonic, ClockId::MonotonicRaw, ClockId::Boottime];
+        let same = |clock: &ClockId| u32::try_from(*clock as i32) == Ok(id);
+        *self.lock_clock() = known.into_iter().find(same);
     }
 
-    /// Whether presentation times are on our clock.
+    /// Whether presentation times are on a known clock.
     pub(crate) fn has_times(&self) -> bool {
-        self.monotonic.load(Ordering::Relaxed)
+        self.lock_clock().is_some()
+    }
+
+    fn lock_clock(&self) -> MutexGuard<'_, Option<ClockId>> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A presentation time on our clock.
+    fn to_ours(&self, at: Instant) -> Option<Instant> {
+        match (*self.lock_clock())? {
+            ClockId::Monotonic => Some(at),
+            // Between the two readings passes less than a microsecond; the clocks drift by less than
+            // that in the milliseconds since `at`.
+            other => {
+                let theirs = clock_gettime(other);
+                let ago = nanoseconds(theirs.tv_sec, theirs.tv_nsec).saturating_sub(at.0);
+                Some(Instant(clock::now().0.saturating_sub(ago)))
+            }
+        }
     }
 
     fn presented(&self, report: Presented) {
@@ -138,7 +159,7 @@ impl ObjectData for FeedbackData {
             Ok((_, Event::Discarded)) => None,
             _ => return None,
         };
-        let at = at.filter(|_| self.reports.has_times());
+        let at = at.and_then(|at| self.reports.to_ours(at));
         self.reports.presented((self.frame, at));
         None
     }
@@ -147,14 +168,14 @@ impl ObjectData for FeedbackData {
 }
 
 /// A time of `wp_presentation_feedback.presented`.
-fn time(seconds_high: u32, seconds_low: u32, nanoseconds: u32) -> Instant {
+fn time(seconds_high: u32, seconds_low: u32, nanoseconds_of_second: u32) -> Instant {
     let seconds = (u64::from(seconds_high) << 32) | u64::from(seconds_low);
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    Instant(
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(nanoseconds.into()),
-    )
+    Instant(nanoseconds(seconds, nanoseconds_of_second.into()))
+}
+
+fn nanoseconds(seconds: i64, more: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(more)
 }
 
 #[cfg(test)]
@@ -171,6 +192,16 @@ mod tests {
         let mut none = 0;
         reports.take_released(SystemInstant::now(), |_| none += 1);
         assert_eq!(none, 0);
+        // CLOCK_MONOTONIC_RAW and CLOCK_REALTIME of time.h.
+        for (id, known) in [(4, true), (0, false)] {
+            reports.clock(id);
+            let raw = clock_gettime(ClockId::MonotonicRaw);
+            let at = Instant(nanoseconds(raw.tv_sec, raw.tv_nsec));
+            let before = clock::now();
+            let ours = reports.to_ours(at);
+            assert_eq!(ours.is_some(), known);
+            assert!(ours.is_none_or(|ours| ours <= clock::now() && before.since(ours).as_millis() < 500));
+        }
         assert_eq!(time(0, 2, 5), Instant(2_000_000_005));
         assert_eq!(time(u32::MAX, u32::MAX, 5), Instant(i64::MAX));
     }
