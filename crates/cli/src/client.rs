@@ -20,6 +20,7 @@ use openuvr_media::head::{self, HeadPose};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
+use openuvr_media::wayland_display;
 use openuvr_net::address::{address_of, station_of};
 use openuvr_portal_client::{self as portal, Account, PortalAddress, PortalClient};
 use openuvr_proto::control::handshake::{HANDSHAKE_TIMEOUT, HandshakeError};
@@ -42,7 +43,7 @@ use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye_text};
 use crate::config::portal::HostTarget;
-use crate::config::{ClientConfig, InputSpec, Settings as _, Surface};
+use crate::config::{ClientConfig, InputSpec, Settings as _, Surface, WindowSpec};
 use crate::realtime;
 use hmd::Hmd;
 use openuvr_terminal::out;
@@ -372,29 +373,16 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
-        Surface::X11 {
-            display,
-            size,
-            full_screen,
-            grab,
-            keys,
-        } => {
+        Surface::X11 { display, window } => {
             let (conn, screen) = display::connect(&display).map_err(|e| anyhow!(e))?;
             let screen = conn.setup().roots.get(screen);
             refresh = screen.and_then(|screen| display::highest_refresh_rate(&conn, screen));
-            Box::new(move |picture: Size, title: &str, role: Role| {
-                let window = WindowConfig {
-                    display: Some(display.clone()),
-                    title: title.to_owned(),
-                    size: size.unwrap_or(picture),
-                    follow: size.is_none(),
-                    full_screen,
-                    observer: role == Role::Observer,
-                    grab,
-                    keys,
-                };
-                present::open("x11", &window)
-            })
+            open_window("x11", Some(display), window)
+        }
+        Surface::Wayland { display, window } => {
+            let conn = wayland_display::connect(display.as_deref()).map_err(|e| anyhow!(e))?;
+            refresh = wayland_display::highest_refresh_rate(&conn);
+            open_window("wayland", display, window)
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
@@ -411,6 +399,24 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
     };
     Ok((open, refresh))
+}
+
+/// Opens a window with this presenter.
+fn open_window(presenter: &'static str, display: Option<String>, spec: WindowSpec) -> OpenSurface {
+    Box::new(move |picture: Size, title: &str, role: Role| {
+        let window = WindowConfig {
+            display: display.clone(),
+            title: title.to_owned(),
+            size: spec.size.unwrap_or(picture),
+            follow: spec.size.is_none(),
+            full_screen: spec.full_screen,
+            observer: role == Role::Observer,
+            grab: spec.grab,
+            keys: spec.keys,
+            tearing: spec.tearing,
+        };
+        present::open(presenter, &window)
+    })
 }
 
 /// The rate rounded up to a whole number; `None` for 0.

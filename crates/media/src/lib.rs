@@ -31,6 +31,8 @@ mod skip;
 mod sys;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod waker;
+#[cfg(feature = "wayland")]
+pub mod wayland_display;
 
 #[cfg(feature = "host")]
 pub mod capture;

@@ -21,6 +21,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::error::StartError;
 use crate::server::Xvfb;
+pub(crate) use skip::has_program;
 use skip::skip;
 
 /// Whether Xvfb is installed; otherwise the test is skipped, with a message.

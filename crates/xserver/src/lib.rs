@@ -1,4 +1,5 @@
 //! X servers without a screen (Xvfb), for sessions, benches and tests.
+//! The feature `fixture` adds Wayland compositors for tests.
 //!
 //! [`Xvfb::start`] is the one place that starts a server. Each server takes a free display number and ends with its
 //! [`Xvfb`].
@@ -9,6 +10,8 @@ mod error;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod server;
+#[cfg(feature = "fixture")]
+pub mod sway;
 
 pub use authority::Authority;
 pub use error::StartError;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Command;
 use openuvr_media::codec::Codec;
-use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_media::input_source::SHORTCUTS;
 use openuvr_pinning::CertificateHash;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
@@ -19,7 +19,7 @@ use openuvr_runtime::client::{DrawBackend, EyeView, Reproject, StereoSettings};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
-use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input};
+use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input, present};
 use super::kind::{
     Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
     path, pin, size, text, time,
@@ -123,9 +123,12 @@ Examples:
         }
         "Picture" {
             /// Picture output.
-            /// `x11`: a window. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and
-            /// controllers. `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
-            present: PresentKind = "present", choice(), Default::Is("x11");
+            /// `x11`: a window on an X display (`--display`). `wayland`: a window of a Wayland compositor, or
+            /// `wayland:DISPLAY` of another one than $WAYLAND_DISPLAY, by its name or the path of its socket. `xr`:
+            /// the headset of the active OpenXR runtime; the host uses its head pose and controllers. `headless`:
+            /// PNG files, see `--output`. `null`: pictures are decoded and discarded.
+            present: PresentKind = "present", present(),
+                Default::From("wayland in a Wayland session, else x11", Environment::present_text);
             /// H.264 decoder.
             /// `avcodec`: the CPU, which decodes while a picture arrives. The others are hardware decoders through
             /// libavcodec, which start when a picture is complete. An unavailable decoder is an error.
@@ -135,7 +138,7 @@ Examples:
             /// `jpeg` for a fast network, although the host prefers H.264.
             codec: Option<CodecName> = "codec", optional(choice()),
                 Default::Unset("the host's first choice");
-            /// X display of the window.
+            /// X display of the window of `x11`.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
             /// Initial size of the window.
@@ -152,6 +155,9 @@ Examples:
                 Default::Unset("the host's limit");
             /// Full-screen window.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Show a picture at once, in the middle of a refresh.
+            /// With `wayland`, for a compositor with tearing control, usually in full screen only.
+            tearing: bool = "tearing", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
             overlay: bool = "overlay", flag(), Default::Is("false");
@@ -211,11 +217,11 @@ Examples:
             /// (`pactl list short sources`). Only for the player.
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Input source.
-            /// `x11`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
+            /// `window`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
             /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. The host numbers them 0, 1 and so on, or by
             /// the number before a =, as in evdev:7=/dev/input/event3. Other programs still receive their events.
             input: Option<InputKind> = "input", optional(input()),
-                Default::Unset("x11 if there is a window, else none");
+                Default::Unset("window if there is one, else none");
             /// File of input events to play; - is the standard input.
             /// Each line has a time and an event.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
@@ -378,18 +384,19 @@ impl Choice for DecoderName {
 /// The picture output with its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Surface {
-    /// A window.
+    /// A window on this X display.
     X11 {
         /// The X display.
         display: String,
-        /// The initial size; `None`: the picture's.
-        size: Option<Size>,
-        /// Whether it covers the screen.
-        full_screen: bool,
-        /// Whether it grabs the mouse and the keyboard.
-        grab: bool,
-        /// The selected key mapping, if any.
-        keys: Option<Keys>,
+        /// The window.
+        window: WindowSpec,
+    },
+    /// A window of a Wayland compositor.
+    Wayland {
+        /// The Wayland display; `None`: that of the environment.
+        display: Option<String>,
+        /// The window.
+        window: WindowSpec,
     },
     /// The headset of the active OpenXR runtime.
     Xr,
@@ -402,6 +409,21 @@ pub(crate) enum Surface {
     },
     /// No output.
     Null,
+}
+
+/// The settings of a window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WindowSpec {
+    /// The initial size; `None`: the picture's.
+    pub(crate) size: Option<Size>,
+    /// Whether it covers the screen.
+    pub(crate) full_screen: bool,
+    /// Whether it grabs the mouse and the keyboard.
+    pub(crate) grab: bool,
+    /// The selected key mapping, if any.
+    pub(crate) keys: Option<Keys>,
+    /// Whether pictures may be shown in the middle of a refresh.
+    pub(crate) tearing: bool,
 }
 
 /// The input source.
@@ -443,13 +465,21 @@ impl ClientConfig {
     /// already.
     pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
         let missing = |words: &str| ConfigError(words.to_owned());
-        Ok(match self.present {
+        let window = WindowSpec {
+            size: self.size,
+            full_screen: self.full_screen,
+            grab: self.grab,
+            keys: self.keys,
+            tearing: self.tearing,
+        };
+        Ok(match &self.present {
             PresentKind::X11 => Surface::X11 {
                 display: self.display.clone().ok_or_else(|| missing(NO_DISPLAY))?,
-                size: self.size,
-                full_screen: self.full_screen,
-                grab: self.grab,
-                keys: self.keys,
+                window,
+            },
+            PresentKind::Wayland(display) => Surface::Wayland {
+                display: display.clone(),
+                window,
             },
             PresentKind::Xr => Surface::Xr,
             PresentKind::Headless => Surface::Headless {
@@ -462,9 +492,14 @@ impl ClientConfig {
 
     /// The shared clipboard: that of the window's display.
     pub(crate) fn shared_clipboard(&self) -> Option<String> {
-        let shared = self.clipboard && self.present == PresentKind::X11;
-        let display = self.display.as_ref().filter(|_| shared)?;
-        Some(format!("x11:{display}"))
+        let spec = match &self.present {
+            PresentKind::X11 => format!("x11:{}", self.display.as_ref()?),
+            PresentKind::Wayland(display) => {
+                format!("wayland:{}", display.as_deref().unwrap_or_default())
+            }
+            PresentKind::Xr | PresentKind::Headless | PresentKind::Null => return None,
+        };
+        self.clipboard.then_some(spec)
     }
 
     /// Whether this machine's game pads are sent.
@@ -504,15 +539,15 @@ impl ClientConfig {
         match (&self.input, &self.input_script) {
             (None | Some(InputKind::Script), Some(file)) => InputSpec::Script(file.clone()),
             (Some(InputKind::Evdev(devices)), _) => InputSpec::Devices(devices.clone()),
-            (Some(InputKind::X11), _) => InputSpec::Window,
-            (None, None) if self.present == PresentKind::X11 => InputSpec::Window,
+            (Some(InputKind::Window), _) => InputSpec::Window,
+            (None, None) if self.present.is_window() => InputSpec::Window,
             _ => InputSpec::Nothing,
         }
     }
 
     fn find_contradiction(&self) -> Result<(), ConfigError> {
         let (window, files) = (
-            self.present == PresentKind::X11,
+            self.present.is_window(),
             self.present == PresentKind::Headless,
         );
         let scripted = self.input == Some(InputKind::Script);
@@ -537,10 +572,10 @@ impl ClientConfig {
                     || self.keys.is_some()
                     || self.overlay) =>
             {
-                "size, full-screen, grab, keys and overlay require a window: present x11"
+                "size, full-screen, grab, keys and overlay require a window: present x11 or wayland"
             }
             () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
-                "head mouse requires a window: present x11"
+                "head mouse requires a window: present x11 or wayland"
             }
             () if self.observe && self.head != HeadSpec(None) => {
                 "head is for the player: an observer sees the player's view"
@@ -548,8 +583,11 @@ impl ClientConfig {
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every require present headless"
             }
-            () if !window && self.input == Some(InputKind::X11) => {
-                "input x11 comes from the window: it requires present x11"
+            () if !window && self.input == Some(InputKind::Window) => {
+                "input window requires a window: present x11 or wayland"
+            }
+            () if self.tearing && !matches!(self.present, PresentKind::Wayland(_)) => {
+                "tearing requires present wayland"
             }
             () if scripted && self.input_script.is_none() => {
                 "input script requires a file: give --input-script FILE"

@@ -2,13 +2,15 @@
 
 use openuvr_media::head;
 
-use super::kind::{Choice, Form, Kind};
+use super::kind::{Form, Kind};
 
 /// The picture output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum PresentKind {
     /// A window on an X display.
     X11,
+    /// A window on this Wayland display; `None`: that of the environment.
+    Wayland(Option<String>),
     /// A headset.
     Xr,
     /// PNG files.
@@ -17,20 +19,43 @@ pub(crate) enum PresentKind {
     Null,
 }
 
-impl Choice for PresentKind {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("x11", PresentKind::X11),
-        ("xr", PresentKind::Xr),
-        ("headless", PresentKind::Headless),
-        ("null", PresentKind::Null),
-    ];
+impl PresentKind {
+    /// Whether it is a window.
+    pub(crate) fn is_window(&self) -> bool {
+        matches!(self, PresentKind::X11 | PresentKind::Wayland(_))
+    }
+}
+
+pub(super) fn present() -> Kind<PresentKind> {
+    const WORDS: &str = "x11, wayland[:DISPLAY], xr, headless, null";
+    Kind {
+        placeholder: "WORD",
+        range: WORDS.to_owned(),
+        allowed: format!("one of {WORDS}"),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            Some(match text {
+                "x11" => PresentKind::X11,
+                "wayland" => PresentKind::Wayland(None),
+                "xr" => PresentKind::Xr,
+                "headless" => PresentKind::Headless,
+                "null" => PresentKind::Null,
+                _ => {
+                    let display = text.strip_prefix("wayland:")?;
+                    let given = (!display.is_empty()).then(|| display.to_owned())?;
+                    PresentKind::Wayland(Some(given))
+                }
+            })
+        }),
+        absent: None,
+    }
 }
 
 /// The input source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum InputKind {
     /// The window.
-    X11,
+    Window,
     /// A file.
     Script,
     /// These devices.
@@ -67,11 +92,12 @@ pub(super) fn head() -> Kind<HeadSpec> {
 pub(super) fn input() -> Kind<InputKind> {
     Kind {
         placeholder: "WORD",
-        range: "x11, none, script, evdev:DEVICES".to_owned(),
-        allowed: "one of x11, none, script, evdev:DEVICES".to_owned(),
+        range: "window, none, script, evdev:DEVICES".to_owned(),
+        allowed: "one of window, none, script, evdev:DEVICES".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| match text {
-            "x11" => Some(InputKind::X11),
+            // `x11` was its name when all windows were those of an X display.
+            "window" | "x11" => Some(InputKind::Window),
             "none" => Some(InputKind::None),
             "script" => Some(InputKind::Script),
             _ => {

@@ -28,7 +28,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-pub(crate) use self::client::{ClientConfig, InputSpec, Surface};
+pub(crate) use self::client::{ClientConfig, InputSpec, Surface, WindowSpec};
 pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
@@ -451,8 +451,8 @@ impl ConfigError {
     fn at(self, environment: &Environment) -> ConfigError {
         match &environment.wayland {
             Some(wayland) if self.0 == NO_DISPLAY => ConfigError(format!(
-                "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use its Xwayland \
-                 display, if it has one; a host streams single windows of Xwayland (--window)"
+                "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use it \
+                 (--present wayland); a host streams single windows of Xwayland (--window)"
             )),
             _ => self,
         }
@@ -472,7 +472,7 @@ impl std::error::Error for ConfigError {}
 pub(crate) struct Environment {
     /// The X display that the environment names.
     pub(crate) display: Option<String>,
-    /// The Wayland display that the environment names.
+    /// The Wayland display that the environment names, unless its session is one of X11.
     pub(crate) wayland: Option<String>,
     /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub(crate) config_dir: Option<PathBuf>,
@@ -494,10 +494,18 @@ impl Environment {
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
         Environment {
             display: variable("DISPLAY"),
-            wayland: variable("WAYLAND_DISPLAY"),
+            // An X session may have inherited the name of another one.
+            wayland: variable("WAYLAND_DISPLAY")
+                .filter(|_| variable("XDG_SESSION_TYPE").as_deref() != Some("x11")),
             config_dir: config.map(|dir| dir.join("openuvr")),
             machine: machine::name(),
         }
+    }
+
+    /// The client's window: that of the session.
+    fn present_text(&self) -> Option<String> {
+        let text = if self.wayland.is_some() { "wayland" } else { "x11" };
+        Some(text.to_owned())
     }
 
     fn config_dir_text(&self) -> Option<String> {

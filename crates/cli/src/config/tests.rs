@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_media::input_source::SHORTCUTS;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
@@ -10,7 +10,8 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use tempfile::TempDir;
 
-use super::client::{ClientConfig, InputSpec, Surface};
+use super::client::{ClientConfig, InputSpec, Surface, WindowSpec};
+use super::endpoints::PresentKind;
 use openuvr_runtime::host::EncoderName;
 
 use super::host::{HostConfig, RateMode, Subject};
@@ -82,10 +83,13 @@ fn without_flags_and_file_the_defaults_hold() {
     let client = client(&["desk"]).unwrap();
     let window = Surface::X11 {
         display: ":7".to_owned(),
-        size: None,
-        full_screen: false,
-        grab: false,
-        keys: None,
+        window: WindowSpec {
+            size: None,
+            full_screen: false,
+            grab: false,
+            keys: None,
+            tearing: false,
+        },
     };
     assert_eq!(client.surface().unwrap(), window);
     assert_eq!(client.input_spec(), InputSpec::Window);
@@ -576,13 +580,52 @@ fn without_a_display_a_wayland_session_is_named() {
         ..environment(Path::new("/nonexistent"))
     };
     let host = effective::<HostConfig>(&[], &around).unwrap_err();
-    let client = effective::<ClientConfig>(&["desk"], &around).unwrap_err();
+    let client = effective::<ClientConfig>(&["desk", "--present", "x11"], &around).unwrap_err();
     for error in [host.to_string(), client.to_string()] {
         assert!(error.starts_with("no X display is known: give --display"));
         assert!(error.contains("the Wayland session wayland-1"), "{error}");
     }
     let given = effective::<ClientConfig>(&["desk", "--display", ":1"], &around);
     assert!(given.is_ok(), "the Wayland session is not mentioned");
+}
+
+#[test]
+fn the_window_is_that_of_the_session_or_the_given_one() {
+    let wayland = Environment {
+        wayland: Some("wayland-1".to_owned()),
+        ..environment(Path::new("/nonexistent"))
+    };
+    let present = |around: &Environment, args: &[&str]| {
+        let args = [&["desk"], args].concat();
+        let config = effective::<ClientConfig>(&args, around)?.config;
+        anyhow::Ok((config.present.clone(), config.surface()?))
+    };
+    let here = environment(Path::new("/nonexistent"));
+    let (kind, _) = present(&here, &[]).unwrap();
+    assert_eq!(kind, PresentKind::X11);
+    let no_display = Environment {
+        display: None,
+        ..wayland.clone()
+    };
+    for around in [&wayland, &no_display] {
+        let (kind, surface) = present(around, &["--tearing"]).unwrap();
+        assert_eq!(kind, PresentKind::Wayland(None));
+        let Surface::Wayland { display, window } = surface else {
+            panic!("{surface:?}");
+        };
+        assert_eq!((display, window.tearing), (None, true));
+    }
+    let (kind, _) = present(&wayland, &["--present", "x11"]).unwrap();
+    assert_eq!(kind, PresentKind::X11);
+    let (kind, _) = present(&here, &["--present", "wayland:/tmp/socket"]).unwrap();
+    assert_eq!(kind, PresentKind::Wayland(Some("/tmp/socket".to_owned())));
+    for bad in [
+        &["--present", "wayland:"][..],
+        &["--present", "xwayland"],
+        &["--tearing"],
+    ] {
+        assert!(present(&here, bad).is_err(), "{bad:?}");
+    }
 }
 
 #[test]

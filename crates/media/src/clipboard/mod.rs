@@ -3,6 +3,8 @@
 //! It has its own connection and thread: clipboard owners may be slow, dead or hostile, and must
 //! not block other components.
 
+#[cfg(feature = "wayland")]
+pub mod wayland;
 pub mod x11;
 
 use std::sync::Arc;
@@ -105,10 +107,20 @@ pub struct Backend {
 }
 
 /// All clipboards.
-pub const BACKENDS: &[Backend] = &[Backend {
-    name: "x11",
-    open: |display, watch, most| Ok(Box::new(x11::X11Clipboard::open(display, watch, most)?)),
-}];
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "x11",
+        open: |display, watch, most| Ok(Box::new(x11::X11Clipboard::open(display, watch, most)?)),
+    },
+    #[cfg(feature = "wayland")]
+    Backend {
+        name: "wayland",
+        open: |display, watch, most| {
+            let opened = wayland::WaylandClipboard::open(display, watch, most)?;
+            Ok(Box::new(opened))
+        },
+    },
+];
 
 /// Opens the clipboard for `spec` (`name` or `name:display`). Text of other programs is read as
 /// `watch` says, up to `most` bytes of UTF-8.

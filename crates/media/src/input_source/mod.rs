@@ -1,9 +1,14 @@
 //! Input source: the user's input at the client.
 
+mod already_held;
 pub mod evdev;
+mod keys;
 pub mod null;
 pub mod pads;
 pub mod script;
+mod shortcuts;
+#[cfg(feature = "wayland")]
+pub mod wayland;
 pub mod x11;
 
 use std::time::Duration;
@@ -12,6 +17,8 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+
+pub use shortcuts::{SHORTCUTS, Shortcut};
 
 /// Reads the user's input; owned by the client's input thread.
 pub trait InputSource: Send {

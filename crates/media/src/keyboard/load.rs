@@ -91,16 +91,21 @@ impl XkbKeyboard {
         )?;
         let (names, map) = (names.reply()?, map.reply()?);
 
+        let key_names = names.value_list.key_names.unwrap_or_default();
+        let named = (names.first_key..=u8::MAX)
+            .zip(key_names)
+            .map(|(keycode, key)| (keycode, text(key.name)));
+        Ok(XkbKeyboard::new(keymap(&map), named))
+    }
+
+    /// A keyboard with this map and these key names.
+    pub(crate) fn new(map: Keymap, named: impl Iterator<Item = (u8, String)>) -> XkbKeyboard {
         let mut keyboard = XkbKeyboard {
-            map: keymap(&map),
+            map,
             to_code: HashMap::new(),
             from_code: HashMap::new(),
         };
-        let key_names = names.value_list.key_names.unwrap_or_default();
-        let named: Vec<(u8, String)> = (names.first_key..=u8::MAX)
-            .zip(key_names)
-            .map(|(keycode, key)| (keycode, text(key.name)))
-            .collect();
+        let named: Vec<(u8, String)> = named.collect();
         // Only evdev has the up arrow at 111; in the older `xfree86` set that is Print.
         let evdev = named
             .iter()
@@ -115,7 +120,7 @@ impl XkbKeyboard {
                 keyboard.from_code.entry(code).or_insert(keycode);
             }
         }
-        Ok(keyboard)
+        keyboard
     }
 
     /// The physical key of an X key code.

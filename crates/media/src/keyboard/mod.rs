@@ -1,4 +1,4 @@
-//! Keyboards of X servers: the physical keys of key codes, and their symbols.
+//! Keyboards of X servers and Wayland compositors: the physical keys of key codes, and their symbols.
 //!
 //! Shared by input source and input sink. Not an input method: dead keys and compose sequences are
 //! in module `compose`, used by the source.
@@ -10,6 +10,8 @@ pub mod codes;
 pub(crate) mod compose;
 pub mod keymap;
 mod load;
+#[cfg(all(feature = "client", feature = "wayland"))]
+pub(crate) mod xkbcommon;
 
 pub(crate) use load::CORE_KEYBOARD;
 pub use load::{XkbError, XkbKeyboard};

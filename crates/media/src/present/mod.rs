@@ -1,13 +1,17 @@
 //! Present: displays the newest picture immediately.
 
+mod buffers;
 mod convert;
 pub mod headless;
 pub mod null;
+#[cfg(feature = "wayland")]
+pub mod wayland;
 pub mod x11;
 
 use std::ops::Range;
 
 use openuvr_proto::id::FrameId;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
 
@@ -70,6 +74,18 @@ pub trait Presenter: Send {
         Ok(())
     }
 
+    /// Whether the display reports when pictures become visible, by
+    /// [`presented`](Presenter::presented).
+    fn reports_times(&self) -> bool {
+        false
+    }
+
+    /// Takes the oldest report that has arrived, in the order of the pictures where the display
+    /// keeps it; `None` if none waits. A report comes milliseconds after its picture, or never.
+    fn presented(&mut self) -> Option<Presented> {
+        None
+    }
+
     /// Shows lines of text in a box at the picture's first corner, immediately and over all further
     /// pictures, until replaced; without lines the box is removed. Characters outside of ISO 8859-1
     /// appear as `?`. Ignored by surfaces without a viewer.
@@ -81,6 +97,10 @@ pub trait Presenter: Send {
         Ok(())
     }
 }
+
+/// A frame, and when the display made it visible; without a time it never was visible, since a newer
+/// picture replaced it.
+pub type Presented = (FrameId, Option<Instant>);
 
 /// The memory of a surface's next picture, which is displayed without a copy.
 pub trait Canvas {
@@ -117,6 +137,12 @@ pub const BACKENDS: &[Backend] = &[
         name: "x11",
         argument: "display",
         open: open_x11,
+    },
+    #[cfg(feature = "wayland")]
+    Backend {
+        name: "wayland",
+        argument: "display or socket",
+        open: open_wayland,
     },
     Backend {
         name: "headless",
@@ -155,6 +181,16 @@ fn open_x11(display: &str, window: &WindowConfig) -> Result<Surface, PresentErro
         window.display = Some(display.to_owned());
     }
     let (presenter, input) = x11::open(&window)?;
+    Ok((Box::new(presenter), Some(Box::new(input))))
+}
+
+#[cfg(feature = "wayland")]
+fn open_wayland(display: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
+    let mut window = window.clone();
+    if !display.is_empty() {
+        window.display = Some(display.to_owned());
+    }
+    let (presenter, input) = wayland::open(&window)?;
     Ok((Box::new(presenter), Some(Box::new(input))))
 }
 

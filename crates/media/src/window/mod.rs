@@ -1,16 +1,18 @@
-//! The client's window on an X display: state shared by its presenter and its input source.
+//! The client's window: state shared by its presenter and its input source.
 //!
-//! The window itself ([`toplevel`]), its contents and mode ([`scene`]), the picture's placement
-//! ([`placement`]), text over the picture ([`panel`]), and the drawing ([`painter`]).
-//!
-//! Pictures are received by [`present::x11`](crate::present::x11), and events by
-//! [`input_source::x11`](crate::input_source::x11).
+//! On every display: the picture's placement ([`placement`]) and text over the picture ([`panel`]).
+//! On an X display: the window itself ([`toplevel`]), its contents and mode ([`scene`]), and the
+//! drawing ([`painter`]); pictures are received by [`present::x11`](crate::present::x11), and events
+//! by [`input_source::x11`](crate::input_source::x11). On a Wayland compositor: the folder
+//! `wayland`, and modules of the same names.
 
 pub(crate) mod painter;
 pub(crate) mod panel;
 pub(crate) mod placement;
 pub(crate) mod scene;
 pub(crate) mod toplevel;
+#[cfg(feature = "wayland")]
+pub(crate) mod wayland;
 
 use std::sync::Arc;
 
@@ -22,7 +24,8 @@ use self::scene::SharedWindow;
 /// Settings of the window.
 #[derive(Clone, Debug)]
 pub struct WindowConfig {
-    /// The display (`:0`); `None` for the environment variable `DISPLAY`.
+    /// The display: `:0` of X11, `wayland-0` or a socket's path of Wayland; `None` for the
+    /// environment variable `DISPLAY` or `WAYLAND_DISPLAY`.
     pub display: Option<String>,
     /// The window's title.
     pub title: String,
@@ -42,6 +45,8 @@ pub struct WindowConfig {
     /// The key mode; `None`: by position while the pointer is grabbed, otherwise as the host's
     /// application reads keys ([`InputSource::follow`](crate::input_source::InputSource::follow)).
     pub keys: Option<Keys>,
+    /// Whether a compositor may show a picture in the middle of a refresh, where it can (Wayland).
+    pub tearing: bool,
 }
 
 impl Default for WindowConfig {
@@ -55,6 +60,7 @@ impl Default for WindowConfig {
             observer: false,
             grab: false,
             keys: None,
+            tearing: false,
         }
     }
 }

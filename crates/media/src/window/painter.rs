@@ -19,8 +19,8 @@ use x11rb::x11_utils::X11Error;
 
 use super::WindowError;
 use super::panel::Panel;
-use super::placement::{Placement, Rect};
-use super::scene::{DisplayedPicture, Overlay, Scene, SharedWindow};
+use super::placement::{Overlay, Placement, Rect};
+use super::scene::{DisplayedPicture, Scene, SharedWindow};
 use crate::cursor::CursorShape;
 
 /// The resources of one connection for drawing on the window.

@@ -3,6 +3,8 @@
 
 use openuvr_proto::units::Size;
 
+use crate::cursor::Cursor;
+
 /// A rectangle in window pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rect {
@@ -35,6 +37,17 @@ pub(crate) struct Placement {
     /// Its area in the window.
     pub(crate) area: Rect,
 }
+
+/// A part of the pointer's shape on the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Overlay {
+    pub(crate) area: Rect,
+    /// The shape's pixel at the area's first corner.
+    pub(crate) from: (i32, i32),
+}
+
+/// Pixels from the picture's corner to the text's.
+const FROM_CORNER: i32 = 8;
 
 fn side(pixels: u32) -> i32 {
     i32::try_from(pixels.clamp(1, Size::MAX_SIDE)).unwrap_or(1)
@@ -76,6 +89,34 @@ impl Placement {
             self.area.x + along(x, self.area.width),
             self.area.y + along(y, self.area.height),
         )
+    }
+
+    /// Where to draw the host's pointer over the picture, clipped to it; `None` if it is hidden.
+    pub(crate) fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
+        let (x, y) = self.pixel(cursor.at?);
+        let shape = Rect {
+            x: x - i32::from(cursor.shape.hot_x),
+            y: y - i32::from(cursor.shape.hot_y),
+            width: i32::from(cursor.shape.width),
+            height: i32::from(cursor.shape.height),
+        };
+        let area = shape.and(self.area)?;
+        Some(Overlay {
+            area,
+            from: (area.x - shape.x, area.y - shape.y),
+        })
+    }
+
+    /// Where to draw a text of `width` × `height` over the picture: at its first corner, clipped to
+    /// it.
+    pub(crate) fn panel(&self, (width, height): (u16, u16)) -> Option<Rect> {
+        let area = Rect {
+            x: self.area.x + FROM_CORNER,
+            y: self.area.y + FROM_CORNER,
+            width: width.into(),
+            height: height.into(),
+        };
+        area.and(self.area)
     }
 
     /// The position in the picture of a window pixel's centre; pixels of the bars map to the

@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 use x11rb::protocol::{shm, xproto};
 
 use super::panel::Panel;
-use super::placement::{Placement, Rect};
+use super::placement::{Overlay, Placement, Rect};
 use crate::cursor::Cursor;
 
 /// The window as shared by both threads.
@@ -166,32 +166,8 @@ impl SharedWindow {
         if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;
         }
-        let cursor = scene.cursor.as_ref()?;
-        let placement = scene.placement()?;
-        let (x, y) = placement.pixel(cursor.at?);
-        let shape = Rect {
-            x: x - i32::from(cursor.shape.hot_x),
-            y: y - i32::from(cursor.shape.hot_y),
-            width: i32::from(cursor.shape.width),
-            height: i32::from(cursor.shape.height),
-        };
-        let area = shape.and(placement.area)?;
-        Some(Overlay {
-            area,
-            from: (area.x - shape.x, area.y - shape.y),
-        })
+        scene.placement()?.overlay(scene.cursor.as_ref()?)
     }
-}
-
-/// Pixels from the picture's corner to the text's.
-const FROM_CORNER: i32 = 8;
-
-/// A part of the pointer's shape on the window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Overlay {
-    pub(crate) area: Rect,
-    /// The shape's pixel at the area's first corner.
-    pub(crate) from: (i32, i32),
 }
 
 impl Scene {
@@ -202,14 +178,8 @@ impl Scene {
 
     /// The text's area: at the picture's first corner, clipped to the picture.
     pub(crate) fn panel_area(&self) -> Option<Rect> {
-        let (panel, picture) = (self.panel.as_ref()?, self.placement()?.area);
-        let area = Rect {
-            x: picture.x + FROM_CORNER,
-            y: picture.y + FROM_CORNER,
-            width: panel.width.into(),
-            height: panel.height.into(),
-        };
-        area.and(picture)
+        let panel = self.panel.as_ref()?;
+        self.placement()?.panel((panel.width, panel.height))
     }
 }
 

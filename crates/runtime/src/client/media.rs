@@ -1,5 +1,6 @@
 //! The media thread: connects, then receives, decodes and presents until the end.
 
+mod display_times;
 mod events;
 mod first_picture;
 mod session;
@@ -16,6 +17,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 
+use self::display_times::DisplayTimes;
 use self::session::{ActiveSession, GrantedRole};
 use super::connect::{ConnectError, ConnectOptions, connect, pause};
 use super::overlay::Overlay;
@@ -47,6 +49,7 @@ pub(super) struct Media {
     resolver: Option<AddressResolver>,
     screen: Screen,
     overlay: Overlay,
+    display_times: DisplayTimes,
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     panel: PanelContent,
@@ -110,6 +113,7 @@ impl Media {
             connection: ConnectionState::Initial,
             resolver,
             overlay: Overlay::default(),
+            display_times: DisplayTimes::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
             panel: PanelContent::Overlay,
@@ -301,6 +305,14 @@ impl Media {
                 .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
         }
         Ok(())
+    }
+
+    /// Reports the frames on which the display has reported.
+    fn take_display_times(&mut self) {
+        while let Some((frame, at)) = self.screen.presented() {
+            (self.display_times)
+                .presented(frame, at, |report| self.shared.notice(Notice::Report(report)));
+        }
     }
 
     /// A picture was handed to the display: reports a new surface, and removes the reason of a loss.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_media::input_source::SHORTCUTS;
 use openuvr_proto::host::figures::WINDOW;
 use openuvr_proto::printable::is_printable;
 use openuvr_proto::quantile::nearest_rank;

@@ -6,7 +6,7 @@ use openuvr_clock as clock;
 use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
-use openuvr_media::present::Presenter;
+use openuvr_media::present::{Presented, Presenter};
 use openuvr_proto::client::playout;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
@@ -216,6 +216,16 @@ impl Screen {
             }
             Err(e) => ShowOutcome::SurfaceLost(e.to_string()),
         }
+    }
+
+    /// Whether the surface reports when pictures become visible.
+    pub(super) fn reports_times(&self) -> bool {
+        (self.presenter.as_ref()).is_some_and(|presenter| presenter.reports_times())
+    }
+
+    /// The surface's next report on a frame; see [`Presenter::presented`].
+    pub(super) fn presented(&mut self) -> Option<Presented> {
+        self.presenter.as_mut()?.presented()
     }
 
     fn failed(&mut self, why: String) -> ShowOutcome {

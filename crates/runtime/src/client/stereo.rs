@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
-use openuvr_media::present::{Canvas, PresentError, Presenter, to_bgrx};
+use openuvr_media::present::{Canvas, PresentError, Presented, Presenter, to_bgrx};
 use openuvr_media::reproject::Source;
 pub use openuvr_media::reproject::{DrawBackend, EyeView, Filter};
 use openuvr_proto::id::FrameId;
@@ -379,6 +379,21 @@ impl Presenter for StereoPresenter {
         match paints {
             true => Some(self),
             false => None,
+        }
+    }
+
+    /// While the render thread draws, the display's pictures are not those of the frames.
+    fn reports_times(&self) -> bool {
+        match &self.output {
+            Output::Direct(presenter) => presenter.reports_times(),
+            Output::Threaded(_) | Output::Closed => false,
+        }
+    }
+
+    fn presented(&mut self) -> Option<Presented> {
+        match &mut self.output {
+            Output::Direct(presenter) => presenter.presented(),
+            Output::Threaded(_) | Output::Closed => None,
         }
     }
 

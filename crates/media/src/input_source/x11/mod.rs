@@ -8,18 +8,16 @@
 //! chooses so; otherwise with the character that they type. For a dead key or a compose sequence,
 //! only the resulting character is sent. A key without an evdev code is sent by its character.
 
-mod already_held;
 mod grab;
-mod shortcuts;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::event::{Button, InputEvent};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,19 +27,16 @@ use x11rb::protocol::xkb::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
+use super::keys::{KeyPress, KeyTranslator};
+use super::shortcuts::Action;
 use super::{InputSource, SourceError, SourceEvent};
-use crate::keyboard::compose::{ComposeStep, Composer};
-use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
-use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
+use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard};
 use crate::window::painter::Painter;
 use crate::window::placement::Placement;
 use crate::window::scene::{Scene, SharedWindow};
 use crate::window::toplevel::Window;
 use crate::window::{WindowConfig, WindowError};
-use already_held::AlreadyHeld;
 use grab::Grab;
-use shortcuts::{Action, HELD};
-pub use shortcuts::{SHORTCUTS, Shortcut};
 
 /// Reads the keyboard and the pointer of the client's window.
 pub struct X11InputSource {
@@ -57,18 +52,9 @@ pub struct X11InputSource {
     /// it since.
     for_host: bool,
     declined: bool,
-    /// Keys reported to the host as down, by X key code, which may map to another key when
-    /// released; and keys of shortcuts.
-    down: BTreeMap<u8, KeyCode>,
-    swallowed: BTreeSet<u8>,
-    /// Keys pressed before the window had the keyboard focus.
-    already_held: AlreadyHeld,
+    keys: KeyTranslator,
     /// The focus was lost and has not returned.
     away: bool,
-    composer: Composer,
-    /// The user's choice, and that of the host's application.
-    chosen: Option<Keys>,
-    usual: Keys,
     pointer_sent: Option<(u16, u16)>,
     /// An event read too far while merging motion.
     unread: Option<Event>,
@@ -104,13 +90,8 @@ impl X11InputSource {
             grab_at_start: config.grab,
             for_host: false,
             declined: false,
-            down: BTreeMap::new(),
-            swallowed: BTreeSet::new(),
-            already_held: AlreadyHeld::default(),
+            keys: KeyTranslator::new(config.keys),
             away: false,
-            composer: Composer::of_locale(),
-            chosen: config.keys,
-            usual: Keys::Symbol,
             pointer_sent: None,
             unread: None,
             ready: VecDeque::from([SourceEvent::Resized(size)]),
@@ -138,7 +119,7 @@ impl X11InputSource {
     fn handle(&mut self, event: Event) -> Result<(), SourceError> {
         match event {
             Event::KeyPress(event) => return self.key_pressed(&event),
-            Event::KeyRelease(event) => self.key_released(event.detail),
+            Event::KeyRelease(event) => self.keys.release(event.detail, &mut self.ready),
             Event::MotionNotify(event) => return self.pointer_moved(event),
             Event::ButtonPress(event) => self.button(&event, true),
             Event::ButtonRelease(event) => self.button(&event, false),
@@ -164,10 +145,7 @@ impl X11InputSource {
             }
             // Follows each FocusIn and EnterNotify.
             Event::KeymapNotify(event) => {
-                let known = |keycode: &u8| {
-                    self.down.contains_key(keycode) || self.swallowed.contains(keycode)
-                };
-                self.already_held = AlreadyHeld::of(&event.keys, known);
+                self.keys.already_down(keys_down(&event.keys));
             }
             Event::FocusOut(event) if loses_keys(event.detail) => {
                 return self.focus_out(event.mode);
@@ -219,127 +197,17 @@ impl X11InputSource {
     }
 
     fn key_pressed(&mut self, event: &xproto::KeyPressEvent) -> Result<(), SourceError> {
-        let keycode = event.detail;
-        if self.down.contains_key(&keycode) || self.swallowed.contains(&keycode) {
-            return Ok(());
-        }
-        self.already_held.forget(keycode);
         let [state, group] = u16::from(event.state).to_le_bytes();
-        // Bits 13 and 14 of the state are the group (XKB section 11.1.1).
-        let group = (group >> 5) & 3;
-        let Some(code) = self.keyboard.code(keycode) else {
-            self.press_already_held(state);
-            self.type_without_key(keycode, state, group);
-            return Ok(());
+        let press = KeyPress {
+            keycode: event.detail,
+            state,
+            // Bits 13 and 14 of the state are the group (XKB section 11.1.1).
+            group: (group >> 5) & 3,
+            grabbed: self.grab.is_active(),
         };
-        if state & HELD == HELD
-            && let Some(own) = shortcuts::own(code)
-        {
-            self.swallowed.insert(keycode);
-            return self.own(own);
-        }
-        self.press_already_held(state);
-        if self.keys() == Keys::Symbol
-            && let Some(symbol) = self.keyboard.map.symbol(keycode, state, group)
-            && let Some(other) = codes::without_num_lock(symbol)
-        {
-            // NumLock may change a keypad's key differently at the host.
-            match other {
-                Some(code) => {
-                    self.down.insert(keycode, code);
-                    self.send(key(code, None, true));
-                }
-                None => _ = self.swallowed.insert(keycode),
-            }
-            return Ok(());
-        }
-        let text = match self.keys() {
-            Keys::Position => String::new(),
-            Keys::Both => self.typed(keycode, state, group).unwrap_or_default(),
-            Keys::Symbol => match self.typed(keycode, state, group) {
-                Some(text) => text,
-                None => {
-                    self.swallowed.insert(keycode);
-                    return Ok(());
-                }
-            },
-        };
-        let mut text = text.chars().rev();
-        let last = text.next();
-        // A compose sequence may type several characters.
-        for ch in text.rev() {
-            self.send(key(code, Some(ch), true));
-            self.send(key(code, None, false));
-        }
-        self.down.insert(keycode, code);
-        self.send(key(code, last, true));
-        Ok(())
-    }
-
-    /// Types the character of a key without an evdev code, created by a program for this character.
-    /// Each press is sent with its release, and so is each repeat, since many such keys may be
-    /// down.
-    fn type_without_key(&mut self, keycode: u8, state: u8, group: u8) {
-        let text = self.typed(keycode, state, group).unwrap_or_default();
-        for ch in text.chars() {
-            self.send(key(KeyCode::NONE, Some(ch), true));
-            self.send(key(KeyCode::NONE, None, false));
-        }
-    }
-
-    /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus:
-    /// the next event needs them.
-    fn press_already_held(&mut self, state: u8) {
-        let by_position = self.keys() == Keys::Position;
-        let keys = self
-            .already_held
-            .take(&self.keyboard.map, state, by_position);
-        for keycode in keys {
-            if let Some(code) = self.keyboard.code(keycode) {
-                self.down.insert(keycode, code);
-                self.send(key(code, None, true));
-            }
-        }
-    }
-
-    /// The current key mode.
-    fn keys(&self) -> Keys {
-        let game = self.grab.is_active() && self.usual == Keys::Symbol;
-        let usual = if game { Keys::Position } else { self.usual };
-        self.chosen.unwrap_or(usual)
-    }
-
-    /// The text typed by a key: empty for keys without text; `None` if the key is not sent, because
-    /// it belongs to a sequence that types text later, or only chooses the level of other keys.
-    fn typed(&mut self, keycode: u8, state: u8, group: u8) -> Option<String> {
-        let character = self.keyboard.map.character(keycode, state, group);
-        let symbol = self.keyboard.map.symbol(keycode, state, group);
-        let Some(symbol) = character.map(symbol_of).or(symbol) else {
-            return Some(String::new());
-        };
-        if chooses_level(symbol) {
-            return None;
-        }
-        if state & COMMAND != 0 {
-            self.composer.reset();
-            // Right Alt may be another key at the host: keys held with it are sent by position.
-            let beside = self.down.values().any(|code| *code == RIGHT_ALT);
-            // Lock does not change a command.
-            let letter = self.keyboard.map.character(keycode, state & !LOCK, group);
-            return Some(letter.filter(|_| !beside).into_iter().collect());
-        }
-        match self.composer.press(symbol) {
-            ComposeStep::Alone => Some(character.into_iter().collect()),
-            ComposeStep::Typed(text) => Some(text),
-            ComposeStep::Waiting | ComposeStep::Discarded => None,
-        }
-    }
-
-    fn key_released(&mut self, keycode: u8) {
-        self.already_held.forget(keycode);
-        self.swallowed.remove(&keycode);
-        if let Some(code) = self.down.remove(&keycode) {
-            self.send(key(code, None, false));
+        match self.keys.press(&self.keyboard, press, &mut self.ready) {
+            Some(action) => self.own(action),
+            None => Ok(()),
         }
     }
 
@@ -361,17 +229,12 @@ impl X11InputSource {
                 return self.release();
             }
             Action::Grab => {
-                self.composer.reset();
+                self.keys.reset_composition();
                 (self.declined, self.for_host) = (false, false);
                 return self.take_pointer();
             }
             Action::Keys => {
-                self.composer.reset();
-                let other = match self.keys() {
-                    Keys::Symbol => Keys::Position,
-                    Keys::Position | Keys::Both => Keys::Symbol,
-                };
-                self.chosen = Some(other);
+                let other = self.keys.switch_mode(self.grab.is_active());
                 self.ready.push_back(SourceEvent::Keys(other));
             }
         }
@@ -427,7 +290,7 @@ impl X11InputSource {
             // Our own grab: no other client can have one meanwhile.
             xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
             // With the focus elsewhere, key releases are not received.
-            xproto::NotifyMode::UNGRAB if self.down.is_empty() || self.has_focus()? => Ok(()),
+            xproto::NotifyMode::UNGRAB if self.keys.is_idle() || self.has_focus()? => Ok(()),
             _ => self.focus_lost(),
         }
     }
@@ -439,10 +302,7 @@ impl X11InputSource {
     }
 
     fn focus_lost(&mut self) -> Result<(), SourceError> {
-        self.down.clear();
-        self.swallowed.clear();
-        self.already_held = AlreadyHeld::default();
-        self.composer.reset();
+        self.keys.clear();
         self.send(InputEvent::ReleaseAll);
         self.away = true;
         self.ready.push_back(SourceEvent::Focused(false));
@@ -489,7 +349,8 @@ impl X11InputSource {
         self.pointer_at(event.event_x.into(), event.event_y.into());
         if pressed {
             let [state, _] = u16::from(event.state).to_le_bytes();
-            self.press_already_held(state);
+            self.keys
+                .press_already_held(&self.keyboard, state, self.grab.is_active(), &mut self.ready);
         }
         if let 4..=7 = event.detail {
             let (dx, dy) =
@@ -577,7 +438,7 @@ impl InputSource for X11InputSource {
     }
 
     fn follow(&mut self, keys: Keys) {
-        self.usual = keys;
+        self.keys.follow(keys);
     }
 }
 
@@ -587,22 +448,12 @@ const REPAIRS: usize = 3;
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;
 
-/// `KEY_RIGHTALT`, which is AltGr on many layouts.
-const RIGHT_ALT: KeyCode = KeyCode(100);
-
-fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
-    InputEvent::Key {
-        code,
-        text,
-        pressed,
-    }
-}
-
-/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of
-/// `keysymdef.h`: the host does not need them, since other keys carry characters, and its layout
-/// may have a command on such a key.
-fn chooses_level(symbol: u32) -> bool {
-    matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
+/// The X key codes in the bits of a `KeymapNotify`, which lack the first eight.
+fn keys_down(bits: &[u8; 31]) -> impl Iterator<Item = u8> {
+    (8..=u8::MAX).filter(|keycode| {
+        let byte = usize::from(keycode / 8) - 1;
+        bits[byte] & (1 << (keycode % 8)) != 0
+    })
 }
 
 /// Whether a `FocusOut` removes the keyboard focus: not when the focus moves into the window itself

@@ -16,6 +16,8 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 
 use super::*;
+use crate::keyboard::compose::Composer;
+use crate::keyboard::keymap::symbol_of;
 use crate::picture::Picture;
 use crate::present::Presenter as _;
 use crate::present::x11::{WindowConfig, X11Presenter, open};
@@ -169,7 +171,7 @@ fn dead_keys_and_compose_carry_the_typed_text() {
         return;
     };
     // Needs Xlib's tables: without them a dead key types its own symbol.
-    it.source.composer = Composer::from_text(
+    it.source.keys.composer = Composer::from_text(
         "<dead_circumflex> <a> : \"\u{e2}\"\n<dead_circumflex> <space> : \"^\"\n\
          <Multi_key> <o> <o> : \"\u{b0}o\"\n",
     );
@@ -284,7 +286,7 @@ fn with_both_dead_keys_and_composed_text_are_sent() {
     let Some(mut it) = fixture(&["de"]) else {
         return;
     };
-    it.source.composer = Composer::from_text("<dead_circumflex> <a> : \"\u{e2}\"\n");
+    it.source.keys.composer = Composer::from_text("<dead_circumflex> <a> : \"\u{e2}\"\n");
     it.source.follow(Keys::Both);
     for keycode in [49, 38] {
         it.keys(PRESS, &[keycode]);

@@ -4,8 +4,8 @@
 //! and the [`X11InputSource`] for the input thread, each with its own connection. The window
 //! belongs to the input source: drop the presenter first.
 
-mod buffers;
 mod presenter;
+mod segments;
 #[cfg(test)]
 mod tests;
 

@@ -16,9 +16,10 @@ use x11rb::protocol::shm;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
-use super::buffers::{Buffers, around};
+use super::segments;
 use crate::cursor::Cursor;
 use crate::picture::Picture;
+use crate::present::buffers::Buffers;
 use crate::present::convert::to_bgrx;
 use crate::present::{Canvas, PresentError, Presenter};
 use crate::window::DrawnWindow;
@@ -40,25 +41,13 @@ pub struct X11Presenter {
     pub(super) conn: RustConnection,
     pub(super) stage: Arc<SharedWindow>,
     painter: Painter,
-    buffers: Buffers,
-    /// The buffer for the next picture.
-    next: Option<NextBuffer>,
+    buffers: Buffers<shm::Seg>,
     /// Placement of the newest picture on the window.
     put_at: Option<Placement>,
     generation: u64,
     /// Whether a buffer was missing for a part of the picture being painted.
     stalled: bool,
     skipped: u64,
-}
-
-/// The buffer for the next picture.
-#[derive(Clone)]
-struct NextBuffer {
-    segment: shm::Seg,
-    /// Rows from the top that are at least as new as the displayed picture; older rows are below.
-    rows: u32,
-    /// Those of them that differ from the displayed picture.
-    painted: Range<u32>,
 }
 
 impl X11Presenter {
@@ -85,13 +74,12 @@ impl X11Presenter {
             )));
         }
         let painter = Painter::new(&conn, Arc::clone(&stage))?;
-        let buffers = Buffers::new(&conn, size)?;
+        let buffers = segments::share(&conn, size)?;
         Ok(X11Presenter {
             conn,
             stage,
             painter,
             buffers,
-            next: None,
             put_at: None,
             generation: 0,
             stalled: false,
@@ -134,17 +122,16 @@ impl X11Presenter {
                 scene.shown = None;
                 scene.following.as_mut().and_then(|f| f.picture(size))
             };
-            self.next = None;
             if let Some(window) = follows {
                 let aux = xproto::ConfigureWindowAux::new();
                 let aux = aux.width(window.width).height(window.height);
                 let asked = self.conn.configure_window(self.stage.window, &aux);
                 asked.map_err(|cause| self.stage.gone(&cause))?;
             }
-            let new = Buffers::new(&self.conn, size)?;
-            std::mem::replace(&mut self.buffers, new).detach(&self.conn);
+            let new = segments::share(&self.conn, size)?;
+            segments::detach(&std::mem::replace(&mut self.buffers, new), &self.conn);
         }
-        if self.next.is_some() {
+        if self.buffers.is_started() {
             return Ok(true);
         }
         let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
@@ -170,40 +157,15 @@ impl X11Presenter {
                 Err(cause) => return Err(self.stage.gone(&cause).into()),
             }
         };
-        self.next = Some(NextBuffer {
-            segment,
-            rows: 0,
-            painted: 0..0,
-        });
+        self.buffers.start(segment, kept);
         Ok(true)
-    }
-
-    /// Fills the rows from the first outdated one up to `end` with the displayed picture.
-    fn keep_rows(&mut self, end: u32) {
-        let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
-            return;
-        };
-        let row = self.buffers.size().width as usize * 4;
-        let behind = self.buffers.behind(next.segment);
-        let stale = behind.start.max(next.rows)..behind.end.min(end);
-        // Before the first picture the buffers are black.
-        let shown = self.stage.scene().shown.filter(|_| !stale.is_empty());
-        if let Some(shown) = shown.and_then(|shown| shown.segment) {
-            let bytes = stale.start as usize * row..stale.end as usize * row;
-            self.buffers.copy(shown, next.segment, bytes);
-        }
-        next.rows = end;
     }
 
     /// Puts the changed part of the next picture on the window.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
-        let Some(NextBuffer {
-            segment, painted, ..
-        }) = self.next.take()
-        else {
+        let Some((segment, painted)) = self.buffers.finish() else {
             return Ok(());
         };
-        self.buffers.newest(segment, &painted);
         let stage = Arc::clone(&self.stage);
         let mut scene = stage.scene();
         self.generation += 1;
@@ -294,12 +256,8 @@ impl Presenter for X11Presenter {
             self.skipped += 1;
             return Ok(());
         }
-        if let Some(next) = &mut self.next {
-            next.painted = 0..picture.size.height;
-            self.buffers.wrote(next.segment, &next.painted);
-            if let Some(bytes) = self.buffers.bytes(next.segment) {
-                to_bgrx(picture, bytes)?;
-            }
+        if let Some(bytes) = self.buffers.whole() {
+            to_bgrx(picture, bytes)?;
         }
         self.put(picture.size)
     }
@@ -414,18 +372,11 @@ impl Canvas for X11Presenter {
         if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
-        self.keep_rows(rows.start);
-        let next = self.next.as_mut()?;
-        next.rows = next.rows.max(rows.end);
-        next.painted = around(&next.painted, &rows);
-        self.buffers.wrote(next.segment, &rows);
-        let row = size.width as usize * 4;
-        let bytes = self.buffers.bytes(next.segment)?;
-        bytes.get_mut(rows.start as usize * row..rows.end as usize * row)
+        self.buffers.rows(rows)
     }
 
     fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
-        if self.next.is_none() && !self.stalled && self.is_shown(size) {
+        if !self.buffers.is_started() && !self.stalled && self.is_shown(size) {
             // Nothing was painted: the picture is the previous one.
             return Ok(true);
         }
@@ -433,7 +384,6 @@ impl Canvas for X11Presenter {
             self.skipped += 1;
             return Ok(false);
         }
-        self.keep_rows(size.height);
         self.put(size)?;
         Ok(true)
     }

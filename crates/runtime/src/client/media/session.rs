@@ -109,6 +109,8 @@ impl ActiveSession {
 
     /// Says goodbye, unless the host was lost, and returns the audio devices for the next session.
     fn end(self, media: &mut Media, ended: &SessionEnd) {
+        let shared = &media.shared;
+        (media.display_times).finish(|report| shared.notice(Notice::Report(report)));
         if let Some(session) = media.shared.session().take().as_mut() {
             if !matches!(ended, SessionEnd::Lost(_)) {
                 session.goodbye(GoodbyeReason::Quit);
@@ -226,6 +228,7 @@ impl ActiveSession {
         if let Some(ended) = self.show(media) {
             return Some(ended);
         }
+        media.take_display_times();
         self.write_overlay(media);
         // Opening a window or decoding may take long: datagrams that arrived meanwhile wait in the socket.
         media.note_stall(now);
@@ -333,5 +336,8 @@ fn finish(
         microphone.note(now, &report);
     }
     shared.flush(session);
-    shared.notice(Notice::Report(report));
+    let reported = media.screen.reports_times();
+    (media.display_times).add(report, reported, |report| {
+        shared.notice(Notice::Report(report));
+    });
 }

@@ -4,7 +4,7 @@
 //! Such a modifier is pressed at the host when the first event carries it, not when the window gets
 //! the focus: the Alt of the Alt+Tab that focused the window is not for the host.
 //!
-//! Spec: X protocol, `KeymapNotify`.
+//! Spec: X protocol, `KeymapNotify`; Wayland, `wl_keyboard.enter`.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,12 @@ use crate::keyboard::keymap::Keymap;
 pub(super) struct AlreadyHeld(BTreeSet<u8>);
 
 impl AlreadyHeld {
-    /// The keys that are down and not `known`, by the bits of a `KeymapNotify`, which lack the
-    /// first eight.
-    pub(super) fn of(keys: &[u8; 31], known: impl Fn(&u8) -> bool) -> AlreadyHeld {
-        let down = |keycode: &u8| {
-            let byte = usize::from(keycode / 8) - 1;
-            keys[byte] & (1 << (keycode % 8)) != 0
-        };
-        AlreadyHeld(
-            (8..=u8::MAX)
-                .filter(down)
-                .filter(|key| !known(key))
-                .collect(),
-        )
+    /// Those keys of `down` that are not `known`.
+    pub(super) fn of(
+        down: impl IntoIterator<Item = u8>,
+        known: impl Fn(u8) -> bool,
+    ) -> AlreadyHeld {
+        AlreadyHeld(down.into_iter().filter(|key| !known(*key)).collect())
     }
 
     /// This key was released, or pressed again.

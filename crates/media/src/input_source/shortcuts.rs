@@ -3,15 +3,15 @@
 
 use openuvr_proto::input::event::KeyCode;
 
-use super::super::SoundCommand;
+use super::SoundCommand;
 use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
 
 /// Modifiers of all shortcuts.
-pub(super) const HELD: u8 = CONTROL | MOD1 | SHIFT;
+pub(crate) const HELD: u8 = CONTROL | MOD1 | SHIFT;
 
 /// A shortcut's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Quit,
     FullScreen,
     Grab,
@@ -92,7 +92,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
 ];
 
 /// The action of a key while the shortcut modifiers are held.
-pub(super) fn own(code: KeyCode) -> Option<Action> {
+pub(crate) fn own(code: KeyCode) -> Option<Action> {
     let found = SHORTCUTS.iter().find(|shortcut| shortcut.code == code);
     found.map(|shortcut| shortcut.own)
 }

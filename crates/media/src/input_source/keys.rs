@@ -1,0 +1,264 @@
+//! From keys of an XKB keyboard to key events of the protocol, for the windows of all display
+//! servers.
+//!
+//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
+//! chooses so; otherwise with the character that they type. For a dead key or a compose sequence,
+//! only the resulting character is sent. A key without an evdev code is sent by its character.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
+
+use super::SourceEvent;
+use super::already_held::AlreadyHeld;
+use super::shortcuts::{self, Action, HELD};
+use crate::keyboard::compose::{ComposeStep, Composer};
+use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
+use crate::keyboard::{XkbKeyboard, codes};
+
+/// The keys of one window.
+pub(super) struct KeyTranslator {
+    /// Keys reported to the host as down, by XKB key code, which may map to another key when
+    /// released; and keys of shortcuts.
+    down: BTreeMap<u8, KeyCode>,
+    swallowed: BTreeSet<u8>,
+    /// Keys pressed before the window had the keyboard focus.
+    already_held: AlreadyHeld,
+    pub(super) composer: Composer,
+    /// The user's choice, and that of the host's application.
+    chosen: Option<Keys>,
+    usual: Keys,
+}
+
+/// A key press.
+#[derive(Clone, Copy)]
+pub(super) struct KeyPress {
+    /// The XKB key code.
+    pub(super) keycode: u8,
+    /// The real modifiers before the press, as in core X.
+    pub(super) state: u8,
+    /// The effective group (layout).
+    pub(super) group: u8,
+    /// Whether the pointer is grabbed.
+    pub(super) grabbed: bool,
+}
+
+impl KeyTranslator {
+    /// Without keys down; `chosen` is the user's key mode.
+    pub(super) fn new(chosen: Option<Keys>) -> KeyTranslator {
+        KeyTranslator {
+            down: BTreeMap::new(),
+            swallowed: BTreeSet::new(),
+            already_held: AlreadyHeld::default(),
+            composer: Composer::of_locale(),
+            chosen,
+            usual: Keys::Symbol,
+        }
+    }
+
+    /// Appends the events of a press; returns the action of a shortcut.
+    pub(super) fn press(
+        &mut self,
+        keyboard: &XkbKeyboard,
+        press: KeyPress,
+        events: &mut VecDeque<SourceEvent>,
+    ) -> Option<Action> {
+        let KeyPress { keycode, state, .. } = press;
+        if self.is_known(keycode) {
+            return None;
+        }
+        self.already_held.forget(keycode);
+        let Some(code) = keyboard.code(keycode) else {
+            self.press_already_held(keyboard, state, press.grabbed, events);
+            self.type_without_key(keyboard, press, events);
+            return None;
+        };
+        if state & HELD == HELD
+            && let Some(own) = shortcuts::own(code)
+        {
+            self.swallowed.insert(keycode);
+            return Some(own);
+        }
+        self.press_already_held(keyboard, state, press.grabbed, events);
+        let mode = self.mode(press.grabbed);
+        if mode == Keys::Symbol
+            && let Some(symbol) = keyboard.map.symbol(keycode, state, press.group)
+            && let Some(other) = codes::without_num_lock(symbol)
+        {
+            // NumLock may change a keypad's key differently at the host.
+            match other {
+                Some(code) => {
+                    self.down.insert(keycode, code);
+                    send(events, code, None, true);
+                }
+                None => _ = self.swallowed.insert(keycode),
+            }
+            return None;
+        }
+        let text = match mode {
+            Keys::Position => String::new(),
+            Keys::Both => self.typed(keyboard, press).unwrap_or_default(),
+            Keys::Symbol => match self.typed(keyboard, press) {
+                Some(text) => text,
+                None => {
+                    self.swallowed.insert(keycode);
+                    return None;
+                }
+            },
+        };
+        let mut text = text.chars().rev();
+        let last = text.next();
+        // A compose sequence may type several characters.
+        for ch in text.rev() {
+            send(events, code, Some(ch), true);
+            send(events, code, None, false);
+        }
+        self.down.insert(keycode, code);
+        send(events, code, last, true);
+        None
+    }
+
+    /// Appends the event of a release.
+    pub(super) fn release(&mut self, keycode: u8, events: &mut VecDeque<SourceEvent>) {
+        self.already_held.forget(keycode);
+        self.swallowed.remove(&keycode);
+        if let Some(code) = self.down.remove(&keycode) {
+            send(events, code, None, false);
+        }
+    }
+
+    /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus:
+    /// the next event needs them.
+    pub(super) fn press_already_held(
+        &mut self,
+        keyboard: &XkbKeyboard,
+        state: u8,
+        grabbed: bool,
+        events: &mut VecDeque<SourceEvent>,
+    ) {
+        let by_position = self.mode(grabbed) == Keys::Position;
+        for keycode in self.already_held.take(&keyboard.map, state, by_position) {
+            if let Some(code) = keyboard.code(keycode) {
+                self.down.insert(keycode, code);
+                send(events, code, None, true);
+            }
+        }
+    }
+
+    /// The window got the keyboard focus while these keys were down.
+    pub(super) fn already_down(&mut self, keys: impl IntoIterator<Item = u8>) {
+        self.already_held = AlreadyHeld::of(keys, |keycode| self.is_known(keycode));
+    }
+
+    /// Forgets all keys: the focus was lost.
+    pub(super) fn clear(&mut self) {
+        self.down.clear();
+        self.swallowed.clear();
+        self.already_held = AlreadyHeld::default();
+        self.composer.reset();
+    }
+
+    /// Whether no key is down at the host.
+    pub(super) fn is_idle(&self) -> bool {
+        self.down.is_empty()
+    }
+
+    /// Drops an unfinished compose sequence.
+    pub(super) fn reset_composition(&mut self) {
+        self.composer.reset();
+    }
+
+    /// How the host's application reads keys.
+    pub(super) fn follow(&mut self, keys: Keys) {
+        self.usual = keys;
+    }
+
+    /// Switches the key mode as the user requests; returns the new one.
+    pub(super) fn switch_mode(&mut self, grabbed: bool) -> Keys {
+        self.composer.reset();
+        let other = match self.mode(grabbed) {
+            Keys::Symbol => Keys::Position,
+            Keys::Position | Keys::Both => Keys::Symbol,
+        };
+        self.chosen = Some(other);
+        other
+    }
+
+    /// The current key mode.
+    fn mode(&self, grabbed: bool) -> Keys {
+        let game = grabbed && self.usual == Keys::Symbol;
+        let usual = if game { Keys::Position } else { self.usual };
+        self.chosen.unwrap_or(usual)
+    }
+
+    fn is_known(&self, keycode: u8) -> bool {
+        self.down.contains_key(&keycode) || self.swallowed.contains(&keycode)
+    }
+
+    /// Types the character of a key without an evdev code, created by a program for this character.
+    /// Each press is sent with its release, and so is each repeat, since many such keys may be
+    /// down.
+    fn type_without_key(
+        &mut self,
+        keyboard: &XkbKeyboard,
+        press: KeyPress,
+        events: &mut VecDeque<SourceEvent>,
+    ) {
+        let text = self.typed(keyboard, press).unwrap_or_default();
+        for ch in text.chars() {
+            send(events, KeyCode::NONE, Some(ch), true);
+            send(events, KeyCode::NONE, None, false);
+        }
+    }
+
+    /// The text typed by a key: empty for keys without text; `None` if the key is not sent, because
+    /// it belongs to a sequence that types text later, or only chooses the level of other keys.
+    fn typed(&mut self, keyboard: &XkbKeyboard, press: KeyPress) -> Option<String> {
+        let KeyPress {
+            keycode,
+            state,
+            group,
+            ..
+        } = press;
+        let character = keyboard.map.character(keycode, state, group);
+        let symbol = keyboard.map.symbol(keycode, state, group);
+        let Some(symbol) = character.map(symbol_of).or(symbol) else {
+            return Some(String::new());
+        };
+        if chooses_level(symbol) {
+            return None;
+        }
+        if state & COMMAND != 0 {
+            self.composer.reset();
+            // Right Alt may be another key at the host: keys held with it are sent by position.
+            let beside = self.down.values().any(|code| *code == RIGHT_ALT);
+            // Lock does not change a command.
+            let letter = keyboard.map.character(keycode, state & !LOCK, group);
+            return Some(letter.filter(|_| !beside).into_iter().collect());
+        }
+        match self.composer.press(symbol) {
+            ComposeStep::Alone => Some(character.into_iter().collect()),
+            ComposeStep::Typed(text) => Some(text),
+            ComposeStep::Waiting | ComposeStep::Discarded => None,
+        }
+    }
+}
+
+fn send(events: &mut VecDeque<SourceEvent>, code: KeyCode, text: Option<char>, pressed: bool) {
+    events.push_back(SourceEvent::Input(InputEvent::Key {
+        code,
+        text,
+        pressed,
+    }));
+}
+
+/// `KEY_RIGHTALT`, which is AltGr on many layouts.
+const RIGHT_ALT: KeyCode = KeyCode(100);
+
+/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of
+/// `keysymdef.h`: the host does not need them, since other keys carry characters, and its layout
+/// may have a command on such a key.
+fn chooses_level(symbol: u32) -> bool {
+    matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
+}

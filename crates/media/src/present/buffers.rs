@@ -1,0 +1,191 @@
+//! Picture buffers shared with a display server: their reads by the server, and the rows in which
+//! each differs from the newest picture.
+//!
+//! A picture may change some rows only; the others are copied from the displayed picture when the
+//! buffer's own rows are older. The type does no I/O: its owner reports what the server reads.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use openuvr_proto::units::Size;
+
+use super::PresentError;
+use crate::sys::memory::SharedMemory;
+
+/// Number of buffers: one on the screen (kept for repaints), one that the server may still read,
+/// and one to write.
+const COUNT: usize = 3;
+
+/// Buffers for BGRX pictures of one size, rows packed, each with the server's name for it.
+pub(super) struct Buffers<K> {
+    size: Size,
+    all: Vec<Buffer<K>>,
+    /// The buffer for the next picture.
+    next: Option<NextBuffer<K>>,
+}
+
+struct Buffer<K> {
+    key: K,
+    memory: SharedMemory,
+    /// Rows that differ from the newest picture.
+    behind: Range<u32>,
+    /// Our requests that read it and have not completed.
+    readers: u32,
+}
+
+/// The buffer for the next picture.
+struct NextBuffer<K> {
+    key: K,
+    /// The displayed picture.
+    shown: Option<K>,
+    /// Rows from the top that are at least as new as the displayed picture; older rows are below.
+    rows: u32,
+    /// Those of them that differ from the displayed picture.
+    painted: Range<u32>,
+}
+
+impl<K: Copy + Eq> Buffers<K> {
+    /// New black buffers; `share` passes one to the server.
+    pub(super) fn new(
+        size: Size,
+        mut share: impl FnMut(OwnedFd) -> Result<K, PresentError>,
+    ) -> Result<Buffers<K>, PresentError> {
+        let mut all = Vec::with_capacity(COUNT);
+        for _ in 0..COUNT {
+            let (memory, file) = SharedMemory::new(size.pixels() * 4).map_err(|cause| {
+                PresentError(format!(
+                    "out of memory for a {size} picture buffer: {cause}"
+                ))
+            })?;
+            all.push(Buffer {
+                key: share(file)?,
+                memory,
+                // All are black, the initial picture.
+                behind: 0..0,
+                readers: 0,
+            });
+        }
+        Ok(Buffers {
+            size,
+            all,
+            next: None,
+        })
+    }
+
+    /// The size of the pictures.
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The server's names for them.
+    pub(super) fn keys(&self) -> impl Iterator<Item = K> {
+        self.all.iter().map(|buffer| buffer.key)
+    }
+
+    /// A buffer without readers that is not `kept`.
+    pub(super) fn free(&self, kept: Option<K>) -> Option<K> {
+        let free = |each: &&Buffer<K>| each.readers == 0 && Some(each.key) != kept;
+        self.all.iter().find(free).map(|buffer| buffer.key)
+    }
+
+    /// Whether there is a buffer for the next picture.
+    pub(super) fn is_started(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Selects the buffer for the next picture, which differs from the picture in `shown` only in
+    /// the rows that are requested.
+    pub(super) fn start(&mut self, key: K, shown: Option<K>) {
+        self.next = Some(NextBuffer {
+            key,
+            shown,
+            rows: 0,
+            painted: 0..0,
+        });
+    }
+
+    /// The memory of the whole next picture.
+    pub(super) fn whole(&mut self) -> Option<&mut [u8]> {
+        self.rows(0..self.size.height)
+    }
+
+    /// The memory of rows of the next picture. They are requested from top to bottom; those not
+    /// requested keep the displayed picture.
+    pub(super) fn rows(&mut self, rows: Range<u32>) -> Option<&mut [u8]> {
+        self.keep_rows(rows.start);
+        let next = self.next.as_mut()?;
+        next.rows = next.rows.max(rows.end);
+        next.painted = around(&next.painted, &rows);
+        let row = self.size.width as usize * 4;
+        let key = next.key;
+        let buffer = self.all.iter_mut().find(|each| each.key == key)?;
+        buffer.behind = around(&buffer.behind, &rows);
+        let bytes = rows.start as usize * row..rows.end as usize * row;
+        buffer.memory.bytes_mut().get_mut(bytes)
+    }
+
+    /// Completes the next picture, which is the newest from now on: its buffer, and the rows in
+    /// which it differs from the previous one.
+    pub(super) fn finish(&mut self) -> Option<(K, Range<u32>)> {
+        self.keep_rows(self.size.height);
+        let NextBuffer { key, painted, .. } = self.next.take()?;
+        for buffer in &mut self.all {
+            buffer.behind = match buffer.key == key {
+                true => 0..0,
+                false => around(&buffer.behind, &painted),
+            };
+        }
+        Some((key, painted))
+    }
+
+    /// Fills the rows from the first outdated one up to `end` with the displayed picture.
+    fn keep_rows(&mut self, end: u32) {
+        let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
+            return;
+        };
+        let (key, shown, from) = (next.key, next.shown, next.rows);
+        next.rows = end;
+        let at = |key| self.all.iter().position(|each| each.key == key);
+        // Before the first picture the buffers are black.
+        let (Some(to), Some(shown)) = (at(key), shown.and_then(at)) else {
+            return;
+        };
+        let Ok([to, shown]) = self.all.get_disjoint_mut([to, shown]) else {
+            return;
+        };
+        let stale = to.behind.start.max(from)..to.behind.end.min(end);
+        if stale.is_empty() {
+            return;
+        }
+        let row = self.size.width as usize * 4;
+        let bytes = stale.start as usize * row..stale.end as usize * row;
+        if let Some(from) = shown.memory.bytes().get(bytes.clone())
+            && let Some(to) = to.memory.bytes_mut().get_mut(bytes)
+        {
+            to.copy_from_slice(from);
+        }
+    }
+
+    /// Records `requests` more requests that read `key` and will report their completion.
+    pub(super) fn reading(&mut self, key: K, requests: u32) {
+        if let Some(buffer) = self.all.iter_mut().find(|each| each.key == key) {
+            buffer.readers += requests;
+        }
+    }
+
+    /// Records a completion.
+    pub(super) fn completed(&mut self, key: K) {
+        if let Some(buffer) = self.all.iter_mut().find(|each| each.key == key) {
+            buffer.readers = buffer.readers.saturating_sub(1);
+        }
+    }
+}
+
+/// The range from the first to the last row of both.
+fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
+    match (one.is_empty(), other.is_empty()) {
+        (true, _) => other.clone(),
+        (_, true) => one.clone(),
+        _ => one.start.min(other.start)..one.end.max(other.end),
+    }
+}

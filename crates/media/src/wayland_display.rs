@@ -1,0 +1,108 @@
+//! Connects to a Wayland compositor, with a one-line error on failure.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use wayland_client::globals::{GlobalListContents, registry_queue_init};
+use wayland_client::protocol::wl_output::{self, WlOutput};
+use wayland_client::protocol::wl_registry::{self, WlRegistry};
+use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, WEnum};
+
+/// Connects to the display `name` in `XDG_RUNTIME_DIR`, or the socket at an absolute path; without
+/// a name to that of the environment variable `WAYLAND_DISPLAY`, else to `wayland-0`.
+///
+/// # Errors
+/// The problem and its remedy.
+pub fn connect(name: Option<&str>) -> Result<Connection, String> {
+    let path = socket(name)?;
+    let failed = |cause: io::Error| {
+        format!(
+            "the Wayland display {} can't be reached ({cause}): does its compositor run, and as \
+             this user?",
+            path.display()
+        )
+    };
+    let stream = UnixStream::connect(&path).map_err(failed)?;
+    Connection::from_socket(stream).map_err(|cause| failed(io::Error::other(cause)))
+}
+
+/// The name of the display: `name`, else that of the environment, else the usual one.
+#[must_use]
+pub fn name_or_default(name: Option<&str>) -> String {
+    let environment = || std::env::var("WAYLAND_DISPLAY").ok();
+    name.map(str::to_owned)
+        .or_else(environment)
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "wayland-0".to_owned())
+}
+
+fn socket(name: Option<&str>) -> Result<PathBuf, String> {
+    let name = name_or_default(name);
+    if name.starts_with('/') {
+        return Ok(name.into());
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    let runtime = runtime.ok_or_else(|| {
+        format!(
+            "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the \
+             program in its session, or give the path of the socket"
+        )
+    })?;
+    Ok(PathBuf::from(runtime).join(name))
+}
+
+/// The highest refresh rate in Hz of the current modes of the compositor's outputs; `None` if unknown, as
+/// on a virtual display. Waits for the compositor's answer.
+#[must_use]
+pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
+    let (globals, mut queue) = registry_queue_init::<RefreshRates>(conn).ok()?;
+    let handle = queue.handle();
+    let outputs = globals.contents().clone_list();
+    for global in outputs
+        .iter()
+        .filter(|global| global.interface == WlOutput::interface().name)
+    {
+        let _: WlOutput = globals.registry().bind(global.name, 1, &handle, ());
+    }
+    let mut rates = RefreshRates(0);
+    queue.roundtrip(&mut rates).ok()?;
+    // In mHz; 0 is unknown (`wl_output.mode`).
+    (rates.0 > 0).then(|| f64::from(rates.0) / 1e3)
+}
+
+/// The highest rate so far, in mHz.
+struct RefreshRates(i32);
+
+impl Dispatch<WlOutput, ()> for RefreshRates {
+    fn event(
+        rates: &mut RefreshRates,
+        _: &WlOutput,
+        event: wl_output::Event,
+        (): &(),
+        _: &Connection,
+        _: &QueueHandle<RefreshRates>,
+    ) {
+        if let wl_output::Event::Mode {
+            flags: WEnum::Value(flags),
+            refresh,
+            ..
+        } = event
+            && flags.contains(wl_output::Mode::Current)
+        {
+            rates.0 = rates.0.max(refresh);
+        }
+    }
+}
+
+impl Dispatch<WlRegistry, GlobalListContents> for RefreshRates {
+    fn event(
+        _: &mut RefreshRates,
+        _: &WlRegistry,
+        _: wl_registry::Event,
+        _: &GlobalListContents,
+        _: &Connection,
+        _: &QueueHandle<RefreshRates>,
+    ) {
+    }
+}

@@ -1,0 +1,138 @@
+//! Reports of frames that wait for the time at which the display shows them.
+//!
+//! The host gets its report at once, since rate and repair depend on it; the application gets it with
+//! the stage Presented, in the order of the frames.
+
+use std::collections::VecDeque;
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::Outcome;
+use openuvr_proto::wire::control::Report;
+
+/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A display that says
+/// nothing delays them by so many frames.
+const MAX_WAITING: usize = 16;
+
+/// The waiting reports, in the order of their frames.
+#[derive(Default)]
+pub(super) struct DisplayTimes {
+    waiting: VecDeque<Report>,
+}
+
+impl DisplayTimes {
+    /// Adds the report of a finished frame. `reported`: whether the display will report on it. Completed
+    /// reports go to `pass`.
+    pub(super) fn add(&mut self, report: Report, reported: bool, mut pass: impl FnMut(Report)) {
+        let displayed = matches!(report.outcome, Outcome::Displayed(_));
+        if !reported || (self.waiting.is_empty() && !displayed) {
+            self.finish(&mut pass);
+            pass(report);
+            return;
+        }
+        if self.waiting.len() == MAX_WAITING
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            pass(oldest);
+        }
+        self.waiting.push_back(report);
+    }
+
+    /// The display reports on a frame, and so on all before it: `at` is when it became visible.
+    pub(super) fn presented(
+        &mut self,
+        frame: FrameId,
+        at: Option<Instant>,
+        mut pass: impl FnMut(Report),
+    ) {
+        let Some(place) = self.waiting.iter().position(|report| report.frame == frame) else {
+            return;
+        };
+        if let Some(report) = self.waiting.get_mut(place) {
+            stamp(report, at);
+        }
+        self.waiting.drain(..=place).for_each(&mut pass);
+        // Frames behind it that were never displayed wait for nothing.
+        while let Some(report) = self
+            .waiting
+            .pop_front_if(|report| !matches!(report.outcome, Outcome::Displayed(_)))
+        {
+            pass(report);
+        }
+    }
+
+    /// Passes all reports: the session ends, or the display reports nothing any more.
+    pub(super) fn finish(&mut self, pass: impl FnMut(Report)) {
+        self.waiting.drain(..).for_each(pass);
+    }
+}
+
+/// Stamps Presented, and extends motion to photon to it.
+fn stamp(report: &mut Report, at: Option<Instant>) {
+    let (Some(at), Some(first)) = (at, report.first_received) else {
+        return;
+    };
+    // The report is written for the host: here the stamp is on the own clock.
+    let presented = at.since(Instant(first.0));
+    let later = report.submitted.map_or_else(Default::default, |submitted| {
+        presented.saturating_sub(submitted)
+    });
+    report.presented = Some(presented);
+    report.motion_to_photon = report.motion_to_photon.map(|span| span + later);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use openuvr_proto::time::PeerInstant;
+    use openuvr_proto::trace::{DropCause, Fidelity, Stage};
+
+    use super::*;
+
+    fn displayed(id: u32) -> Report {
+        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Whole));
+        report.first_received = Some(PeerInstant(1_000_000));
+        report.submitted = Some(Duration::from_millis(4));
+        report.motion_to_photon = Some(Duration::from_millis(10));
+        report
+    }
+
+    fn dropped(id: u32) -> Report {
+        let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
+        Report::new(FrameId(id), Outcome::Dropped { stage, why })
+    }
+
+    #[test]
+    fn reports_get_their_times_in_order() {
+        let (mut times, mut out) = (DisplayTimes::default(), Vec::new());
+        for report in [dropped(1), displayed(2), displayed(3), dropped(4), displayed(5)] {
+            times.add(report, true, |report| out.push(report));
+        }
+        assert_eq!(out, [dropped(1)]);
+        // The third replaced the second.
+        times.presented(FrameId(2), None, |report| out.push(report));
+        times.presented(FrameId(3), Some(Instant(7_000_000)), |r| out.push(r));
+        assert_eq!(out[1], displayed(2));
+        assert_eq!(out[2].presented, Some(Duration::from_millis(6)));
+        assert_eq!(out[2].motion_to_photon, Some(Duration::from_millis(12)));
+        assert_eq!(out[3], dropped(4));
+        assert_eq!(out.len(), 4);
+        // Unknown frames change nothing; the end passes the rest.
+        times.presented(FrameId(99), Some(Instant(0)), |report| out.push(report));
+        times.finish(|report| out.push(report));
+        assert_eq!(out[4], displayed(5));
+    }
+
+    #[test]
+    fn a_silent_display_delays_a_bounded_number_of_reports() {
+        let (mut times, mut out) = (DisplayTimes::default(), Vec::new());
+        for id in 1..=40 {
+            times.add(displayed(id), true, |report| out.push(report.frame.0));
+        }
+        assert_eq!(out, (1..=24).collect::<Vec<_>>());
+        // A surface without times, after it was opened again.
+        times.add(displayed(41), false, |report| out.push(report.frame.0));
+        assert_eq!(out, (1..=41).collect::<Vec<_>>());
+    }
+}

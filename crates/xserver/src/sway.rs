@@ -1,0 +1,231 @@
+//! Wayland compositors of tests and benches: sway without a screen. Each ends with its [`Sway`]; failures end the test.
+//!
+//! A process of the superuser starts it as `nobody`, because sway refuses to run with the privileges of the superuser.
+
+use std::ffi::OsString;
+use std::fs::{File, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use openuvr_proto::units::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+use crate::fixture::has_program;
+
+/// User and group `nobody`, as on every Linux.
+const NOBODY: u32 = 65_534;
+
+/// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).
+const START_SECONDS: i64 = 20;
+
+/// A running sway with one output, `HEADLESS-1`. On drop it is killed, and its runtime folder removed.
+#[derive(Debug)]
+pub struct Sway {
+    server: Child,
+    runtime: TempDir,
+    /// Name of the display in the runtime folder, such as `wayland-1`.
+    display: String,
+    control: String,
+}
+
+impl Sway {
+    /// Starts sway with an output of `size`, windows without borders and without Xwayland; `None`, with a message, if
+    /// sway or swaymsg is not installed.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start(size: Size) -> Option<Sway> {
+        Sway::start_with(size, "")
+    }
+
+    /// The same, with further lines of sway(5) in its configuration.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(size: Size, configuration: &str) -> Option<Sway> {
+        if !has_program("sway", "sway") || !has_program("swaymsg", "sway") {
+            return None;
+        }
+        let runtime = TempDir::with_prefix("sway-").expect("a folder");
+        let config = runtime.path().join("config");
+        let text = format!(
+            "output HEADLESS-1 mode {size}\ndefault_border none\nxwayland disable\n{configuration}\n\
+             exec echo \"$WAYLAND_DISPLAY $SWAYSOCK\"\n"
+        );
+        std::fs::write(&config, text).expect("the folder is ours");
+        let log = File::create(runtime.path().join("log")).expect("the folder is ours");
+        let mut command = Command::new("sway");
+        command
+            .arg("-c")
+            .arg(&config)
+            .env_remove("DISPLAY")
+            .env_remove("WAYLAND_DISPLAY")
+            .env_remove("SWAYSOCK")
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .env("WLR_BACKENDS", "headless")
+            .env("WLR_LIBINPUT_NO_DEVICES", "1")
+            .env("WLR_RENDERER", "pixman")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        std::fs::set_permissions(runtime.path(), Permissions::from_mode(0o700)).expect("ours");
+        if geteuid().is_root() {
+            chown(runtime.path(), Some(NOBODY), Some(NOBODY)).expect("the superuser may");
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let mut server = command.spawn().expect("sway is installed");
+        let output = server.stdout.take().expect("a pipe");
+        let mut sway = Sway {
+            server,
+            runtime,
+            display: String::new(),
+            control: String::new(),
+        };
+        // It writes its line when it is ready, or closes the pipe when it ends.
+        let timeout = Timespec {
+            tv_sec: START_SECONDS,
+            tv_nsec: 0,
+        };
+        let ready = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&timeout));
+        let mut line = String::new();
+        if ready == Ok(1) {
+            (BufReader::new(output).read_line(&mut line)).expect("sway writes text");
+        }
+        match line.trim().split_once(' ') {
+            Some((display, control)) => {
+                (sway.display, sway.control) = (display.to_owned(), control.to_owned());
+            }
+            None => panic!("sway did not start: {}", sway.log()),
+        }
+        Some(sway)
+    }
+
+    /// The path of the display's socket; a value for `WAYLAND_DISPLAY` without `XDG_RUNTIME_DIR`.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.runtime.path().join(&self.display)
+    }
+
+    /// The name of the display in [`runtime_dir`](Sway::runtime_dir).
+    #[must_use]
+    pub fn display(&self) -> &str {
+        &self.display
+    }
+
+    /// The folder for `XDG_RUNTIME_DIR`.
+    #[must_use]
+    pub fn runtime_dir(&self) -> &Path {
+        self.runtime.path()
+    }
+
+    /// The variables with which programs find it.
+    #[must_use]
+    pub fn environment(&self) -> [(&'static str, OsString); 4] {
+        [
+            ("XDG_RUNTIME_DIR", self.runtime.path().into()),
+            ("XDG_SESSION_TYPE", "wayland".into()),
+            ("WAYLAND_DISPLAY", self.display.clone().into()),
+            ("SWAYSOCK", self.control.clone().into()),
+        ]
+    }
+
+    /// A command in its session, without an X display.
+    #[must_use]
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment()).env_remove("DISPLAY");
+        command
+    }
+
+    /// Executes a command of sway(5), such as `["output", "HEADLESS-1", "scale", "1.5"]`, and returns its answer in
+    /// JSON. With `["-t", "get_tree"]` and the like it asks for the state.
+    ///
+    /// # Panics
+    /// Sway refuses the command.
+    pub fn msg(&self, arguments: &[&str]) -> String {
+        let output = self.command("swaymsg").arg("-r").args(arguments).output();
+        let output = output.expect("swaymsg is installed");
+        let text = String::from_utf8(output.stdout).expect("JSON");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "swaymsg {arguments:?}: {text}{errors}"
+        );
+        text
+    }
+
+    /// The pixels of all outputs by `grim`: their size, and packed RGB. `None`, with a message, if grim is not
+    /// installed.
+    ///
+    /// # Panics
+    /// The output is off.
+    #[must_use]
+    pub fn screenshot(&self) -> Option<(Size, Vec<u8>)> {
+        if !has_program("grim", "grim") {
+            return None;
+        }
+        let output = self.command("grim").args(["-t", "ppm", "-"]).output();
+        let output = output.expect("grim is installed");
+        assert!(output.status.success(), "grim: {output:?}");
+        // "P6", width and height, 255, each in a line.
+        let mut parts = output.stdout.splitn(4, |byte| *byte == b'\n');
+        assert_eq!(parts.next(), Some(b"P6".as_slice()));
+        let size = String::from_utf8_lossy(parts.next().expect("a size")).replace(' ', "x");
+        let pixels = parts.nth(1).expect("pixels").to_vec();
+        Some((size.parse().expect("width and height"), pixels))
+    }
+
+    /// What it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.runtime.path().join("log")).unwrap_or_default()
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+
+    /// Stops it like an overloaded machine, or resumes it.
+    pub fn freeze(&self, freeze: bool) {
+        let signal = if freeze { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(&self.server), signal).expect("a child process");
+    }
+}
+
+impl Drop for Sway {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compositors_run_side_by_side_and_end() {
+        let size = Size::new(320, 240);
+        let Some(one) = Sway::start(size) else {
+            return;
+        };
+        let other = Sway::start_with(Size::new(640, 480), "workspace lone").unwrap();
+        assert_ne!(one.socket(), other.socket());
+        assert!(other.msg(&["-t", "get_workspaces"]).contains("lone"));
+        if let Some((seen, pixels)) = one.screenshot() {
+            assert_eq!((seen, pixels.len()), (size, size.pixels() * 3));
+        }
+        let socket = one.socket();
+        assert!(socket.exists());
+        drop(one);
+        assert!(!socket.exists());
+    }
+}
