@@ -34,7 +34,7 @@ use crate::confine::{Account, Confinement};
 use crate::descendants;
 use crate::report::{self, AUTHORITY, RunningReport, read_end, read_running};
 use crate::sys::{close_inherited_on_exec, die_with_parent, set_xauthority};
-use crate::virtual_display::{VirtualDisplay, shows_a_window};
+use crate::virtual_display::{ApplicationDisplay as _, VirtualDisplay, shows_a_window};
 
 use folder::{SaveFolder, SessionFolder};
 use limits::Limits;
@@ -266,7 +266,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     descendants::end_all_but(
         &display
             .as_ref()
-            .map_or(Vec::new(), VirtualDisplay::processes),
+            .map_or(Vec::new(), |display| display.processes()),
     );
     drop(display);
     Ok(ended)
