@@ -21,6 +21,8 @@ const MAX_SIDE: u32 = 256;
 pub(crate) struct CursorState {
     image: CursorImageStatus,
     icons: Icons,
+    /// Whether the image has changed since it was sent.
+    changed: bool,
 }
 
 impl Default for CursorState {
@@ -28,6 +30,7 @@ impl Default for CursorState {
         CursorState {
             image: CursorImageStatus::Named(CursorIcon::Default),
             icons: Icons::default(),
+            changed: true,
         }
     }
 }
@@ -35,6 +38,7 @@ impl Default for CursorState {
 impl CursorState {
     pub(crate) fn set(&mut self, image: CursorImageStatus) {
         self.image = image;
+        self.changed = true;
     }
 
     fn is_hidden(&self) -> bool {
@@ -52,8 +56,11 @@ impl CursorState {
 }
 
 impl State {
-    /// The application has set another image.
-    pub(crate) fn cursor_changed(&mut self) {
+    /// Sends the cursor's image and position, if the image has changed.
+    pub(crate) fn send_cursor(&mut self) {
+        if !std::mem::take(&mut self.cursor.changed) {
+            return;
+        }
         let shape = match &self.cursor.image {
             CursorImageStatus::Hidden => None,
             CursorImageStatus::Named(icon) => Some(self.cursor.icons.shape(*icon, self.scale)),
@@ -71,7 +78,7 @@ impl State {
     /// A surface was committed, which may be the cursor's.
     pub(crate) fn cursor_committed(&mut self, surface: &WlSurface) {
         if matches!(&self.cursor.image, CursorImageStatus::Surface(cursor) if cursor == surface) {
-            self.cursor_changed();
+            self.cursor.changed = true;
         }
     }
 

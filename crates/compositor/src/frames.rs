@@ -107,9 +107,13 @@ impl State {
         let comes = watched && !self.frames.watched;
         self.frames.watched = watched;
         self.frames.set_rate();
-        if comes && self.frames.pace.due().is_some() {
+        if comes {
+            // Not after the long interval of pictures without viewers.
+            let waits = self.frames.pace.due().is_some();
             self.frames.pace = Pace::new(self.frames.fps);
-            self.frames.pace.offer(clock::now());
+            if waits {
+                self.frames.pace.offer(clock::now());
+            }
         }
     }
 
@@ -139,6 +143,7 @@ impl State {
     pub(crate) fn settle(&mut self) {
         let now = clock::now();
         self.request_copied();
+        self.send_cursor();
         self.update_scene();
         if std::mem::take(&mut self.changed) {
             self.frames.pace.offer(now);

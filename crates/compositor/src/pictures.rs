@@ -166,9 +166,16 @@ impl Pictures {
             columns: 0..0,
             rows: 0..0,
         });
-        let waited = self.exchange.take();
-        let (index, before) = match waited {
-            Some(Shot { index, changed, .. }) => (Some(index), changed),
+        let (index, before) = match self.exchange.take() {
+            Some(Shot {
+                index,
+                changed,
+                buffer,
+            }) => {
+                // From here on it is this end's alone.
+                drop(buffer);
+                (Some(index), changed)
+            }
             None => {
                 let free = |picture| Arc::strong_count(picture) == 1;
                 (self.pictures.iter().position(free), Some(since.clone()))

@@ -30,7 +30,7 @@ pub(crate) type Scene = Vec<Element<Shown>>;
 pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scene {
     let mut scene = Scene::new();
     for index in windows.order() {
-        let window = &windows.0[index];
+        let window = &windows.all[index];
         let root = window.surface();
         let at = windows.position(index, all);
         add_tree(&mut scene, root, root, at - window.geometry().loc, scale);

@@ -146,7 +146,6 @@ impl State {
             stopped: false,
         };
         state.resize(size);
-        state.cursor_changed();
         Ok(state)
     }
 
@@ -201,7 +200,7 @@ impl State {
 
     /// Sets all windows' sizes and the keyboard focus.
     pub(crate) fn arrange(&mut self) {
-        let focus = self.windows.topmost().cloned();
+        let focus = self.windows.active().cloned();
         self.windows.arrange(self.area(), focus.as_ref());
         if !self.keyboard.is_grabbed() && self.keyboard.current_focus() != focus {
             let keyboard = self.keyboard.clone();

@@ -20,6 +20,8 @@ pub(crate) struct Window {
     pub(crate) full_screen: bool,
     /// Where the user has moved it.
     pub(crate) moved: Option<Point<i32, Logical>>,
+    /// Windows have increasing numbers.
+    number: u64,
 }
 
 impl Window {
@@ -47,42 +49,49 @@ pub(crate) fn geometry(surface: &WlSurface) -> Rectangle<i32, Logical> {
 
 /// All windows, from the lowest to the topmost.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(pub(crate) Vec<Window>);
+pub(crate) struct Windows {
+    pub(crate) all: Vec<Window>,
+    /// The window that has the keyboard focus while it is visible.
+    chosen: Option<WlSurface>,
+    /// The number of windows so far.
+    made: u64,
+}
 
 impl Windows {
     /// Adds a window on top.
     pub(crate) fn add(&mut self, toplevel: ToplevelSurface) {
-        self.0.push(Window {
+        self.all.push(Window {
             toplevel,
             mapped: false,
             wants_all: false,
             full_screen: false,
             moved: None,
+            number: self.made,
         });
+        self.made += 1;
     }
 
     /// The window with this root surface.
     pub(crate) fn of(&mut self, surface: &WlSurface) -> Option<&mut Window> {
-        self.0.iter_mut().find(|window| window.surface() == surface)
+        self.all.iter_mut().find(|window| window.surface() == surface)
     }
 
-    /// Whether the window with this index fills the display: the only one without a parent, or one that requested it.
+    /// Whether the window with this index fills the display: the oldest one without a parent, or one that requested it.
     fn fills(&self, index: usize) -> bool {
-        let Some(window) = self.0.get(index) else {
+        let Some(window) = self.all.get(index) else {
             return false;
         };
-        let alone = |other: &Window| other.toplevel.parent().is_none();
-        window.wants_all
-            || (alone(window) && self.0.iter().filter(|other| alone(other)).count() == 1)
-            // The first stays as it is when another one comes.
-            || (alone(window) && self.0.iter().position(alone) == Some(index))
+        // The first one stays as it is when another one comes.
+        let alone = |other: &&Window| other.toplevel.parent().is_none();
+        let first = self.all.iter().filter(alone).map(|other| other.number).min();
+        window.wants_all || (alone(&window) && first == Some(window.number))
     }
 
     /// Sets the pending size and state of all windows for a display of `all`, and sends them to configured ones.
     pub(crate) fn arrange(&mut self, all: Size<i32, Logical>, focus: Option<&WlSurface>) {
-        for index in 0..self.0.len() {
+        for index in 0..self.all.len() {
             let fills = self.fills(index);
-            let window = &self.0[index];
+            let window = &self.all[index];
             window.toplevel.with_pending_state(|state| {
                 // Without a size the window has its own.
                 state.size = fills.then_some(all);
@@ -107,18 +116,18 @@ impl Windows {
     /// The indices of mapped windows in drawing order: those that fill the display without having requested it are the
     /// lowest, and children lie above their parents.
     pub(crate) fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.0.len())
-            .filter(|index| self.0[*index].mapped)
+        let mut order: Vec<usize> = (0..self.all.len())
+            .filter(|index| self.all[*index].mapped)
             .collect();
-        order.sort_by_key(|index| !self.fills(*index) || self.0[*index].full_screen);
+        order.sort_by_key(|index| !self.fills(*index) || self.all[*index].full_screen);
         // Each child directly above its parent's group; chains are short, and circles end by the bound.
         for _ in 0..order.len() {
             let below = |order: &[usize]| {
                 order.iter().enumerate().find_map(|(at, index)| {
-                    let parent = self.0[*index].toplevel.parent()?;
+                    let parent = self.all[*index].toplevel.parent()?;
                     let of = order
                         .iter()
-                        .position(|other| *self.0[*other].surface() == parent)?;
+                        .position(|other| *self.all[*other].surface() == parent)?;
                     (of > at).then_some((at, of))
                 })
             };
@@ -133,35 +142,45 @@ impl Windows {
 
     /// The position of a window's geometry on a display of this size.
     pub(crate) fn position(&self, index: usize, all: Size<i32, Logical>) -> Point<i32, Logical> {
-        let window = &self.0[index];
+        let window = &self.all[index];
         let size = window.geometry().size;
         if let Some(moved) = window.moved.filter(|_| !self.fills(index)) {
             return moved;
         }
         let parent = window.toplevel.parent().and_then(|parent| {
-            let of = self.0.iter().position(|other| *other.surface() == parent)?;
+            let of = self.all.iter().position(|other| *other.surface() == parent)?;
             // A parent of a parent is a rare case, for which the display is as good.
-            let at = match self.0[of].moved {
+            let at = match self.all[of].moved {
                 Some(moved) if !self.fills(of) => moved,
-                _ => centred(Rectangle::from_size(all), self.0[of].geometry().size, all),
+                _ => centred(Rectangle::from_size(all), self.all[of].geometry().size, all),
             };
-            Some(Rectangle::new(at, self.0[of].geometry().size))
+            Some(Rectangle::new(at, self.all[of].geometry().size))
         });
         centred(parent.unwrap_or(Rectangle::from_size(all)), size, all)
     }
 
     /// Puts a window on top.
     pub(crate) fn raise(&mut self, surface: &WlSurface) {
-        if let Some(at) = self.0.iter().position(|w| w.surface() == surface) {
-            let window = self.0.remove(at);
-            self.0.push(window);
+        if let Some(at) = self.all.iter().position(|w| w.surface() == surface) {
+            let window = self.all.remove(at);
+            self.all.push(window);
         }
     }
 
-    /// The window that should have the keyboard focus: the topmost mapped one.
-    pub(crate) fn topmost(&self) -> Option<&WlSurface> {
+    /// Chooses the window that has the keyboard focus as long as it is visible.
+    pub(crate) fn activate(&mut self, surface: &WlSurface) {
+        self.chosen = Some(surface.clone());
+    }
+
+    /// The window that should have the keyboard focus: the chosen one, or the topmost.
+    pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
-        order.last().map(|index| self.0[*index].surface())
+        let chosen = order
+            .iter()
+            .find(|index| self.chosen.as_ref() == Some(self.all[**index].surface()));
+        chosen
+            .or(order.last())
+            .map(|index| self.all[*index].surface())
     }
 }
 

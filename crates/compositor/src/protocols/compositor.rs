@@ -81,7 +81,7 @@ impl CompositorHandler for State {
         with_states(surface, |states| {
             content::of(states).borrow_mut().replace(Source::Empty);
         });
-        self.windows.0.retain(|window| window.surface() != surface);
+        self.windows.all.retain(|window| window.surface() != surface);
         self.scene
             .iter()
             .any(|element| element.surface.surface == *surface)

@@ -8,7 +8,7 @@ use smithay::reexports::wayland_protocols::xdg::decoration::zv1::server::zxdg_to
 use smithay::reexports::wayland_server::protocol::wl_output::WlOutput;
 use smithay::reexports::wayland_server::protocol::wl_seat::WlSeat;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
-use smithay::utils::{Rectangle, SERIAL_COUNTER, Serial};
+use smithay::utils::{Rectangle, Serial};
 use smithay::wayland::compositor::{get_role, with_states};
 use smithay::wayland::shell::xdg::decoration::XdgDecorationHandler;
 use smithay::wayland::shell::xdg::{
@@ -53,6 +53,10 @@ impl State {
             toplevel.send_configure();
         }
         if changed {
+            if shown {
+                // The newest window has the focus.
+                self.windows.activate(root);
+            }
             self.count_windows();
             self.arrange();
         }
@@ -60,7 +64,7 @@ impl State {
 
     /// Stores the number of visible windows for other threads.
     pub(crate) fn count_windows(&self) {
-        let mapped = self.windows.0.iter().filter(|window| window.mapped);
+        let mapped = self.windows.all.iter().filter(|window| window.mapped);
         self.ends.set_windows(mapped.count());
     }
 
@@ -81,7 +85,7 @@ impl State {
             return;
         };
         let windows = &self.windows;
-        let Some(index) = windows.0.iter().position(|w| *w.surface() == root) else {
+        let Some(index) = windows.all.iter().position(|w| *w.surface() == root) else {
             return;
         };
         let area = self.area();
@@ -106,7 +110,7 @@ impl XdgShellHandler for State {
 
     fn toplevel_destroyed(&mut self, surface: ToplevelSurface) {
         self.windows
-            .0
+            .all
             .retain(|window| window.surface() != surface.wl_surface());
         self.count_windows();
         self.arrange();
@@ -178,7 +182,7 @@ impl XdgShellHandler for State {
             return;
         };
         let area = self.area();
-        let windows = &self.windows.0;
+        let windows = &self.windows.all;
         let Some(index) = windows
             .iter()
             .position(|window| window.surface() == surface.wl_surface())
@@ -249,6 +253,7 @@ impl XdgActivationHandler for State {
         surface: WlSurface,
     ) {
         self.windows.raise(&surface);
+        self.windows.activate(&surface);
         self.arrange();
     }
 }
@@ -261,11 +266,8 @@ impl State {
         }
         if let Some(window) = window {
             self.windows.raise(window);
+            self.windows.activate(window);
             self.arrange();
-            let keyboard = self.keyboard.clone();
-            if !keyboard.is_grabbed() && keyboard.current_focus().as_ref() != Some(window) {
-                keyboard.set_focus(self, Some(window.clone()), SERIAL_COUNTER.next_serial());
-            }
         }
     }
 }

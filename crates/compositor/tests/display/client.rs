@@ -13,7 +13,7 @@ use smithay::input::keyboard::{Keycode, xkb};
 use wayland_client::globals::{GlobalList, GlobalListContents, registry_queue_init};
 use wayland_client::protocol::{
     wl_buffer, wl_callback, wl_compositor, wl_data_device, wl_data_device_manager, wl_data_offer,
-    wl_data_source, wl_keyboard, wl_output, wl_pointer, wl_registry, wl_seat, wl_shm, wl_shm_pool,
+    wl_data_source, wl_keyboard, wl_output, wl_pointer, wl_region, wl_registry, wl_seat, wl_shm, wl_shm_pool,
     wl_subcompositor, wl_subsurface, wl_surface,
 };
 use wayland_client::{
@@ -84,7 +84,6 @@ pub(crate) struct Window {
 /// Pixels in shared memory.
 pub(crate) struct Picture {
     pub(crate) file: File,
-    pub(crate) pool: wl_shm_pool::WlShmPool,
     pub(crate) buffer: wl_buffer::WlBuffer,
     pub(crate) size: Size,
 }
@@ -149,7 +148,12 @@ impl Client {
     pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&Events) -> bool) {
         let began = std::time::Instant::now();
         while !holds(&self.events) {
-            assert!(began.elapsed().as_secs() < 20, "never: {what}");
+            assert!(
+                began.elapsed().as_secs() < 20,
+                "never: {what}; buttons {:?}, dismissed {}",
+                self.events.buttons,
+                self.events.popup_done
+            );
             self.sync();
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
@@ -187,9 +191,9 @@ impl Client {
             .shm
             .create_pool(file.as_fd(), width * height * 4, &qh, ());
         let buffer = pool.create_buffer(0, width, height, width * 4, format, &qh, ());
+        pool.destroy();
         Picture {
             file,
-            pool,
             buffer,
             size,
         }
@@ -421,6 +425,7 @@ delegate_noop!(Events: ignore wl_compositor::WlCompositor);
 delegate_noop!(Events: ignore wl_subcompositor::WlSubcompositor);
 delegate_noop!(Events: ignore wl_subsurface::WlSubsurface);
 delegate_noop!(Events: ignore wl_surface::WlSurface);
+delegate_noop!(Events: ignore wl_region::WlRegion);
 delegate_noop!(Events: ignore wl_shm::WlShm);
 delegate_noop!(Events: ignore wl_shm_pool::WlShmPool);
 delegate_noop!(Events: ignore wl_seat::WlSeat);

@@ -10,6 +10,7 @@ use wayland_client::protocol::wl_shm;
 use wayland_client::protocol::{wl_subcompositor, wl_surface};
 use wayland_protocols::wp::presentation_time::client::wp_presentation;
 
+use crate::client::{Client, Picture};
 use crate::rig::{Rig, SILENCE, SIZE};
 
 fn stamped(number: u32) -> Vec<u8> {
@@ -97,8 +98,19 @@ fn only_the_damage_is_reported() {
     let mut client = rig.client();
     let window = client.window();
     let picture = client.picture(SIZE);
-    client.show(&window.surface, &picture);
-    rig.settle();
+    let warm_up = |rig: &mut Rig, client: &mut Client, picture: &Picture| {
+        client.show(&window.surface, picture);
+        rig.settle();
+        // Each of the display's buffers misses the damage of others.
+        for _ in 0..3 {
+            window.surface.attach(Some(&picture.buffer), 0, 0);
+            window.surface.damage_buffer(0, 0, 1, 1);
+            window.surface.commit();
+            client.sync();
+            rig.settle();
+        }
+    };
+    warm_up(&mut rig, &mut client, &picture);
     picture.fill(0x11_2233);
     window.surface.attach(Some(&picture.buffer), 0, 0);
     window.surface.damage_buffer(100, 50, 20, 10);
@@ -115,8 +127,7 @@ fn only_the_damage_is_reported() {
     // Surface coordinates with a scaled buffer: twice as far.
     let large = client.picture(Size::new(1280, 720));
     window.surface.set_buffer_scale(2);
-    client.show(&window.surface, &large);
-    rig.settle();
+    warm_up(&mut rig, &mut client, &large);
     large.fill(0x44_5566);
     window.surface.attach(Some(&large.buffer), 0, 0);
     window.surface.damage(16, 32, 16, 16);
