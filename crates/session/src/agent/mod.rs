@@ -62,6 +62,25 @@ pub(crate) enum CaptureMethod {
     Api,
 }
 
+/// The kind of the display.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DisplayKind {
+    /// An X server without a screen
+    Xvfb,
+    /// The host's own Wayland compositor
+    Wayland,
+}
+
+impl DisplayKind {
+    /// The value of the host's setting.
+    fn name(self) -> &'static str {
+        match self {
+            DisplayKind::Xvfb => "xvfb",
+            DisplayKind::Wayland => "wayland",
+        }
+    }
+}
+
 /// Run one session of a portal: display, application, host and page
 ///
 /// Prints one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when it has
@@ -99,6 +118,10 @@ pub struct Args {
     /// managers that do not replace another
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
+    /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and excludes
+    /// --application-user
+    #[arg(long, value_enum, default_value = "xvfb")]
+    virtual_with: DisplayKind,
     /// Maximum frame rate [default: the host's]
     #[arg(long, value_name = "NUMBER")]
     fps: Option<f64>,
@@ -224,6 +247,16 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
         bail!(
             "--application-user requires --capture screen: other capture methods run the host inside the application"
         );
+    }
+    if args.virtual_with == DisplayKind::Wayland {
+        if args.capture != CaptureMethod::Screen {
+            bail!("--virtual-with wayland requires --capture screen: other methods need an X display");
+        }
+        if args.application_user.is_some() {
+            bail!(
+                "--virtual-with wayland excludes --application-user: only the host's account may connect"
+            );
+        }
     }
     let folder = SessionFolder::create(args.id)?;
     // The files that a host inside the application needs from the hidden folder.
