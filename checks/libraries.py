@@ -1,11 +1,15 @@
-"""The programs and the libraries that are loaded into other programs need only the C library; x264, libavcodec and GL
-are opened at run time. The hook exports only the functions that it interposes, and libopenuvr those of its header."""
+"""The programs and the libraries that are loaded into other programs need only the C library, and a host libxkbcommon
+for its Wayland display; x264, libavcodec and GL are opened at run time. The hook exports only the functions that it interposes, and libopenuvr those of its header."""
 
 import re
 
 import repository
 
 ALLOWED = re.compile(r"(linux-vdso|linux-gate|libc|libm|libgcc_s|(\S*/)?ld-linux\S*)\.so\.\d+$")
+
+# The programs that contain the Wayland display: its library links libxkbcommon.
+WITH_DISPLAY = {"openuvr", "openuvr-bench"}
+XKB = re.compile(r"libxkbcommon\.so\.\d+$")
 
 # The exports of `libopenuvr_hook.so`: interposed functions of GLX, EGL, X11 and the dynamic linker, and the entry point of
 # its Vulkan layer. Any other symbol could conflict with a game's own.
@@ -94,7 +98,8 @@ def check():
     for binary in (repository.program(), repository.program("openuvr-bench"), *ours):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():
             library = line.split()[0]
-            if not ALLOWED.match(library):
+            has_display = binary.name in WITH_DISPLAY and XKB.match(library)
+            if not ALLOWED.match(library) and not has_display:
                 yield f"{binary.name} needs {library} at start"
     yield from exports(hook, HOOK, "which may conflict with games")
     yield from exports(pads, PADS, "which may conflict with programs")

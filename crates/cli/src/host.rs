@@ -5,6 +5,7 @@ mod parts;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use openuvr_clock as clock;
+use openuvr_compositor::WaylandDisplay;
 use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
@@ -22,7 +24,7 @@ use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
 use openuvr_media::display;
-use openuvr_media::input_sink;
+use openuvr_media::input_sink::{self, InputSink};
 use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
@@ -36,7 +38,9 @@ use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_scene as scene;
 use openuvr_scene::source::Submit;
 use openuvr_session::report::{Reporter, reporter};
-use openuvr_session::{Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size};
+use openuvr_session::{
+    ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
+};
 use openuvr_terminal::{out, usage};
 
 use crate::clients::{Clients, HostState, TICK, print_invitation};
@@ -108,7 +112,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         release,
         gateways,
         mut announcer,
-    } = match start(&config, parts, app_display.application_name(), &stop) {
+    } = match start(&config, parts, &app_display, &stop) {
         // After a signal during the wait for a window, a missing window is no error.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
@@ -169,8 +173,45 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
 struct AppDisplay {
     application: Option<RunningApplication>,
     fit: Option<Fit>,
-    _display: Option<VirtualDisplay>,
+    display: Option<OwnDisplay>,
     sound: VirtualAudio,
+}
+
+/// A display that this host has started.
+enum OwnDisplay {
+    X11(VirtualDisplay),
+    Wayland(WaylandDisplay),
+}
+
+impl OwnDisplay {
+    fn as_application_display(&self) -> &dyn ApplicationDisplay {
+        match self {
+            OwnDisplay::X11(display) => display,
+            OwnDisplay::Wayland(display) => display,
+        }
+    }
+
+    /// Its name, with a space, if it has one.
+    fn name(&self) -> String {
+        match self {
+            OwnDisplay::X11(display) => format!("{} ", display.name()),
+            OwnDisplay::Wayland(_) => String::new(),
+        }
+    }
+
+    /// How a program is started on it, as a shell command.
+    fn instruction(&self) -> String {
+        match self {
+            OwnDisplay::X11(display) => format!(
+                "XAUTHORITY={} DISPLAY={} COMMAND",
+                display.authority().display(),
+                display.name()
+            ),
+            OwnDisplay::Wayland(display) => {
+                format!("WAYLAND_DISPLAY={} COMMAND", display.socket().display())
+            }
+        }
+    }
 }
 
 impl AppDisplay {
@@ -187,12 +228,11 @@ impl AppDisplay {
                 ..AppDisplay::default()
             });
         };
-        let max_size = if config.fit { max_size(size) } else { size };
         let folder = reporter().map(Reporter::folder);
-        let display = VirtualDisplay::start(max_size, folder, config.place)?;
-        let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
-        let fit = fit.transpose().map_err(|e| anyhow!(e))?;
+        let (display, fit) = match config.is_wayland() {
+            true => AppDisplay::start_wayland(config, size, folder)?,
+            false => AppDisplay::start_xvfb(config, size, folder)?,
+        };
         let sound = match words {
             [] => VirtualAudio::microphone(&mut config.microphone)?,
             _ => VirtualAudio::create(&mut config.sound, &mut config.microphone)?,
@@ -200,22 +240,68 @@ impl AppDisplay {
         let application = match words {
             [] => {
                 eprintln!(
-                    "openuvr host: the virtual display {name} of {size} is empty; start an application with \
-                     XAUTHORITY={} DISPLAY={name} COMMAND",
-                    display.authority().display()
+                    "openuvr host: the virtual display {}of {size} is empty; start an application with {}",
+                    display.name(),
+                    display.instruction()
                 );
                 print_microphone_source(&sound);
                 None
             }
-            words => Some(RunningApplication::start(words, &display, &sound)?),
+            words => {
+                let display = display.as_application_display();
+                Some(RunningApplication::start(words, display, &sound)?)
+            }
         };
-        config.display = Some(name);
         Ok(AppDisplay {
             application,
             fit,
-            _display: Some(display),
+            display: Some(display),
             sound,
         })
+    }
+
+    /// Starts an X server, and sets its name in the configuration.
+    fn start_xvfb(
+        config: &mut HostConfig,
+        size: Size,
+        folder: Option<&Path>,
+    ) -> Result<(OwnDisplay, Option<Fit>)> {
+        let max_size = if config.fit { max_size(size) } else { size };
+        let display = VirtualDisplay::start(max_size, folder, config.place)?;
+        let name = display.name().to_owned();
+        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
+        let fit = fit.transpose().map_err(|e| anyhow!(e))?;
+        config.display = Some(name);
+        Ok((OwnDisplay::X11(display), fit))
+    }
+
+    /// Starts a Wayland compositor in this process.
+    fn start_wayland(
+        config: &mut HostConfig,
+        size: Size,
+        folder: Option<&Path>,
+    ) -> Result<(OwnDisplay, Option<Fit>)> {
+        let options = openuvr_compositor::Options {
+            folder: folder.map_or_else(std::env::temp_dir, Path::to_owned),
+            size,
+            fps: config.fps.unwrap_or(DEFAULT_FPS),
+            scale: 1.0,
+        };
+        let display = WaylandDisplay::start(&options)?;
+        let fit = config
+            .fit
+            .then(|| Fit::of_wayland("host", display.resizer()));
+        // The X display of this host's environment is not streamed.
+        config.display = None;
+        Ok((OwnDisplay::Wayland(display), fit))
+    }
+
+    /// The Wayland display, if this host has started one.
+    fn wayland(&self) -> Option<&WaylandDisplay> {
+        match &self.display {
+            Some(OwnDisplay::Wayland(display)) => Some(display),
+            _ => None,
+        }
     }
 
     /// The application's name.
@@ -414,24 +500,19 @@ fn game_pads(kind: PadsKind) -> Result<Option<Pads>> {
 fn start(
     config: &HostConfig,
     parts: &dyn HostParts,
-    shows: Option<&str>,
+    app_display: &AppDisplay,
     stop: &AtomicBool,
 ) -> Result<RunningHost> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
-    let source = open_source(config, stop)?;
-    let display = config.display.clone().unwrap_or_default();
-    let input = if config.injects() {
-        format!("xtest:{display}")
-    } else {
-        "null".to_owned()
+    let Ends {
+        source,
+        input,
+        release,
+        clipboard,
+    } = match app_display.wayland() {
+        Some(display) => open_wayland(config, display)?,
+        None => open_x11(config, stop)?,
     };
-    let input = input_sink::open(&input)?;
-    let release = config.injects().then(|| Release::start(&display));
-    let release = release.transpose().unwrap_or_else(|why| {
-        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
-        None
-    });
-    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
     let streaming = format!("streaming {} on {}", source.words, opened.endpoint);
     // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
@@ -440,7 +521,7 @@ fn start(
     let (scheduler, recording) =
         realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
     let fps = config.fps.unwrap_or(DEFAULT_FPS);
-    let mut announcer = announcer(config, shows);
+    let mut announcer = announcer(config, app_display.application_name());
     let key = opened.identity.public();
     let fingerprint = key.fingerprint();
     let address = opened.link.local_addr();
@@ -461,7 +542,7 @@ fn start(
         encodings: opened.encodings,
         audio: opened.sounds.audio,
         microphone: opened.sounds.microphone,
-        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
+        clipboard,
         pads: game_pads(config.pads)?,
         scheduler: scheduler.clone(),
     };
@@ -496,6 +577,64 @@ fn start(
         recording,
         release,
         announcer,
+    })
+}
+
+/// The ends of a display: its picture, and what the player sends to it.
+struct Ends {
+    source: Source,
+    input: Box<dyn InputSink>,
+    release: Option<Release>,
+    clipboard: Option<SharedClipboard>,
+}
+
+/// Opens the configured source, and the X display.
+fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
+    let source = open_source(config, stop)?;
+    let display = config.display.clone().unwrap_or_default();
+    let input = if config.injects() {
+        format!("xtest:{display}")
+    } else {
+        "null".to_owned()
+    };
+    let input = input_sink::open(&input)?;
+    let release = config.injects().then(|| Release::start(&display));
+    let release = release.transpose().unwrap_or_else(|why| {
+        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
+        None
+    });
+    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
+    Ok(Ends {
+        source,
+        input,
+        release,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
+    })
+}
+
+/// Opens the Wayland display of this process. Its keys end with it.
+fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
+    let capture = Box::new(display.capture()?);
+    let cursor = config.cursor.then(|| display.cursor()).transpose()?;
+    let words = format!("{} of a Wayland display", capture.size());
+    let input: Box<dyn InputSink> = match config.injects() {
+        true => Box::new(display.input()),
+        false => input_sink::open("null")?,
+    };
+    let clipboard = SharedClipboard::open_with(config.clipboard, |watch, most| {
+        let clipboard = display.clipboard(watch, most).map_err(|e| e.to_string())?;
+        Ok(Box::new(clipboard))
+    });
+    Ok(Ends {
+        source: Source {
+            capture,
+            viewport: None,
+            cursor: cursor.map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>),
+            words,
+        },
+        input,
+        release: None,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
     })
 }
 

@@ -42,12 +42,13 @@ impl Waker {
     }
 
     /// Whether it was raised since the last call; lowers it.
-    pub(crate) fn lower(&self) -> bool {
+    pub fn lower(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
 
     /// The descriptor to poll.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openuvr_compositor::DisplayResizer;
 use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -25,11 +26,34 @@ pub fn max_size(size: Size) -> Size {
 pub struct Fit {
     /// The subcommand, the prefix of each line.
     subcommand: &'static str,
-    display: DisplaySize,
+    display: Resized,
     /// The size of the player's window, and the time of the request.
     requested: Option<(Option<Size>, Instant)>,
     /// The last printed error.
     last_error: Option<String>,
+}
+
+/// What is resized.
+enum Resized {
+    X11(DisplaySize),
+    Wayland(DisplayResizer),
+}
+
+impl Resized {
+    fn set(&mut self, size: Option<Size>) -> Result<(), String> {
+        match (self, size) {
+            (Resized::X11(display), Some(size)) => display.set(size).map(|_| ()),
+            (Resized::X11(display), None) => display.restore(),
+            (Resized::Wayland(display), Some(size)) => {
+                display.set(size);
+                Ok(())
+            }
+            (Resized::Wayland(display), None) => {
+                display.restore();
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Fit {
@@ -38,12 +62,22 @@ impl Fit {
     /// # Errors
     /// The display can't be resized. The message has one line.
     pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
-        Ok(Fit {
+        let display = Resized::X11(DisplaySize::open(display)?);
+        Ok(Fit::of(subcommand, display))
+    }
+
+    fn of(subcommand: &'static str, display: Resized) -> Fit {
+        Fit {
             subcommand,
-            display: DisplaySize::open(display)?,
+            display,
             requested: None,
             last_error: None,
-        })
+        }
+    }
+
+    /// For a Wayland display of this process.
+    pub fn of_wayland(subcommand: &'static str, display: DisplayResizer) -> Fit {
+        Fit::of(subcommand, Resized::Wayland(display))
     }
 
     /// The same if `wanted`. An error is printed, and the display keeps its size.
@@ -58,10 +92,10 @@ impl Fit {
     /// # Errors
     /// The size `own` can't be set. The message has one line.
     pub fn open_virtual(subcommand: &'static str, display: &str, own: Size) -> Result<Fit, String> {
-        let mut fit = Fit::open(subcommand, display)?;
-        fit.display.set(own)?;
-        fit.display.keep();
-        Ok(fit)
+        let mut display = DisplaySize::open(display)?;
+        display.set(own)?;
+        display.keep();
+        Ok(Fit::of(subcommand, Resized::X11(display)))
     }
 
     /// Requests the size of the player's window; `None` without a player.
@@ -75,11 +109,7 @@ impl Fit {
         let Some((size, _)) = self.requested.take_if(due) else {
             return;
         };
-        let result = match size {
-            Some(size) => self.display.set(size).map(|_| ()),
-            None => self.display.restore(),
-        };
-        let refused = result.err();
+        let refused = self.display.set(size).err();
         if refused != self.last_error
             && let Some(why) = &refused
         {

@@ -26,4 +26,4 @@ mod virtual_display;
 pub use fit::{Fit, max_size};
 pub use pseudo_terminal::PseudoTerminal;
 pub use virtual_audio::VirtualAudio;
-pub use virtual_display::{RunningApplication, VirtualDisplay};
+pub use virtual_display::{ApplicationDisplay, RunningApplication, VirtualDisplay};

@@ -22,11 +22,25 @@ pub mod wrap;
 /// # Panics
 /// On a second call.
 pub fn log_to_stderr(level: tracing::Level) {
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    // The library of the Wayland display reports its start in several lines.
+    let quiet = match level > tracing::Level::INFO {
+        true => LevelFilter::from_level(level),
+        false => LevelFilter::from_level(level).min(LevelFilter::WARN),
+    };
+    let targets = Targets::new()
+        .with_default(level)
+        .with_target("smithay", quiet);
     tracing_subscriber::fmt()
         .with_writer(out::Log)
         // The writer prepends the time after it has merged repetitions.
         .without_time()
         .with_ansi(false)
         .with_max_level(level)
+        .finish()
+        .with(targets)
         .init();
 }

@@ -41,7 +41,7 @@ use super::{
 pub(crate) use choices::PadsKind;
 pub(crate) use choices::RateMode;
 pub use choices::SourceKind;
-use choices::{InputKind, Rate, SoundFrame, Subpel};
+use choices::{DisplayKind, InputKind, Rate, SoundFrame, Subpel};
 
 settings! {
     /// The configuration of a host.
@@ -81,6 +81,10 @@ Examples:
             /// same user. No window manager runs there unless you start one; see --place.
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("use the existing display");
+            /// The kind of the virtual display.
+            /// `xvfb`: an X server, for X11 applications. `wayland`: a compositor of this program, for Wayland
+            /// applications; windows are placed as with --place, and input and clipboard need no other program.
+            virtual_with: DisplayKind = "virtual-with", choice(), Default::Is("xvfb");
             /// Place windows on the virtual display: a single window fills it.
             /// Dialogs and further windows are centred above it, and the newest has the keyboard focus. For an
             /// application without a window manager; a window manager that is started nevertheless must take over
@@ -455,6 +459,11 @@ impl HostConfig {
         (kind.parse)(text).ok_or_else(refused)
     }
 
+    /// Whether the virtual display is a Wayland compositor of this process.
+    pub(crate) fn is_wayland(&self) -> bool {
+        self.virtual_display.is_some() && self.virtual_with == DisplayKind::Wayland
+    }
+
     /// Whether input is injected into the display.
     pub(crate) fn injects(&self) -> bool {
         match self.input {
@@ -482,6 +491,12 @@ impl HostConfig {
             }
             () if !x11 && self.virtual_display.is_some() => {
                 "virtual starts an X display: it requires source x11"
+            }
+            () if self.virtual_with == DisplayKind::Wayland && self.virtual_display.is_none() => {
+                "virtual-with is the kind of the virtual display: it requires virtual"
+            }
+            () if self.is_wayland() && self.subject() != Subject::Display => {
+                "virtual-with wayland streams the whole display: it excludes window and region"
             }
             () if self.fit && self.subject() != Subject::Display => {
                 "fit resizes the whole display: it excludes window, region and other sources"

@@ -29,3 +29,4 @@ mod table;
 mod tickets;
 mod trust;
 mod virtual_display;
+mod wayland_display;

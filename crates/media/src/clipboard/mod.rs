@@ -17,6 +17,13 @@ use crate::waker::WakerError;
 #[error("{0}")]
 pub struct ClipboardError(pub(crate) String);
 
+impl ClipboardError {
+    /// An error of one line.
+    pub fn new(why: impl Into<String>) -> ClipboardError {
+        ClipboardError(why.into())
+    }
+}
+
 impl From<WakerError> for ClipboardError {
     fn from(why: WakerError) -> ClipboardError {
         ClipboardError(why.to_string())

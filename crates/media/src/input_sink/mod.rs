@@ -4,6 +4,7 @@ pub mod device;
 pub mod null;
 pub mod pads;
 mod translate;
+pub mod typing;
 pub mod xtest;
 
 use openuvr_proto::input::event::InputEvent;

@@ -37,11 +37,24 @@ impl SharedClipboard {
         spec: &str,
         directions: ClipboardDirections,
     ) -> Result<Option<SharedClipboard>, String> {
+        SharedClipboard::open_with(directions, |watch, most| {
+            clipboard::open(spec, watch, most).map_err(|e| e.to_string())
+        })
+    }
+
+    /// The same for a clipboard that `open` opens with what to read, and the most bytes of text.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn open_with(
+        directions: ClipboardDirections,
+        open: impl FnOnce(WatchMode, usize) -> Result<Box<dyn Clipboard>, String>,
+    ) -> Result<Option<SharedClipboard>, String> {
         let watch = match directions.to_client {
             true => WatchMode::Changes,
             false => WatchMode::Nothing,
         };
-        let open = || clipboard::open(spec, watch, MAX_TEXT).map_err(|e| e.to_string());
+        let open = || open(watch, MAX_TEXT);
         let clipboard = directions.any().then(open).transpose()?;
         Ok(clipboard.map(|clipboard| SharedClipboard {
             clipboard,

@@ -57,6 +57,7 @@ pub(super) fn run(shared: &Shared, mut watch: Box<dyn CursorWatch>) {
         match event {
             CursorEvent::Moved(at) => sessions.cursor_moved(at),
             CursorEvent::Shaped(shape) => sessions.cursor_shape(on_the_wire(&shape)),
+            CursorEvent::Locked(locked) => sessions.relative_mouse(locked),
             CursorEvent::TimedOut | CursorEvent::Woken => continue,
         }
         shared.flush(&mut sessions);

@@ -58,6 +58,7 @@ pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut C
     if let Some(Size { width, height }) = display {
         command.arg(format!("--virtual={width}x{height}"));
         command.arg(format!("--place={}", args.place));
+        command.arg(format!("--virtual-with={}", args.virtual_with.name()));
     }
     if let Some(fps) = args.fps {
         command.arg(format!("--fps={fps}"));

@@ -34,7 +34,7 @@ use crate::confine::{Account, Confinement};
 use crate::descendants;
 use crate::report::{self, AUTHORITY, RunningReport, read_end, read_running};
 use crate::sys::{close_inherited_on_exec, die_with_parent, set_xauthority};
-use crate::virtual_display::{VirtualDisplay, shows_a_window};
+use crate::virtual_display::{ApplicationDisplay as _, VirtualDisplay, shows_a_window};
 
 use folder::{SaveFolder, SessionFolder};
 use limits::Limits;
@@ -60,6 +60,25 @@ pub(crate) enum CaptureMethod {
     Xr,
     /// Application that links libopenuvr, as with `openuvr run --api`
     Api,
+}
+
+/// The kind of the display.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DisplayKind {
+    /// An X server without a screen
+    Xvfb,
+    /// The host's own Wayland compositor
+    Wayland,
+}
+
+impl DisplayKind {
+    /// The value of the host's setting.
+    fn name(self) -> &'static str {
+        match self {
+            DisplayKind::Xvfb => "xvfb",
+            DisplayKind::Wayland => "wayland",
+        }
+    }
 }
 
 /// Run one session of a portal: display, application, host and page
@@ -99,6 +118,10 @@ pub struct Args {
     /// managers that do not replace another
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
+    /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and excludes
+    /// --application-user
+    #[arg(long, value_enum, default_value = "xvfb")]
+    virtual_with: DisplayKind,
     /// Maximum frame rate [default: the host's]
     #[arg(long, value_name = "NUMBER")]
     fps: Option<f64>,
@@ -225,6 +248,16 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
             "--application-user requires --capture screen: other capture methods run the host inside the application"
         );
     }
+    if args.virtual_with == DisplayKind::Wayland {
+        if args.capture != CaptureMethod::Screen {
+            bail!("--virtual-with wayland requires --capture screen: other methods need an X display");
+        }
+        if args.application_user.is_some() {
+            bail!(
+                "--virtual-with wayland excludes --application-user: only the host's account may connect"
+            );
+        }
+    }
     let folder = SessionFolder::create(args.id)?;
     // The files that a host inside the application needs from the hidden folder.
     let keys = match args.capture {
@@ -266,7 +299,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     descendants::end_all_but(
         &display
             .as_ref()
-            .map_or(Vec::new(), VirtualDisplay::processes),
+            .map_or(Vec::new(), |display| display.processes()),
     );
     drop(display);
     Ok(ended)

@@ -12,7 +12,7 @@ use openuvr_proto::time::Instant;
 use openuvr_runtime::launch::{Application, LAUNCH_TIMEOUT};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::{VirtualDisplay, shows_a_window};
+use super::ApplicationDisplay;
 use crate::pseudo_terminal::PseudoTerminal;
 use crate::report;
 use crate::virtual_audio::VirtualAudio;
@@ -24,15 +24,12 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Variables that would connect an application to the Wayland session in which the host was started.
-const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
-
 /// An application on a virtual display. On drop it is ended, with all processes that it started.
 pub struct RunningApplication {
     name: String,
     application: Application,
     terminal: Option<PseudoTerminal>,
-    display: String,
+    shows_a_window: Box<dyn Fn() -> bool + Send>,
     /// The processes of this program besides the application.
     helpers: Vec<u32>,
     check_at: Instant,
@@ -49,7 +46,7 @@ impl RunningApplication {
     /// `words` is empty, or the program can't be started.
     pub fn start(
         words: &[OsString],
-        display: &VirtualDisplay,
+        display: &dyn ApplicationDisplay,
         sound: &VirtualAudio,
     ) -> Result<RunningApplication> {
         let [program, arguments @ ..] = words else {
@@ -60,7 +57,7 @@ impl RunningApplication {
             .args(arguments)
             .stdin(Stdio::null())
             .process_group(0);
-        set_environment(&mut command, display.name(), display.authority());
+        set_environment(&mut command, display);
         sound.set_environment(&mut command);
         sys::die_with_parent(&mut command);
         let terminal = PseudoTerminal::attach(&mut command);
@@ -70,7 +67,7 @@ impl RunningApplication {
             name: name.to_string_lossy().into_owned(),
             application: Application::start(command).context("can't start the application")?,
             terminal,
-            display: display.name().to_owned(),
+            shows_a_window: display.window_watch(),
             helpers: display.processes(),
             check_at: clock::now(),
             idle_since: None,
@@ -103,7 +100,7 @@ impl RunningApplication {
             return false;
         };
         let continues = has_processes && status.success() && {
-            if shows_a_window(&self.display) {
+            if (self.shows_a_window)() {
                 self.idle_since = None;
                 true
             } else {
@@ -132,13 +129,8 @@ impl RunningApplication {
 }
 
 /// Sets an application's display and sound environment: the only place for this.
-fn set_environment(command: &mut Command, display: &str, authority: &Path) {
-    command.env("DISPLAY", display);
-    command.env("XAUTHORITY", authority);
-    command.env("XDG_SESSION_TYPE", "x11");
-    for variable in WAYLAND_VARIABLES {
-        command.env_remove(variable);
-    }
+fn set_environment(command: &mut Command, display: &dyn ApplicationDisplay) {
+    display.set_environment(command);
     // The application is no host of the session.
     command.env_remove(report::FOLDER);
 }
@@ -164,29 +156,6 @@ impl Drop for RunningApplication {
         }
         if let Some(terminal) = self.terminal.take() {
             terminal.finish();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_application_uses_only_its_own_display() {
-        let mut command = Command::new("true");
-        set_environment(&mut command, ":7", Path::new("/cookie"));
-        let variables: Vec<_> = command.get_envs().collect();
-        let variables = |name: &str| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, v)| *v)
-        };
-        assert_eq!(variables("DISPLAY"), Some(Some(":7".as_ref())));
-        assert_eq!(variables("XAUTHORITY"), Some(Some("/cookie".as_ref())));
-        for variable in WAYLAND_VARIABLES {
-            assert_eq!(variables(variable), Some(None));
         }
     }
 }

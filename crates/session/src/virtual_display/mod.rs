@@ -1,13 +1,16 @@
-//! A virtual display of the host: an X server without a screen (Xvfb), with the lifetime of the host.
+//! A virtual display of the host, with the lifetime of the host: an X server without a screen (Xvfb), or a Wayland
+//! compositor in this process ([`WaylandDisplay`]).
 //!
-//! Only programs with its cookie can connect ([`Authority`]): this process and the application that it starts, which both
+//! Xvfb: only programs with its cookie can connect ([`Authority`]): this process and the application that it starts, which both
 //! get it through `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox, can't.
 
 mod application;
 mod placement;
+mod wayland;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow};
 use openuvr_media::display;
@@ -22,7 +25,22 @@ use crate::sys;
 pub use application::RunningApplication;
 use placement::Placement;
 
-/// A running virtual display. On drop it is ended, with everything on it.
+/// A display of the host, as its application needs it.
+pub trait ApplicationDisplay {
+    /// Makes an application use this display, and no other one.
+    fn set_environment(&self, command: &mut Command);
+
+    /// The processes of the display.
+    fn processes(&self) -> Vec<u32>;
+
+    /// Tells whether a window is visible; also true if that is unknown.
+    fn window_watch(&self) -> Box<dyn Fn() -> bool + Send>;
+}
+
+/// Variables that would connect an application to the Wayland session in which the host was started.
+const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
+
+/// A running X server. On drop it is ended, with everything on it.
 pub struct VirtualDisplay {
     server: Xvfb,
     authority: PathBuf,
@@ -62,11 +80,6 @@ impl VirtualDisplay {
         Ok(display)
     }
 
-    /// The processes of the display.
-    pub(crate) fn processes(&self) -> Vec<u32> {
-        vec![self.server.id()]
-    }
-
     /// The value for `--display`, such as `:99`.
     pub fn name(&self) -> &str {
         &self.server.display
@@ -78,7 +91,27 @@ impl VirtualDisplay {
     }
 }
 
-/// Whether a window is visible on the display; also true if that is unknown.
+impl ApplicationDisplay for VirtualDisplay {
+    fn set_environment(&self, command: &mut Command) {
+        command.env("DISPLAY", self.name());
+        command.env("XAUTHORITY", self.authority());
+        command.env("XDG_SESSION_TYPE", "x11");
+        for variable in WAYLAND_VARIABLES {
+            command.env_remove(variable);
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.server.id()]
+    }
+
+    fn window_watch(&self) -> Box<dyn Fn() -> bool + Send> {
+        let name = self.name().to_owned();
+        Box::new(move || shows_a_window(&name))
+    }
+}
+
+/// Whether a window is visible on the X display; also true if that is unknown.
 pub(crate) fn shows_a_window(display: &str) -> bool {
     let Ok((conn, screen)) = display::connect(display) else {
         return true;

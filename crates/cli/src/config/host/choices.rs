@@ -108,6 +108,22 @@ impl Choice for SourceKind {
     ];
 }
 
+/// The kind of a virtual display.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DisplayKind {
+    /// An X server without a screen.
+    Xvfb,
+    /// A Wayland compositor of this process.
+    Wayland,
+}
+
+impl Choice for DisplayKind {
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("xvfb", DisplayKind::Xvfb),
+        ("wayland", DisplayKind::Wayland),
+    ];
+}
+
 /// Duration of a sound packet, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SoundFrame(pub(crate) u32);

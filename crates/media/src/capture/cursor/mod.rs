@@ -17,6 +17,8 @@ pub enum CursorEvent {
     Moved(Option<(u16, u16)>),
     /// A new shape.
     Shaped(Arc<CursorShape>),
+    /// Whether an application has locked the pointer in place, and reads only relative motion.
+    Locked(bool),
     /// The timeout expired.
     TimedOut,
     /// A [`Waker`] was raised.

@@ -15,7 +15,6 @@ mod target;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod tests;
-mod typing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +27,7 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
+use super::typing::Typing;
 use super::{InputError, InputSink};
 use crate::application::WindowScope;
 use crate::display;
@@ -37,7 +37,6 @@ use bindings::Bindings;
 pub use held::release_held;
 use repeat::Repeat;
 use target::{InputTarget, Target};
-use typing::Typing;
 
 /// Presses keys and buttons of an X server, and releases all of them when dropped.
 pub struct Xtest {

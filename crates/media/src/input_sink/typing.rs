@@ -14,32 +14,35 @@ const TYPEWRITER: RangeInclusive<u8> = 10..=94;
 
 /// The steps to type a character.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Plan {
+pub struct Plan {
     /// The X key code to press; `None` if no key of the map types it and a binding is needed.
-    pub(super) keycode: Option<u8>,
+    pub keycode: Option<u8>,
     /// Modifier keys to press first.
-    pub(super) press: Vec<u8>,
+    pub press: Vec<u8>,
     /// Held modifier keys to release first.
-    pub(super) lift: Vec<u8>,
+    pub lift: Vec<u8>,
 }
 
 /// The state before a plan.
-pub(super) struct Typing<'a> {
-    pub(super) map: &'a Keymap,
-    /// Effective modifiers and group of the server.
-    pub(super) mods: u8,
-    pub(super) group: u8,
+pub struct Typing<'a> {
+    /// The keyboard map.
+    pub map: &'a Keymap,
+    /// The effective modifiers of the server.
+    pub mods: u8,
+    /// The effective group (layout) of the server.
+    pub group: u8,
     /// The X key codes that the sink holds.
-    pub(super) held: &'a BTreeSet<u8>,
+    pub held: &'a BTreeSet<u8>,
     /// The character belongs to a command (Ctrl+C): its modifiers stay pressed, and Lock is
     /// ignored.
-    pub(super) command: bool,
+    pub command: bool,
 }
 
 impl Typing<'_> {
     /// The least intrusive way to type `wanted`; `physical` is the key that the user pressed, and
     /// is preferred.
-    pub(super) fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
+    #[must_use]
+    pub fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
         // For a character that is no command, right Alt is AltGr at the client, perhaps not here.
         let (in_force, lift_always) = match self.command {
             true => (self.mods & !LOCK, 0),

@@ -1,0 +1,290 @@
+//! A running display: its thread, its socket, and its end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+
+use openuvr_clock as clock;
+use openuvr_media::capture::Waker;
+use openuvr_media::clipboard::WatchMode;
+use openuvr_proto::units::Size;
+use smithay::reexports::calloop::channel::{Channel, Event, sync_channel as command_channel};
+use smithay::reexports::calloop::generic::Generic;
+use smithay::reexports::calloop::{EventLoop, Interest, Mode, PostAction};
+use smithay::reexports::wayland_server::{Display, ListeningSocket};
+
+use crate::error::DisplayError;
+use crate::outside::{
+    COMMANDS, Command, Commands, DisplayCapture, DisplayClipboard, DisplayCursor, DisplayInput,
+    DisplayResizer, Ends,
+};
+use crate::state::State;
+
+/// The settings of a display.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder in which the display makes its own, with the socket.
+    pub folder: PathBuf,
+    /// The size in pixels.
+    pub size: Size,
+    /// The refresh rate in hertz until the capture sets another one; out of 1 to 1000 the nearest.
+    pub fps: f64,
+    /// Pixels per unit of windows, 0.5 to 4.
+    pub scale: f64,
+}
+
+/// A running display. On drop it ends, and its applications lose their connection.
+pub struct WaylandDisplay {
+    size: Size,
+    socket: PathBuf,
+    ends: Ends,
+    commands: Commands,
+    thread: Option<JoinHandle<()>>,
+    /// Removed after the thread has ended.
+    _folder: tempfile::TempDir,
+}
+
+impl WaylandDisplay {
+    /// Starts a display. It accepts applications when this function returns.
+    ///
+    /// # Errors
+    /// [`DisplayError`] if the socket can't be created, the keyboard layout is unknown, or this process has no descriptor
+    /// or thread left.
+    pub fn start(options: &Options) -> Result<WaylandDisplay, DisplayError> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let size = options.size;
+        let folder = tempfile::Builder::new()
+            .prefix("openuvr-wayland-")
+            // Only this user's processes may connect.
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir_in(&options.folder);
+        let refused = |path: &Path, why: &dyn std::fmt::Display| DisplayError::Socket {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        };
+        let folder = folder.map_err(|why| refused(&options.folder, &why))?;
+        let socket = folder.path().join("wayland-0");
+        let listening = ListeningSocket::bind_absolute(socket.clone());
+        let listening = listening.map_err(|why| refused(&socket, &why))?;
+        let started = |why: &dyn std::fmt::Display| DisplayError::Start(why.to_string());
+        let ends = Ends::new(size).map_err(|why| started(&why))?;
+        let (commands, inbox) = command_channel(COMMANDS);
+        let (ready, result) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("ouvr-wayland".to_owned());
+        let (its, options) = (ends.clone(), options.clone());
+        let thread = thread.spawn(move || {
+            let _guard = EndReporter(its.clone());
+            let made = Compositor::new(&options, its.clone(), listening, inbox);
+            let compositor = match made {
+                Ok(compositor) => {
+                    drop(ready.send(Ok(())));
+                    compositor
+                }
+                Err(why) => return drop(ready.send(Err(why))),
+            };
+            if let Err(why) = compositor.run() {
+                its.exchange
+                    .end(format!("the Wayland display failed: {why}"));
+            }
+        });
+        let display = WaylandDisplay {
+            size,
+            socket,
+            ends,
+            commands,
+            thread: Some(thread.map_err(|why| started(&why))?),
+            _folder: folder,
+        };
+        wait_for(&result)?;
+        Ok(display)
+    }
+
+    /// The socket's path, for `WAYLAND_DISPLAY`.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The number of visible windows, which the compositor's thread updates.
+    pub fn windows(&self) -> impl Fn() -> usize + Send + 'static {
+        let count: Arc<AtomicUsize> = self.ends.windows();
+        move || count.load(Ordering::Relaxed)
+    }
+
+    /// The pictures. Only one capture per display gets them.
+    ///
+    /// # Errors
+    /// [`DisplayError`] without a descriptor.
+    pub fn capture(&self) -> Result<DisplayCapture, DisplayError> {
+        let exchange = self.ends.exchange.clone();
+        Ok(DisplayCapture::new(
+            exchange,
+            self.commands.clone(),
+            waker()?,
+        ))
+    }
+
+    /// The pointer. Only one watch per display gets its changes.
+    ///
+    /// # Errors
+    /// [`DisplayError`] without a descriptor.
+    pub fn cursor(&self) -> Result<DisplayCursor, DisplayError> {
+        Ok(DisplayCursor::new(self.ends.cursor.clone(), waker()?))
+    }
+
+    /// The sink for the player's input.
+    pub fn input(&self) -> DisplayInput {
+        DisplayInput::new(self.commands.clone())
+    }
+
+    /// The clipboard: up to `most` bytes of copied text are read as `watch` says. Only one per display.
+    ///
+    /// # Errors
+    /// [`DisplayError`] without a descriptor.
+    pub fn clipboard(
+        &self,
+        watch: WatchMode,
+        most: usize,
+    ) -> Result<DisplayClipboard, DisplayError> {
+        let reads = watch != WatchMode::Nothing;
+        let board = self.ends.clipboard.clone();
+        let commands = self.commands.clone();
+        Ok(DisplayClipboard::new(
+            board,
+            commands,
+            (reads, most),
+            waker()?,
+        ))
+    }
+
+    /// Changes the display's size.
+    pub fn resizer(&self) -> DisplayResizer {
+        DisplayResizer::new(self.ends.exchange.clone(), self.commands.clone(), self.size)
+    }
+}
+
+impl Drop for WaylandDisplay {
+    fn drop(&mut self) {
+        // Blocks at most until the thread's next turn.
+        let _ = self.commands.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn waker() -> Result<Waker, DisplayError> {
+    Waker::new().map_err(|why| DisplayError::Start(why.to_string()))
+}
+
+fn wait_for(result: &Receiver<Result<(), DisplayError>>) -> Result<(), DisplayError> {
+    let panicked = || DisplayError::Start("its thread panicked: please report it".to_owned());
+    result.recv().unwrap_or_else(|_| Err(panicked()))
+}
+
+/// Ends the pictures with the compositor's thread, however it ends.
+struct EndReporter(Ends);
+
+impl Drop for EndReporter {
+    fn drop(&mut self) {
+        let why = match std::thread::panicking() {
+            true => "the Wayland display's thread panicked: please report it",
+            false => "the Wayland display has ended",
+        };
+        self.0.exchange.end(why.to_owned());
+    }
+}
+
+/// The compositor in its thread.
+struct Compositor {
+    events: EventLoop<'static, State>,
+    display: Display<State>,
+    state: State,
+}
+
+impl Compositor {
+    fn new(
+        options: &Options,
+        ends: Ends,
+        listening: ListeningSocket,
+        inbox: Channel<Command>,
+    ) -> Result<Compositor, DisplayError> {
+        let started = |why: &dyn std::fmt::Display| DisplayError::Start(why.to_string());
+        let events = EventLoop::try_new().map_err(|why| started(&why))?;
+        let mut display = Display::new().map_err(|why| started(&why))?;
+        let scale = options.scale.clamp(0.5, 4.0);
+        let state = State::new(&display, options.size, options.fps, scale, ends)?;
+        let handle = events.handle();
+        let clients = display.backend().poll_fd().try_clone_to_owned();
+        let clients = clients.map_err(|why| started(&why))?;
+        // The requests are read after each wait: see `run`.
+        let clients = Generic::new(clients, Interest::READ, Mode::Level);
+        handle
+            .insert_source(clients, |_, _, _| Ok(PostAction::Continue))
+            .map_err(|why| started(&why))?;
+        let listening = Generic::new(listening, Interest::READ, Mode::Level);
+        handle
+            .insert_source(listening, |_, socket, state: &mut State| {
+                while let Ok(Some(stream)) = socket.accept() {
+                    state.accept(stream);
+                }
+                Ok(PostAction::Continue)
+            })
+            .map_err(|why| started(&why))?;
+        handle
+            .insert_source(inbox, |event, (), state| match event {
+                Event::Msg(command) => state.execute(command),
+                Event::Closed => state.stopped = true,
+            })
+            .map_err(|why| started(&why))?;
+        Ok(Compositor {
+            events,
+            display,
+            state,
+        })
+    }
+
+    fn run(mut self) -> Result<(), String> {
+        while !self.state.stopped {
+            self.state.settle();
+            self.display
+                .flush_clients()
+                .map_err(|why| why.to_string())?;
+            let due = self.state.frames.due();
+            let wait = due.map(|due| due.since(clock::now()));
+            self.events
+                .dispatch(wait, &mut self.state)
+                .map_err(|why| why.to_string())?;
+            self.display
+                .dispatch_clients(&mut self.state)
+                .map_err(|why| why.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Input(event) => self.apply(&event),
+            Command::ReleaseAll => self.release_all(),
+            Command::Repeat(may) => self.allow_repeat(may),
+            Command::Offer(text) => self.offer(text),
+            Command::Settings => {
+                let settings = self.ends.exchange.settings();
+                if let Some(fps) = settings.fps {
+                    self.set_fps(fps);
+                }
+                if let Some(watched) = settings.watched {
+                    self.set_watched(watched);
+                }
+                if let Some(size) = settings.size.filter(|size| *size != self.pictures.size()) {
+                    self.resize(size);
+                }
+            }
+            Command::Stop => self.stopped = true,
+        }
+    }
+}

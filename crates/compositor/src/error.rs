@@ -1,0 +1,22 @@
+//! Errors of the display.
+
+/// Why a display can't be started, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DisplayError {
+    /// The socket for applications can't be created.
+    #[error("can't create the Wayland socket {path}: {why}")]
+    Socket {
+        /// Its path.
+        path: String,
+        /// The cause.
+        why: String,
+    },
+    /// A resource of this process is missing: a thread, a descriptor.
+    #[error("can't start the Wayland display: {0}")]
+    Start(String),
+    /// The keyboard layout is unknown.
+    #[error(
+        "no keyboard layout {0:?}: install xkb-data, or correct the variables XKB_DEFAULT_*"
+    )]
+    Keyboard(String),
+}

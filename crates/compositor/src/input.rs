@@ -1,0 +1,186 @@
+//! The player's input becomes events of the display's seat.
+
+use std::collections::BTreeSet;
+
+use openuvr_clock as clock;
+use openuvr_proto::input::event::{Button, InputEvent};
+use smithay::backend::input::{Axis, AxisSource, ButtonState};
+use smithay::input::pointer::{AxisFrame, ButtonEvent, MotionEvent, RelativeMotionEvent};
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::utils::{Logical, Point, SERIAL_COUNTER};
+use smithay::wayland::compositor::RegionAttributes;
+use smithay::wayland::pointer_constraints::{PointerConstraint, with_pointer_constraint};
+
+use crate::frames::milliseconds;
+use crate::scene;
+use crate::state::State;
+
+/// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
+const NOTCH: f64 = 120.0;
+
+/// The scroll distance of a notch in units of windows, as in libinput.
+const NOTCH_DISTANCE: f64 = 15.0;
+
+/// Pressed buttons.
+pub(crate) type Buttons = BTreeSet<u16>;
+
+impl State {
+    /// Applies an event of the player.
+    pub(crate) fn apply(&mut self, event: &InputEvent) {
+        match *event {
+            InputEvent::Key {
+                code,
+                text,
+                pressed,
+            } => self.key(code, text, pressed),
+            InputEvent::PointerAbsolute { x, y } => {
+                let size = self.pictures.size();
+                let along = |place: u16, length: u32| {
+                    let pixel = u64::from(place) * u64::from(length) / 65_535;
+                    let last = u64::from(length.max(1)) - 1;
+                    // A position is that of the pixel's centre only beyond scale 1.
+                    #[expect(clippy::cast_precision_loss, reason = "below 2^16")]
+                    let pixel = pixel.min(last) as f64;
+                    pixel / self.scale
+                };
+                let to = Point::from((along(x, size.width), along(y, size.height)));
+                let from = self.absolute.unwrap_or(to);
+                self.absolute = Some(to);
+                if self.pointer_is_locked() {
+                    self.point(None, to - from);
+                } else {
+                    let delta = to - self.pointer.current_location();
+                    self.point(Some(to), delta);
+                }
+            }
+            InputEvent::PointerRelative { dx, dy } => {
+                let delta = Point::from((f64::from(dx), f64::from(dy))).downscale(self.scale);
+                let to = (!self.pointer_is_locked())
+                    .then(|| self.pointer.current_location() + delta);
+                self.point(to, delta);
+            }
+            InputEvent::Button { button, pressed } => self.button(button, pressed),
+            InputEvent::Wheel { dx, dy } => self.turn(dx, dy),
+            InputEvent::ReleaseAll => self.release_all(),
+            // A device's raw events and gamepads go elsewhere: `input_sink::device`, `input_sink::pads`.
+            InputEvent::Device { .. }
+            | InputEvent::PadConnected { .. }
+            | InputEvent::PadDisconnected { .. }
+            | InputEvent::Pad { .. } => {}
+        }
+    }
+
+    /// The surface under a position, and its corner.
+    fn target(&self, at: Point<f64, Logical>) -> Option<(WlSurface, Point<f64, Logical>)> {
+        let shown = scene::under(&self.scene, at)?;
+        Some((shown.surface.clone(), shown.at.to_f64()))
+    }
+
+    /// Moves the pointer to a position, unless it is locked, and reports the distance.
+    fn point(&mut self, to: Option<Point<f64, Logical>>, delta: Point<f64, Logical>) {
+        // The surfaces under the pointer are those of the newest commits.
+        self.update_scene();
+        let pointer = self.pointer.clone();
+        let now = clock::now();
+        let here = pointer.current_location();
+        let relative = RelativeMotionEvent {
+            delta,
+            delta_unaccel: delta,
+            utime: u64::try_from(now.0 / 1000).unwrap_or(0),
+        };
+        let target = self.target(here);
+        pointer.relative_motion(self, target, &relative);
+        if let Some(to) = to {
+            let area = self.area().to_f64();
+            let mut to = Point::from((
+                to.x.clamp(0.0, (area.w - 1.0).max(0.0)),
+                to.y.clamp(0.0, (area.h - 1.0).max(0.0)),
+            ));
+            if !self.may_leave(here, to) {
+                to = here;
+            }
+            let event = MotionEvent {
+                location: to,
+                serial: SERIAL_COUNTER.next_serial(),
+                time: milliseconds(now),
+            };
+            let target = self.target(to);
+            pointer.motion(self, target, &event);
+        }
+        pointer.frame(self);
+        self.apply_constraint();
+    }
+
+    /// Whether no confinement forbids a motion.
+    fn may_leave(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> bool {
+        let Some((surface, at)) = self.target(from) else {
+            return true;
+        };
+        let inside = |region: Option<&RegionAttributes>| {
+            let stays = self.target(to).is_some_and(|(other, _)| other == surface);
+            stays && region.is_none_or(|region| region.contains((to - at).to_i32_floor()))
+        };
+        with_pointer_constraint(&surface, &self.pointer, |constraint| {
+            constraint.is_none_or(|constraint| match &*constraint {
+                PointerConstraint::Confined(confined) => {
+                    !constraint.is_active() || inside(confined.region())
+                }
+                PointerConstraint::Locked(_) => true,
+            })
+        })
+    }
+
+    fn button(&mut self, button: Button, pressed: bool) {
+        let changes = match pressed {
+            true => self.buttons.insert(button.0),
+            false => self.buttons.remove(&button.0),
+        };
+        if !changes {
+            return;
+        }
+        let pointer = self.pointer.clone();
+        if pressed {
+            let at = pointer.current_location();
+            let window = scene::under(&self.scene, at).map(|shown| shown.window.clone());
+            self.clicked(window.as_ref());
+        }
+        let event = ButtonEvent {
+            serial: SERIAL_COUNTER.next_serial(),
+            time: milliseconds(clock::now()),
+            button: button.0.into(),
+            state: match pressed {
+                true => ButtonState::Pressed,
+                false => ButtonState::Released,
+            },
+        };
+        pointer.button(self, &event);
+        pointer.frame(self);
+    }
+
+    fn turn(&mut self, dx: i16, dy: i16) {
+        let mut frame = AxisFrame::new(milliseconds(clock::now())).source(AxisSource::Wheel);
+        // Up is positive for the player, and negative in Wayland.
+        for (axis, turned) in [
+            (Axis::Horizontal, i32::from(dx)),
+            (Axis::Vertical, -i32::from(dy)),
+        ] {
+            if turned != 0 {
+                frame = frame
+                    .v120(axis, turned)
+                    .value(axis, f64::from(turned) / NOTCH * NOTCH_DISTANCE);
+            }
+        }
+        let pointer = self.pointer.clone();
+        pointer.axis(self, frame);
+        pointer.frame(self);
+    }
+
+    /// Releases every pressed key and button.
+    pub(crate) fn release_all(&mut self) {
+        self.release_keys();
+        for button in std::mem::take(&mut self.buttons) {
+            self.buttons.insert(button);
+            self.button(Button(button), false);
+        }
+    }
+}

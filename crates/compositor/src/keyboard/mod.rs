@@ -1,0 +1,233 @@
+//! The display's keyboard: presses the player's keys, and types characters that the layout has elsewhere or not at all.
+//!
+//! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a character
+//! that the layout does not map to that key. Then the character is typed by another key, with modifiers changed while it
+//! is held, or by an unused key code bound to it in a new keymap. Applications get the keymap before the key, in order.
+
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use openuvr_clock as clock;
+use openuvr_media::input_sink::typing::Typing;
+use openuvr_media::keyboard::keymap::{COMMAND, Keymap};
+use openuvr_proto::input::event::KeyCode;
+use smithay::backend::input::KeyState;
+use smithay::input::Seat;
+use smithay::input::keyboard::{FilterResult, KeyboardHandle, Keycode, XkbConfig, xkb};
+use smithay::utils::SERIAL_COUNTER;
+
+use crate::error::DisplayError;
+use crate::frames::milliseconds;
+use crate::state::State;
+
+/// Time until a held key repeats, in ms, and its repetitions per second: those of most compositors (wlroots).
+const REPEAT_DELAY: i32 = 600;
+const REPEAT_RATE: i32 = 25;
+
+/// `KEY_RIGHTALT`, which is AltGr on many layouts.
+const RIGHT_ALT: KeyCode = KeyCode(100);
+
+/// The distance between evdev's key codes and XKB's.
+const EVDEV: u32 = 8;
+
+/// The keyboard's map, and the pressed keys.
+pub(crate) struct Typist {
+    /// The layout's keymap, as text.
+    base: String,
+    /// The same with the bindings.
+    map: Keymap,
+    names: BTreeMap<u8, String>,
+    bindings: VecDeque<(u8, char)>,
+    /// The XKB key code that was pressed for each physical key.
+    held: BTreeMap<KeyCode, u32>,
+    /// Modifiers that differ from the player's while a character's key is down.
+    pressed: Vec<u8>,
+    lifted: Vec<u8>,
+}
+
+impl Typist {
+    /// Adds a keyboard to the seat. The layout is that of the environment (`XKB_DEFAULT_LAYOUT`), or English (US).
+    ///
+    /// # Errors
+    /// There is no such layout.
+    pub(crate) fn open(
+        seat: &mut Seat<State>,
+    ) -> Result<(Typist, KeyboardHandle<State>), DisplayError> {
+        let layout = || std::env::var("XKB_DEFAULT_LAYOUT").unwrap_or_else(|_| "us".to_owned());
+        let unknown = || DisplayError::Keyboard(layout());
+        let config = XkbConfig::default();
+        let context = xkb::Context::new(xkb::CONTEXT_NO_FLAGS);
+        let keymap = xkb::Keymap::new_from_names(
+            &context,
+            config.rules,
+            config.model,
+            config.layout,
+            config.variant,
+            config.options.clone(),
+            xkb::KEYMAP_COMPILE_NO_FLAGS,
+        );
+        let keymap = keymap.ok_or_else(unknown)?;
+        let handle = seat
+            .add_keyboard(config, REPEAT_DELAY, REPEAT_RATE)
+            .map_err(|_| unknown())?;
+        let typist = Typist {
+            base: keymap.get_as_string(xkb::KEYMAP_FORMAT_TEXT_V1),
+            map: table::of(&keymap),
+            names: table::names(&keymap),
+            bindings: VecDeque::new(),
+            held: BTreeMap::new(),
+            pressed: Vec::new(),
+            lifted: Vec::new(),
+        };
+        Ok((typist, handle))
+    }
+
+    /// Binds a character to an unused key code, or replaces the oldest binding that is not held. Returns the key code
+    /// and the new keymap.
+    fn bind(&mut self, wanted: char, held: &BTreeSet<u8>) -> Option<(u8, String)> {
+        let named = |code: &u8| self.names.contains_key(code) && !held.contains(code);
+        let code = match self.map.unused().find(named) {
+            Some(code) => code,
+            None => {
+                let free = |(code, _): &(u8, char)| !held.contains(code);
+                self.bindings
+                    .remove(self.bindings.iter().position(free)?)?
+                    .0
+            }
+        };
+        self.bindings.push_back((code, wanted));
+        let (begin, rest) = self.base.split_once("xkb_symbols")?;
+        let (name, rest) = rest.split_once('{')?;
+        let keys = self.bindings.iter().filter_map(|(code, ch)| {
+            let name = self.names.get(code)?;
+            Some(format!("key <{name}> {{ [ U{:04X} ] }};\n", *ch as u32))
+        });
+        let keys: String = keys.collect();
+        let text = format!("{begin}xkb_symbols{name}{{\n{keys}{rest}");
+        let context = xkb::Context::new(xkb::CONTEXT_NO_FLAGS);
+        let keymap = xkb::Keymap::new_from_string(
+            &context,
+            text.clone(),
+            xkb::KEYMAP_FORMAT_TEXT_V1,
+            xkb::KEYMAP_COMPILE_NO_FLAGS,
+        )?;
+        self.map = table::of(&keymap);
+        Some((code, text))
+    }
+
+    /// The held key codes that the map knows.
+    fn held_codes(&self) -> BTreeSet<u8> {
+        let codes = self.held.values();
+        codes.filter_map(|code| u8::try_from(*code).ok()).collect()
+    }
+}
+
+impl State {
+    /// Applies a key of the player.
+    pub(crate) fn key(&mut self, code: KeyCode, text: Option<char>, pressed: bool) {
+        match pressed {
+            true => self.press(code, text),
+            false => self.release(code),
+        }
+    }
+
+    fn press(&mut self, code: KeyCode, text: Option<char>) {
+        if self.typist.held.contains_key(&code) {
+            return;
+        }
+        self.restore_modifiers();
+        let physical = (code != KeyCode::NONE).then_some(u32::from(code.0) + EVDEV);
+        let typed = text.and_then(|ch| self.key_for(ch, physical).map(u32::from));
+        let Some(keycode) = typed.or(physical) else {
+            tracing::debug!("no key of the display types {text:?}");
+            return;
+        };
+        if self.typist.held.values().any(|held| *held == keycode) {
+            // Two of the player's keys map to the same key here: it is pressed again.
+            self.send_key(keycode, KeyState::Released);
+        }
+        self.send_key(keycode, KeyState::Pressed);
+        self.typist.held.insert(code, keycode);
+    }
+
+    /// The key code that types `ch` now, with changed modifiers or a new binding.
+    fn key_for(&mut self, ch: char, physical: Option<u32>) -> Option<u8> {
+        let mods = self.keyboard.modifier_state().serialized;
+        let held = self.typist.held_codes();
+        let bits = (mods.depressed | mods.latched | mods.locked).to_le_bytes()[0];
+        let typing = Typing {
+            map: &self.typist.map,
+            mods: bits,
+            group: mods.layout_effective.to_le_bytes()[0],
+            held: &held,
+            // AltGr is held to type a character, whatever that key is here.
+            command: bits & COMMAND != 0 && !self.typist.held.contains_key(&RIGHT_ALT),
+        };
+        let plan = typing.plan(ch, physical.and_then(|code| u8::try_from(code).ok()));
+        let keycode = match plan.keycode {
+            Some(keycode) => keycode,
+            None => {
+                let (keycode, keymap) = self.typist.bind(ch, &held)?;
+                let keyboard = self.keyboard.clone();
+                keyboard.set_keymap_from_string(self, keymap).ok()?;
+                keycode
+            }
+        };
+        for modifier in &plan.lift {
+            self.send_key(u32::from(*modifier), KeyState::Released);
+        }
+        for modifier in &plan.press {
+            self.send_key(u32::from(*modifier), KeyState::Pressed);
+        }
+        (self.typist.pressed, self.typist.lifted) = (plan.press, plan.lift);
+        Some(keycode)
+    }
+
+    fn release(&mut self, code: KeyCode) {
+        self.restore_modifiers();
+        if let Some(keycode) = self.typist.held.remove(&code)
+            && !self.typist.held.values().any(|held| *held == keycode)
+        {
+            self.send_key(keycode, KeyState::Released);
+        }
+    }
+
+    /// Ends the temporary modifiers of a character's key: at the next key event, so that a held key repeats its
+    /// character, and no other key sees these modifiers.
+    fn restore_modifiers(&mut self) {
+        for modifier in std::mem::take(&mut self.typist.pressed) {
+            self.send_key(u32::from(modifier), KeyState::Released);
+        }
+        for modifier in std::mem::take(&mut self.typist.lifted) {
+            self.send_key(u32::from(modifier), KeyState::Pressed);
+        }
+    }
+
+    /// Releases all keys.
+    pub(crate) fn release_keys(&mut self) {
+        // Lifted modifiers are up already.
+        self.typist.lifted.clear();
+        let pressed = std::mem::take(&mut self.typist.pressed);
+        let held = std::mem::take(&mut self.typist.held).into_values();
+        let codes: BTreeSet<u32> = held.chain(pressed.into_iter().map(u32::from)).collect();
+        for code in codes {
+            self.send_key(code, KeyState::Released);
+        }
+    }
+
+    /// Sets whether held keys repeat, which applications do themselves.
+    pub(crate) fn allow_repeat(&mut self, may: bool) {
+        let rate = if may { REPEAT_RATE } else { 0 };
+        self.keyboard.change_repeat_info(rate, REPEAT_DELAY);
+    }
+
+    fn send_key(&mut self, code: u32, state: KeyState) {
+        let keyboard = self.keyboard.clone();
+        let serial = SERIAL_COUNTER.next_serial();
+        let time = milliseconds(clock::now());
+        keyboard.input::<(), _>(self, Keycode::new(code), state, serial, time, |_, _, _| {
+            FilterResult::Forward
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! The ends of the display for the threads of a host: pictures, pointer, input and clipboard, behind the traits of
+//! `openuvr_media`. None of them waits for the compositor, and the compositor waits for none of them.
+
+mod capture;
+mod clipboard;
+mod cursor;
+mod input;
+mod size;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use openuvr_media::capture::Waker;
+use openuvr_media::waker::WakerError;
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::units::Size;
+
+pub use capture::DisplayCapture;
+pub use clipboard::DisplayClipboard;
+pub(crate) use clipboard::{ClipboardBoard, TEXT_TYPES};
+pub(crate) use cursor::CursorBoard;
+pub use cursor::DisplayCursor;
+pub use input::DisplayInput;
+pub use size::DisplayResizer;
+
+use crate::pictures::Exchange;
+
+/// Commands that may wait for the compositor (guess: a tenth of a second of a fast mouse, several times over).
+pub(crate) const COMMANDS: usize = 1024;
+
+/// A command to the compositor's thread.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// The player's input.
+    Input(InputEvent),
+    /// Release all keys and buttons.
+    ReleaseAll,
+    /// Whether held keys repeat.
+    Repeat(bool),
+    /// Text that can be pasted.
+    Offer(Arc<str>),
+    /// Look at the settings of [`Exchange`].
+    Settings,
+    /// End.
+    Stop,
+}
+
+/// Sends commands to the compositor's thread.
+pub(crate) type Commands = smithay::reexports::calloop::channel::SyncSender<Command>;
+
+/// What the compositor's thread shares with its ends.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) cursor: Arc<CursorBoard>,
+    pub(crate) clipboard: Arc<ClipboardBoard>,
+    windows: Arc<AtomicUsize>,
+}
+
+impl Ends {
+    pub(crate) fn new(size: Size) -> Result<Ends, WakerError> {
+        Ok(Ends {
+            exchange: Arc::new(Exchange::new(size, Waker::new()?)),
+            cursor: Arc::new(CursorBoard::new(Waker::new()?)),
+            clipboard: Arc::new(ClipboardBoard::new(Waker::new()?)),
+            windows: Arc::default(),
+        })
+    }
+
+    /// Stores the number of visible windows.
+    pub(crate) fn set_windows(&self, count: usize) {
+        self.windows.store(count, Ordering::Relaxed);
+    }
+
+    /// The number of visible windows.
+    pub(crate) fn windows(&self) -> Arc<AtomicUsize> {
+        self.windows.clone()
+    }
+}

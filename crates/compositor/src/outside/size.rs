@@ -1,0 +1,44 @@
+//! Changes the display's size while it runs (`--fit`).
+
+use std::sync::Arc;
+
+use openuvr_proto::units::Size;
+
+use super::{Command, Commands};
+use crate::pictures::Exchange;
+
+/// The longest side of a display: beyond it no codec can follow, and a picture takes 67 MB.
+const MAX_SIDE: u32 = 4096;
+
+/// Changes the size of a display.
+pub struct DisplayResizer {
+    exchange: Arc<Exchange>,
+    commands: Commands,
+    own: Size,
+}
+
+impl DisplayResizer {
+    pub(crate) fn new(exchange: Arc<Exchange>, commands: Commands, own: Size) -> DisplayResizer {
+        DisplayResizer {
+            exchange,
+            commands,
+            own,
+        }
+    }
+
+    /// Sets the display to `wanted`, or the nearest possible size; returns the new size. Applications get it with the
+    /// compositor's next turn, and draw themselves anew.
+    pub fn set(&mut self, wanted: Size) -> Size {
+        let side = |side: u32| side.clamp(1, MAX_SIDE);
+        let size = Size::new(side(wanted.width), side(wanted.height));
+        self.exchange.request_size(size);
+        // If the queue is full, the compositor is about to look.
+        let _ = self.commands.try_send(Command::Settings);
+        size
+    }
+
+    /// Restores the size with which the display was started.
+    pub fn restore(&mut self) {
+        self.set(self.own);
+    }
+}

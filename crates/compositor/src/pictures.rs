@@ -1,0 +1,298 @@
+//! The captured pictures: a few buffers in turn, each brought up to date by what changed since it was last the newest.
+//!
+//! The media thread holds one, and one may wait for it. A picture that waits is updated in place: the newest wins, and no
+//! picture is copied as a whole while only parts of it change.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openuvr_media::capture::Waker;
+use openuvr_media::damage::{Block, Damage};
+use openuvr_proto::units::Size;
+
+/// The number of pictures: one that the media thread holds, one that waits for it, and one that is drawn. A waiting one
+/// is drawn in place, so that two would do, except for the moment at which the media thread exchanges its own.
+const PICTURES: usize = 3;
+
+/// A picture in memory: BGRX rows without padding.
+#[derive(Default)]
+pub(crate) struct PictureBuffer {
+    pub(crate) size: Size,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A drawn picture.
+pub(crate) struct Shot {
+    pub(crate) buffer: Arc<PictureBuffer>,
+    index: usize,
+    /// The difference to the picture that the media thread took before; `None`: unknown.
+    pub(crate) changed: Option<Block>,
+}
+
+/// The exchange between compositor and media thread.
+pub(crate) struct Exchange {
+    slot: Mutex<Slot>,
+    /// Raised when a picture or the end was stored.
+    pub(crate) arrived: Waker,
+}
+
+#[derive(Default)]
+struct Slot {
+    next: Option<Shot>,
+    ended: Option<String>,
+    size: Size,
+    settings: Settings,
+}
+
+/// What the other threads have requested since the compositor looked.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) size: Option<Size>,
+    pub(crate) fps: Option<f64>,
+    pub(crate) watched: Option<bool>,
+}
+
+impl Exchange {
+    pub(crate) fn new(size: Size, arrived: Waker) -> Exchange {
+        let slot = Slot {
+            size,
+            ..Slot::default()
+        };
+        Exchange {
+            slot: Mutex::new(slot),
+            arrived,
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The display's size.
+    pub(crate) fn size(&self) -> Size {
+        self.slot().size
+    }
+
+    /// Takes the newest picture, if there is a new one.
+    pub(crate) fn take(&self) -> Option<Shot> {
+        self.slot().next.take()
+    }
+
+    /// Takes the requested settings.
+    pub(crate) fn settings(&self) -> Settings {
+        std::mem::take(&mut self.slot().settings)
+    }
+
+    pub(crate) fn request_size(&self, size: Size) {
+        self.slot().settings.size = Some(size);
+    }
+
+    pub(crate) fn set_fps(&self, fps: f64) {
+        self.slot().settings.fps = Some(fps);
+    }
+
+    pub(crate) fn set_watched(&self, watched: bool) {
+        self.slot().settings.watched = Some(watched);
+    }
+
+    /// Why the display has ended, if it has.
+    pub(crate) fn ended(&self) -> Option<String> {
+        self.slot().ended.clone()
+    }
+
+    /// Ends the display.
+    pub(crate) fn end(&self, why: String) {
+        self.slot().ended.get_or_insert(why);
+        self.arrived.wake();
+    }
+}
+
+/// The compositor's end.
+pub(crate) struct Pictures {
+    exchange: Arc<Exchange>,
+    size: Size,
+    pictures: [Arc<PictureBuffer>; PICTURES],
+    /// What has changed since each picture was drawn.
+    stale: [Damage; PICTURES],
+    newest: usize,
+    /// Whether the size has changed since the newest picture.
+    resized: bool,
+}
+
+impl Pictures {
+    pub(crate) fn new(exchange: Arc<Exchange>) -> Pictures {
+        Pictures {
+            size: exchange.size(),
+            exchange,
+            pictures: Default::default(),
+            stale: Default::default(),
+            newest: 0,
+            resized: true,
+        }
+    }
+
+    /// The size of the next pictures.
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Changes the size of the next pictures.
+    pub(crate) fn resize(&mut self, size: Size) {
+        self.size = size;
+        self.exchange.slot().size = size;
+        self.stale = Default::default();
+        self.resized = true;
+    }
+
+    /// The newest picture.
+    pub(crate) fn newest(&self) -> &PictureBuffer {
+        &self.pictures[self.newest]
+    }
+
+    /// Draws the next picture: `draw` is called with the picture and each block that has changed in it. `changed` is the
+    /// change since the last call. Returns whether a picture was free.
+    pub(crate) fn draw(
+        &mut self,
+        changed: &Damage,
+        mut draw: impl FnMut(&mut PictureBuffer, &Block),
+    ) -> bool {
+        for stale in &mut self.stale {
+            for block in changed.blocks() {
+                stale.add(self.size, Some(&block));
+            }
+        }
+        let since = changed.blocks().reduce(|all, block| all.joined(&block));
+        // Nothing changed: the same picture once more.
+        let since = since.unwrap_or(Block {
+            columns: 0..0,
+            rows: 0..0,
+        });
+        let (index, before) = match self.exchange.take() {
+            Some(Shot {
+                index,
+                changed,
+                buffer,
+            }) => {
+                // From here on it is this end's alone.
+                drop(buffer);
+                (Some(index), changed)
+            }
+            None => {
+                let free = |picture| Arc::strong_count(picture) == 1;
+                (self.pictures.iter().position(free), Some(since.clone()))
+            }
+        };
+        let Some((index, buffer)) =
+            index.and_then(|index| Some((index, Arc::get_mut(&mut self.pictures[index])?)))
+        else {
+            return false;
+        };
+        if buffer.size != self.size {
+            buffer.size = self.size;
+            buffer.data.clear();
+            buffer.data.resize(self.size.pixels() * 4, 0);
+            self.stale[index] = Damage::default();
+        }
+        let stale = &mut self.stale[index];
+        if stale.is_partial(self.size) {
+            for block in stale.blocks() {
+                draw(buffer, &block);
+            }
+        } else {
+            let all = Block {
+                columns: 0..self.size.width,
+                rows: 0..self.size.height,
+            };
+            draw(buffer, &all);
+        }
+        stale.clear(self.size);
+        let resized = std::mem::replace(&mut self.resized, false);
+        let changed = before
+            .filter(|_| !resized)
+            .map(|before| before.joined(&since));
+        self.newest = index;
+        self.exchange.slot().next = Some(Shot {
+            buffer: self.pictures[index].clone(),
+            index,
+            changed,
+        });
+        self.exchange.arrived.wake();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size::new(64, 32);
+
+    fn block(columns: std::ops::Range<u32>, rows: std::ops::Range<u32>) -> Block {
+        Block { columns, rows }
+    }
+
+    fn damage(blocks: &[Block]) -> Damage {
+        let mut damage = Damage::default();
+        damage.clear(SIZE);
+        for block in blocks {
+            damage.add(SIZE, Some(block));
+        }
+        damage
+    }
+
+    /// Draws a picture whose changed blocks are filled with `value`; returns the number of drawn pixels.
+    fn draw(pictures: &mut Pictures, blocks: &[Block], value: u8) -> usize {
+        let mut pixels = 0;
+        let drawn = pictures.draw(&damage(blocks), |buffer, block| {
+            pixels += block.columns.len() * block.rows.len();
+            for y in block.rows.clone() {
+                for x in block.columns.clone() {
+                    buffer.data[(y as usize * 64 + x as usize) * 4] = value;
+                }
+            }
+        });
+        assert!(drawn);
+        pixels
+    }
+
+    #[test]
+    fn each_picture_gets_what_it_missed_and_the_newest_wins() {
+        let exchange = Arc::new(Exchange::new(SIZE, Waker::new().unwrap()));
+        let mut pictures = Pictures::new(exchange.clone());
+        let whole = 64 * 32;
+        assert!(exchange.take().is_none());
+        assert_eq!(draw(&mut pictures, &[block(0..64, 0..32)], 1), whole);
+        let first = exchange.take().unwrap();
+        assert_eq!(first.changed, None, "it is the first");
+        // The first is held, and another one is drawn completely.
+        assert_eq!(draw(&mut pictures, &[block(0..16, 0..16)], 2), whole);
+        // It waits, and is changed in place.
+        assert_eq!(draw(&mut pictures, &[block(48..64, 16..32)], 3), 256);
+        let second = exchange.take().unwrap();
+        assert_eq!(second.changed, Some(block(0..64, 0..32)));
+        let data = &second.buffer.data;
+        assert_eq!((data[0], data[4 * 64 * 31 + 252]), (2, 3));
+        // The first picture comes back, and lacks both changes and the new one.
+        drop(first);
+        let changes = draw(&mut pictures, &[block(16..32, 0..16)], 4);
+        assert_eq!(changes, 512 + 256);
+        let third = exchange.take().unwrap();
+        assert_eq!(third.changed, Some(block(16..32, 0..16)));
+        assert!(exchange.take().is_none(), "only once");
+    }
+
+    #[test]
+    fn a_new_size_is_a_new_picture() {
+        let exchange = Arc::new(Exchange::new(SIZE, Waker::new().unwrap()));
+        let mut pictures = Pictures::new(exchange.clone());
+        draw(&mut pictures, &[], 1);
+        pictures.resize(Size::new(80, 20));
+        assert_eq!(exchange.size(), Size::new(80, 20));
+        let mut pixels = 0;
+        pictures.draw(&Damage::default(), |buffer, block| {
+            assert_eq!(buffer.data.len(), 80 * 20 * 4);
+            pixels += block.columns.len() * block.rows.len();
+        });
+        assert_eq!(pixels, 1600);
+        assert_eq!(exchange.take().unwrap().changed, None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Surfaces and their buffers: wl_compositor, wl_subcompositor, wl_shm, wp_viewporter, wp_single_pixel_buffer, wp_fifo,
+//! wp_presentation.
+
+use smithay::reexports::wayland_server::protocol::wl_buffer::WlBuffer;
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::reexports::wayland_server::{Client, Resource as _};
+use smithay::utils::Transform;
+use smithay::wayland::buffer::BufferHandler;
+use smithay::wayland::compositor::{
+    CompositorClientState, CompositorHandler, CompositorState, TraversalAction, get_parent,
+    is_sync_subsurface, send_surface_state, with_states, with_surface_tree_upward,
+};
+use smithay::wayland::shm::{ShmHandler, ShmState};
+
+use crate::content::{self, Source};
+use crate::state::{ClientState, State};
+
+/// Surfaces of one client, at most (guess: far more than any toolkit has).
+const MAX_SURFACES: usize = 4096;
+
+impl CompositorHandler for State {
+    fn compositor_state(&mut self) -> &mut CompositorState {
+        &mut self.globals.compositor
+    }
+
+    fn client_compositor_state<'a>(&self, client: &'a Client) -> &'a CompositorClientState {
+        static NONE: std::sync::OnceLock<CompositorClientState> = std::sync::OnceLock::new();
+        match client.get_data::<ClientState>() {
+            Some(data) => &data.compositor,
+            // Every client is inserted with this data.
+            None => NONE.get_or_init(CompositorClientState::default),
+        }
+    }
+
+    fn new_surface(&mut self, surface: &WlSurface) {
+        let count = surface
+            .client()
+            .and_then(|client| client.get_data::<ClientState>().map(ClientState::add_surface));
+        if count.is_some_and(|count| count > MAX_SURFACES) {
+            surface.post_error(
+                // wl_display.error.no_memory
+                2u32,
+                format!("more than {MAX_SURFACES} surfaces"),
+            );
+        }
+    }
+
+    fn commit(&mut self, surface: &WlSurface) {
+        self.popups.commit(surface);
+        if is_sync_subsurface(surface) {
+            // Its state is applied with that of its parent.
+            return;
+        }
+        let mut applied = Vec::new();
+        with_surface_tree_upward(
+            surface,
+            (),
+            |_, _, ()| TraversalAction::DoChildren(()),
+            |surface, states, ()| {
+                content::of(states).borrow_mut().update(states);
+                applied.push(surface.clone());
+            },
+            |_, _, ()| true,
+        );
+        for surface in &applied {
+            self.wait(surface);
+            self.cursor_committed(surface);
+        }
+        let mut root = surface.clone();
+        while let Some(parent) = get_parent(&root) {
+            root = parent;
+        }
+        self.shell_committed(&root);
+        self.dirty = true;
+    }
+
+    fn destroyed(&mut self, surface: &WlSurface) {
+        if let Some(data) = surface.client().as_ref().and_then(Client::get_data::<ClientState>) {
+            data.remove_surface();
+        }
+        with_states(surface, |states| {
+            content::of(states).borrow_mut().replace(Source::Empty);
+        });
+        self.windows.all.retain(|window| window.surface() != surface);
+        self.scene
+            .iter()
+            .any(|element| element.surface.surface == *surface)
+            .then(|| self.dirty = true);
+    }
+}
+
+impl State {
+    /// Tells a new surface its preferred scale.
+    pub(super) fn prefer_scale(&self, surface: &WlSurface) {
+        with_states(surface, |states| {
+            let scale = self.output.current_scale().integer_scale();
+            send_surface_state(surface, states, scale, Transform::Normal);
+        });
+    }
+}
+
+impl BufferHandler for State {
+    /// A buffer that is shown stays readable: its memory is mapped until it is replaced.
+    fn buffer_destroyed(&mut self, _: &WlBuffer) {}
+}
+
+impl ShmHandler for State {
+    fn shm_state(&self) -> &ShmState {
+        &self.globals.shm
+    }
+}
+
+smithay::delegate_compositor!(State);
+smithay::delegate_shm!(State);
+smithay::delegate_viewporter!(State);
+smithay::delegate_single_pixel_buffer!(State);
+smithay::delegate_fifo!(State);
+smithay::delegate_presentation!(State);

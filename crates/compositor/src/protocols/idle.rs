@@ -1,0 +1,14 @@
+//! zwp_idle_inhibit: accepted, and without effect, since a display without a screen never goes idle.
+
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::wayland::idle_inhibit::IdleInhibitHandler;
+
+use crate::state::State;
+
+impl IdleInhibitHandler for State {
+    fn inhibit(&mut self, _: WlSurface) {}
+
+    fn uninhibit(&mut self, _: WlSurface) {}
+}
+
+smithay::delegate_idle_inhibit!(State);

@@ -1,0 +1,277 @@
+//! Windows and popups: xdg_shell, xdg_decoration (the display's side draws none), xdg_activation.
+
+use smithay::desktop::{PopupKind, find_popup_root_surface, get_popup_toplevel_coords};
+use smithay::desktop::{PopupKeyboardGrab, PopupPointerGrab};
+use smithay::input::Seat;
+use smithay::input::pointer::Focus;
+use smithay::reexports::wayland_protocols::xdg::decoration::zv1::server::zxdg_toplevel_decoration_v1::Mode;
+use smithay::reexports::wayland_server::protocol::wl_output::WlOutput;
+use smithay::reexports::wayland_server::protocol::wl_seat::WlSeat;
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::utils::{Rectangle, Serial};
+use smithay::wayland::compositor::{get_role, with_states};
+use smithay::wayland::shell::xdg::decoration::XdgDecorationHandler;
+use smithay::wayland::shell::xdg::{
+    PopupSurface, PositionerState, ToplevelSurface, XDG_POPUP_ROLE, XDG_TOPLEVEL_ROLE,
+    XdgShellHandler, XdgShellState,
+};
+use smithay::wayland::xdg_activation::{
+    XdgActivationHandler, XdgActivationState, XdgActivationToken, XdgActivationTokenData,
+};
+
+use crate::content;
+use crate::move_grab::MoveGrab;
+use crate::state::State;
+
+impl State {
+    /// A window or popup, or a subsurface of it, was committed.
+    pub(super) fn shell_committed(&mut self, root: &WlSurface) {
+        match get_role(root) {
+            Some(XDG_TOPLEVEL_ROLE) => self.window_committed(root),
+            Some(XDG_POPUP_ROLE) => {
+                let popup = self.popups.find_popup(root);
+                if let Some(PopupKind::Xdg(popup)) = popup
+                    && !popup.is_initial_configure_sent()
+                {
+                    // It fails only for one that may not be configured again.
+                    let _ = popup.send_configure();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn window_committed(&mut self, root: &WlSurface) {
+        let shown = with_states(root, |states| content::of(states).borrow().is_shown());
+        let Some(window) = self.windows.of(root) else {
+            return;
+        };
+        let changed = std::mem::replace(&mut window.mapped, shown) != shown;
+        if !shown && !window.toplevel.is_initial_configure_sent() {
+            let toplevel = window.toplevel.clone();
+            self.arrange();
+            toplevel.send_configure();
+        }
+        if changed {
+            if shown {
+                // The newest window has the focus.
+                self.windows.activate(root);
+            }
+            self.count_windows();
+            self.arrange();
+        }
+    }
+
+    /// Stores the number of visible windows for other threads.
+    pub(crate) fn count_windows(&self) {
+        let mapped = self.windows.all.iter().filter(|window| window.mapped);
+        self.ends.set_windows(mapped.count());
+    }
+
+    fn fill(&mut self, surface: &ToplevelSurface, wants_all: bool, full_screen: bool) {
+        if let Some(window) = self.windows.of(surface.wl_surface()) {
+            (window.wants_all, window.full_screen) = (wants_all, full_screen);
+        }
+        self.arrange();
+        // Each request is answered, even if nothing changes.
+        if surface.is_initial_configure_sent() {
+            surface.send_configure();
+        }
+    }
+
+    /// Keeps a popup within the display.
+    fn constrain(&self, popup: &PopupSurface) {
+        let Ok(root) = find_popup_root_surface(&PopupKind::Xdg(popup.clone())) else {
+            return;
+        };
+        let windows = &self.windows;
+        let Some(index) = windows.all.iter().position(|w| *w.surface() == root) else {
+            return;
+        };
+        let area = self.area();
+        let mut within = Rectangle::from_size(area);
+        within.loc -= windows.position(index, area);
+        within.loc -= get_popup_toplevel_coords(&PopupKind::Xdg(popup.clone()));
+        popup.with_pending_state(|state| {
+            state.geometry = state.positioner.get_unconstrained_geometry(within);
+        });
+    }
+}
+
+impl XdgShellHandler for State {
+    fn xdg_shell_state(&mut self) -> &mut XdgShellState {
+        &mut self.globals.shell
+    }
+
+    fn new_toplevel(&mut self, surface: ToplevelSurface) {
+        self.prefer_scale(surface.wl_surface());
+        self.windows.add(surface);
+    }
+
+    fn toplevel_destroyed(&mut self, surface: ToplevelSurface) {
+        self.windows
+            .all
+            .retain(|window| window.surface() != surface.wl_surface());
+        self.count_windows();
+        self.arrange();
+    }
+
+    fn parent_changed(&mut self, _: ToplevelSurface) {
+        self.arrange();
+    }
+
+    fn new_popup(&mut self, surface: PopupSurface, positioner: PositionerState) {
+        surface.with_pending_state(|state| {
+            state.geometry = positioner.get_geometry();
+            state.positioner = positioner;
+        });
+        self.constrain(&surface);
+        self.prefer_scale(surface.wl_surface());
+        // It fails for one whose parent is gone.
+        let _ = self.popups.track_popup(PopupKind::Xdg(surface));
+    }
+
+    fn popup_destroyed(&mut self, _: PopupSurface) {
+        self.popups.cleanup();
+        self.dirty = true;
+    }
+
+    fn reposition_request(
+        &mut self,
+        surface: PopupSurface,
+        positioner: PositionerState,
+        token: u32,
+    ) {
+        surface.with_pending_state(|state| {
+            state.geometry = positioner.get_geometry();
+            state.positioner = positioner;
+        });
+        self.constrain(&surface);
+        surface.send_repositioned(token);
+    }
+
+    fn grab(&mut self, surface: PopupSurface, seat: WlSeat, serial: Serial) {
+        let Some(seat) = Seat::<State>::from_resource(&seat) else {
+            return;
+        };
+        let popup = PopupKind::Xdg(surface);
+        let Ok(root) = find_popup_root_surface(&popup) else {
+            return;
+        };
+        let Ok(mut grab) = self.popups.grab_popup(root, popup, &seat, serial) else {
+            return;
+        };
+        let (keyboard, pointer) = (self.keyboard.clone(), self.pointer.clone());
+        let another = |held: bool, has: &dyn Fn(Serial) -> bool| {
+            held && !(has(serial) || has(grab.previous_serial().unwrap_or(serial)))
+        };
+        if another(keyboard.is_grabbed(), &|s| keyboard.has_grab(s))
+            || another(pointer.is_grabbed(), &|s| pointer.has_grab(s))
+        {
+            grab.ungrab(smithay::desktop::PopupUngrabStrategy::All);
+            return;
+        }
+        keyboard.set_focus(self, grab.current_grab(), serial);
+        keyboard.set_grab(self, PopupKeyboardGrab::new(&grab), serial);
+        pointer.set_grab(self, PopupPointerGrab::new(&grab), serial, Focus::Keep);
+    }
+
+    fn move_request(&mut self, surface: ToplevelSurface, _: WlSeat, serial: Serial) {
+        let pointer = self.pointer.clone();
+        let Some(start) = pointer.grab_start_data().filter(|_| pointer.has_grab(serial)) else {
+            return;
+        };
+        let area = self.area();
+        let windows = &self.windows.all;
+        let Some(index) = windows
+            .iter()
+            .position(|window| window.surface() == surface.wl_surface())
+        else {
+            return;
+        };
+        let at = self.windows.position(index, area);
+        let grab = MoveGrab::new(start, surface.wl_surface().clone(), at);
+        pointer.set_grab(self, grab, serial, Focus::Clear);
+    }
+
+    fn maximize_request(&mut self, surface: ToplevelSurface) {
+        self.fill(&surface, true, false);
+    }
+
+    fn unmaximize_request(&mut self, surface: ToplevelSurface) {
+        self.fill(&surface, false, false);
+    }
+
+    fn fullscreen_request(&mut self, surface: ToplevelSurface, _: Option<WlOutput>) {
+        self.fill(&surface, true, true);
+    }
+
+    fn unfullscreen_request(&mut self, surface: ToplevelSurface) {
+        self.fill(&surface, false, false);
+    }
+}
+
+impl XdgDecorationHandler for State {
+    fn new_decoration(&mut self, toplevel: ToplevelSurface) {
+        undecorated(&toplevel);
+    }
+
+    fn request_mode(&mut self, toplevel: ToplevelSurface, _: Mode) {
+        undecorated(&toplevel);
+    }
+
+    fn unset_mode(&mut self, toplevel: ToplevelSurface) {
+        undecorated(&toplevel);
+    }
+}
+
+/// The window draws no title bar, and nothing else does.
+fn undecorated(toplevel: &ToplevelSurface) {
+    toplevel.with_pending_state(|state| state.decoration_mode = Some(Mode::ServerSide));
+    if toplevel.is_initial_configure_sent() {
+        toplevel.send_configure();
+    }
+}
+
+impl XdgActivationHandler for State {
+    fn activation_state(&mut self) -> &mut XdgActivationState {
+        &mut self.globals.activation
+    }
+
+    fn token_created(&mut self, _: XdgActivationToken, _: XdgActivationTokenData) -> bool {
+        // Old ones are worthless, and their number is bounded.
+        self.globals
+            .activation
+            .retain_tokens(|_, data| data.timestamp.elapsed().as_secs() < 10);
+        self.globals.activation.tokens().count() < 64
+    }
+
+    fn request_activation(
+        &mut self,
+        _: XdgActivationToken,
+        _: XdgActivationTokenData,
+        surface: WlSurface,
+    ) {
+        self.windows.raise(&surface);
+        self.windows.activate(&surface);
+        self.arrange();
+    }
+}
+
+impl State {
+    /// Raises the window on which a button was pressed, and gives it the keyboard focus.
+    pub(crate) fn clicked(&mut self, window: Option<&WlSurface>) {
+        if self.pointer.is_grabbed() {
+            return;
+        }
+        if let Some(window) = window {
+            self.windows.raise(window);
+            self.windows.activate(window);
+            self.arrange();
+        }
+    }
+}
+
+smithay::delegate_xdg_shell!(State);
+smithay::delegate_xdg_decoration!(State);
+smithay::delegate_xdg_activation!(State);

@@ -1,0 +1,12 @@
+//! The Wayland display with a client of exact contents, hostile clients, and real programs.
+
+mod client;
+mod clipboard;
+mod hostile;
+mod input;
+mod pictures;
+mod programs;
+mod rig;
+#[path = "../../../media/tests/skip/mod.rs"]
+mod skip;
+mod windows;

@@ -1,0 +1,141 @@
+//! Programs that others wrote.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use openuvr_media::capture::{Capture as _, CaptureEvent};
+use openuvr_media::input_sink::InputSink as _;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+
+use crate::rig::Rig;
+use crate::skip::has_program;
+
+/// A program that is ended with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(rig: &Rig, program: &str, args: &[&str]) -> Program {
+    let child = Command::new(program)
+        .args(args)
+        .env("WAYLAND_DISPLAY", rig.display.socket())
+        .env("XDG_RUNTIME_DIR", rig.display.socket().parent().unwrap())
+        .env_remove("DISPLAY")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    Program(child.unwrap())
+}
+
+/// Waits until a window is visible and the picture has several colours.
+fn until_drawn(rig: &mut Rig) {
+    let began = std::time::Instant::now();
+    loop {
+        let _ = rig.capture.next(Some(Duration::from_millis(100))).unwrap();
+        let colours = rig.capture.picture().map(|picture| {
+            let pixels = picture.planes[0].data.chunks_exact(4).map(|pixel| &pixel[..3]);
+            pixels.collect::<std::collections::BTreeSet<_>>().len()
+        });
+        if (rig.display.windows())() > 0 && colours > Some(1) {
+            return;
+        }
+        assert!(began.elapsed().as_secs() < 60, "nothing was drawn");
+    }
+}
+
+#[test]
+fn a_program_that_draws_without_pause() {
+    if !has_program("weston-simple-shm", "weston") {
+        return;
+    }
+    let mut rig = Rig::new();
+    let _program = start(&rig, "weston-simple-shm", &[]);
+    until_drawn(&mut rig);
+    for _ in 0..30 {
+        rig.next();
+    }
+}
+
+/// Types a line into a terminal, in which a shell writes it to a file.
+fn types_into(program: &str, args: &[&str]) {
+    let mut rig = Rig::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, typed) = (folder.path().join("ready"), folder.path().join("typed"));
+    let script = folder.path().join("script");
+    let text = format!(
+        "#!/bin/sh\ntouch {}\nread line\nprintf %s \"$line\" > {typed}.new\nmv {typed}.new {typed}\n",
+        ready.display(),
+        typed = typed.display(),
+    );
+    std::fs::write(&script, text).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let script = script.display().to_string();
+    let args: Vec<String> = args.iter().map(|arg| arg.replace("SCRIPT", &script)).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let _program = start(&rig, program, &args);
+    until_drawn(&mut rig);
+    let began = std::time::Instant::now();
+    while !ready.exists() {
+        assert!(began.elapsed().as_secs() < 60, "no shell");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut input = rig.display.input();
+    let words = "Zwölf Boxkämpfer, 3 € @ я!";
+    for ch in words.chars() {
+        for pressed in [true, false] {
+            let key = InputEvent::Key {
+                code: KeyCode::NONE,
+                text: Some(ch),
+                pressed,
+            };
+            input.apply(&key).unwrap();
+        }
+    }
+    for pressed in [true, false] {
+        // KEY_ENTER
+        let key = InputEvent::Key {
+            code: KeyCode(28),
+            text: None,
+            pressed,
+        };
+        input.apply(&key).unwrap();
+    }
+    while !typed.exists() {
+        assert!(began.elapsed().as_secs() < 60, "nothing arrived");
+        let _ = rig.capture.next(Some(Duration::from_millis(20))).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&typed).unwrap(), words);
+}
+
+#[test]
+fn text_is_typed_into_foot() {
+    if has_program("foot", "foot") {
+        types_into("foot", &["sh", "SCRIPT"]);
+    }
+}
+
+#[test]
+fn text_is_typed_into_the_terminal_of_weston() {
+    if has_program("weston-terminal", "weston") {
+        types_into("weston-terminal", &["--shell=SCRIPT"]);
+    }
+}
+
+#[test]
+fn a_program_at_rest_causes_no_picture() {
+    if !has_program("weston-flower", "weston") {
+        return;
+    }
+    let mut rig = Rig::new();
+    let _program = start(&rig, "weston-flower", &[]);
+    until_drawn(&mut rig);
+    rig.settle();
+    let event = rig.capture.next(Some(Duration::from_secs(1))).unwrap();
+    assert_eq!(event, CaptureEvent::TimedOut);
+}
