@@ -1,6 +1,7 @@
 //! `openuvr host`: opens the configured devices, starts the host's threads, and prints
 //! events.
 
+mod ends;
 mod parts;
 
 use std::ffi::OsString;
@@ -17,26 +18,16 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use openuvr_clock as clock;
 use openuvr_compositor::WaylandDisplay;
 use openuvr_discovery::{Announcer, HostInfo};
-use openuvr_media::capture::Capture;
-use openuvr_media::capture::clip::Player;
-use openuvr_media::capture::cursor::CursorWatch;
-use openuvr_media::capture::cursor::x11::X11Cursor;
-use openuvr_media::capture::pattern::Pattern;
-use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
-use openuvr_media::display;
-use openuvr_media::input_sink::{self, InputSink};
 use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
-use openuvr_scene as scene;
-use openuvr_scene::source::Submit;
 use openuvr_session::report::{Reporter, reporter};
 use openuvr_session::{
     ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
@@ -51,10 +42,8 @@ use crate::realtime;
 use crate::release::{self, Release};
 use crate::run;
 
+use ends::Ends;
 pub use parts::{DefaultParts, HostParts, SourceKind};
-
-/// The maximum wait for a missing window, for an application that is still starting.
-const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -509,10 +498,7 @@ fn start(
         input,
         release,
         clipboard,
-    } = match app_display.wayland() {
-        Some(display) => open_wayland(config, display)?,
-        None => open_x11(config, stop)?,
-    };
+    } = Ends::open(config, app_display.wayland(), stop)?;
     let streaming = format!("streaming {} on {}", source.words, opened.endpoint);
     // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
@@ -534,7 +520,7 @@ fn start(
         pairing: opened.pairing,
         tickets: opened.tickets,
         link: parts.link(opened.link, config.bitrate(), &scheduler)?,
-        capture: parts.capture(source.capture, config.source, fps)?,
+        capture: parts.capture(source.capture, config.source(), fps)?,
         viewport: source.viewport,
         cursor: source.cursor,
         input: Input::Sink(input),
@@ -580,64 +566,6 @@ fn start(
     })
 }
 
-/// The ends of a display: its picture, and what the player sends to it.
-struct Ends {
-    source: Source,
-    input: Box<dyn InputSink>,
-    release: Option<Release>,
-    clipboard: Option<SharedClipboard>,
-}
-
-/// Opens the configured source, and the X display.
-fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
-    let source = open_source(config, stop)?;
-    let display = config.display.clone().unwrap_or_default();
-    let input = if config.injects() {
-        format!("xtest:{display}")
-    } else {
-        "null".to_owned()
-    };
-    let input = input_sink::open(&input)?;
-    let release = config.injects().then(|| Release::start(&display));
-    let release = release.transpose().unwrap_or_else(|why| {
-        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
-        None
-    });
-    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
-    Ok(Ends {
-        source,
-        input,
-        release,
-        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
-    })
-}
-
-/// Opens the Wayland display of this process. Its keys end with it.
-fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
-    let capture = Box::new(display.capture()?);
-    let cursor = config.cursor.then(|| display.cursor()).transpose()?;
-    let words = format!("{} of a Wayland display", capture.size());
-    let input: Box<dyn InputSink> = match config.injects() {
-        true => Box::new(display.input()),
-        false => input_sink::open("null")?,
-    };
-    let clipboard = SharedClipboard::open_with(config.clipboard, |watch, most| {
-        let clipboard = display.clipboard(watch, most).map_err(|e| e.to_string())?;
-        Ok(Box::new(clipboard))
-    });
-    Ok(Ends {
-        source: Source {
-            capture,
-            viewport: None,
-            cursor: cursor.map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>),
-            words,
-        },
-        input,
-        release: None,
-        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
-    })
-}
-
 /// The mDNS announcer, unless the configuration disables it.
 fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
     let shows = match (shows, config.subject()) {
@@ -650,119 +578,4 @@ fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
         shows,
     };
     config.discoverable.then(|| Announcer::new("host", about))
-}
-
-struct Source {
-    capture: Box<dyn Capture>,
-    viewport: Option<x11::Viewport>,
-    cursor: Option<Box<dyn CursorWatch>>,
-    words: String,
-}
-
-fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
-    let fps = config.fps.unwrap_or(DEFAULT_FPS);
-    let what = match config.subject() {
-        Subject::Pattern(size) => {
-            let capture = Box::new(Pattern::open(size, fps)?);
-            let words = format!("a test pattern of {size}");
-            return Ok(Source {
-                capture,
-                viewport: None,
-                cursor: None,
-                words,
-            });
-        }
-        Subject::Clip(file) => {
-            let capture = Box::new(Player::open(&file, fps)?);
-            let words = format!("{} of {}", capture.size(), file.display());
-            return Ok(Source {
-                capture,
-                viewport: None,
-                cursor: None,
-                words,
-            });
-        }
-        Subject::Scene(size) => return open_scene(config, size),
-        Subject::Display => CaptureArea::Display,
-        Subject::Region(r) => CaptureArea::Region {
-            x: r.x,
-            y: r.y,
-            size: r.size,
-        },
-        Subject::Window(name) => CaptureArea::Window(WindowQuery {
-            name: match name {
-                WindowName::Id(id) => x11::WindowName::Id(id),
-                WindowName::Text(text) => x11::WindowName::Text(text),
-            },
-            wait: window_wait(config),
-        }),
-    };
-    open_display(config, what, stop)
-}
-
-/// The maximum wait for a window: at most the host's time limit.
-fn window_wait(config: &HostConfig) -> Duration {
-    (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
-}
-
-/// Captures an X display, or a part of it.
-fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Result<Source> {
-    let fps = config.fps.unwrap_or(DEFAULT_FPS);
-    let display = config.display.clone();
-    let mut reported = false;
-    let mut keep_waiting = || {
-        if !std::mem::replace(&mut reported, true) {
-            eprintln!(
-                "openuvr host: no such window yet; waiting up to {} s",
-                window_wait(config).as_secs_f64()
-            );
-        }
-        !stop.load(Ordering::Relaxed)
-    };
-    if !matches!(what, CaptureArea::Window(_))
-        && let Some(name) = &display
-        && display::connect(name)
-            .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
-    {
-        eprintln!(
-            "openuvr host: display {name} is the Xwayland of a Wayland session: X11 clients cannot \
-             capture its desktop, and the picture stays black; stream one X11 window (--window TITLE), an \
-             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use an \
-             X11 session"
-        );
-    }
-    let target = Target {
-        display: display.clone(),
-        area: what,
-    };
-    let mut capture = x11::open_while(&target, &mut keep_waiting)?;
-    capture.limit_fps(fps);
-    let viewport = capture.shared_viewport();
-    let cursor = config
-        .cursor
-        .then(|| X11Cursor::open(display.as_deref(), viewport.clone()))
-        .transpose()?
-        .map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>);
-    let display = display.unwrap_or_default();
-    let words = format!("{} of display {display}", capture.size());
-    Ok(Source {
-        capture: Box::new(capture),
-        viewport: Some(viewport),
-        cursor,
-        words,
-    })
-}
-
-/// Starts the scene in this process, in the upper left corner of the display.
-fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
-    let display = config.display.clone().unwrap_or_default();
-    let submit = config.submit.unwrap_or(Submit::Free);
-    let fps = config.scene_fps.unwrap_or(60.0);
-    let capture = Box::new(scene::source::start(&display, size, fps, submit)?);
-    Ok(Source {
-        capture,
-        viewport: Some(x11::Viewport::new(0, 0, size)),
-        cursor: None,
-        words: format!("the scene of {size}, drawn by this host on display {display}"),
-    })
 }

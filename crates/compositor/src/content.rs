@@ -137,8 +137,7 @@ impl Content {
         let size = (side(about.width), side(about.height));
         if size != self.size {
             self.damage.clear();
-            self.damage
-                .push((0.0, 0.0, size.0.into(), size.1.into()));
+            self.damage.push((0.0, 0.0, size.0.into(), size.1.into()));
         }
         self.size = size;
         self.alpha = matches!(about.format, Format::Argb8888 | Format::Abgr8888);

@@ -47,9 +47,7 @@ impl CursorState {
             CursorImageStatus::Named(_) => false,
             CursorImageStatus::Surface(surface) => {
                 surface.alive()
-                    && with_states(surface, |states| {
-                        !content::of(states).borrow().is_shown()
-                    })
+                    && with_states(surface, |states| !content::of(states).borrow().is_shown())
             }
         }
     }

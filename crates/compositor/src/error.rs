@@ -15,8 +15,6 @@ pub enum DisplayError {
     #[error("can't start the Wayland display: {0}")]
     Start(String),
     /// The keyboard layout is unknown.
-    #[error(
-        "no keyboard layout {0:?}: install xkb-data, or correct the variables XKB_DEFAULT_*"
-    )]
+    #[error("no keyboard layout {0:?}: install xkb-data, or correct the variables XKB_DEFAULT_*")]
     Keyboard(String),
 }

@@ -62,7 +62,9 @@ impl Icons {
             let name = std::env::var("XCURSOR_THEME");
             CursorTheme::load(name.as_deref().unwrap_or("default"))
         });
-        let names = [icon.name()].into_iter().chain(icon.alt_names().iter().copied());
+        let names = [icon.name()]
+            .into_iter()
+            .chain(icon.alt_names().iter().copied());
         let shape = names
             .filter_map(|name| read(theme, name, side))
             .next()
@@ -77,7 +79,8 @@ impl Icons {
 fn read(theme: &CursorTheme, name: &str, side: u32) -> Option<CursorShape> {
     let file = std::fs::read(theme.load_icon(name)?).ok()?;
     let images = parse_xcursor(&file)?;
-    let fits = |image: &&xcursor::parser::Image| image.width <= MAX_SIDE && image.height <= MAX_SIDE;
+    let fits =
+        |image: &&xcursor::parser::Image| image.width <= MAX_SIDE && image.height <= MAX_SIDE;
     let image = images
         .iter()
         .filter(fits)

@@ -55,8 +55,8 @@ impl State {
             }
             InputEvent::PointerRelative { dx, dy } => {
                 let delta = Point::from((f64::from(dx), f64::from(dy))).downscale(self.scale);
-                let to = (!self.pointer_is_locked())
-                    .then(|| self.pointer.current_location() + delta);
+                let to =
+                    (!self.pointer_is_locked()).then(|| self.pointer.current_location() + delta);
                 self.point(to, delta);
             }
             InputEvent::Button { button, pressed } => self.button(button, pressed),

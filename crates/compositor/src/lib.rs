@@ -34,6 +34,4 @@ mod windows;
 
 pub use display::{Options, WaylandDisplay};
 pub use error::DisplayError;
-pub use outside::{
-    DisplayCapture, DisplayClipboard, DisplayCursor, DisplayInput, DisplayResizer,
-};
+pub use outside::{DisplayCapture, DisplayClipboard, DisplayCursor, DisplayInput, DisplayResizer};

@@ -29,7 +29,9 @@ impl State {
         let Some(types) = self.copied_types.take() else {
             return;
         };
-        let text = TEXT_TYPES.into_iter().find(|text| types.iter().any(|is| is == text));
+        let text = TEXT_TYPES
+            .into_iter()
+            .find(|text| types.iter().any(|is| is == text));
         let Some(text) = text else {
             return self.ends.clipboard.copied(Err(ReadFailure::NotText));
         };

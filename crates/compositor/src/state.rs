@@ -341,9 +341,8 @@ fn draw_block(scene: &Scene, picture: &mut PictureBuffer, block: &Block) {
         width: picture.size.width,
         data: &mut picture.data,
     };
-    let hides = |element: &crate::paint::Element<_>| {
-        element.opaque && element.mapping.place.covers(block)
-    };
+    let hides =
+        |element: &crate::paint::Element<_>| element.opaque && element.mapping.place.covers(block);
     let first = scene.iter().rposition(hides);
     if first.is_none() {
         canvas.clear(block);

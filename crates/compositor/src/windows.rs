@@ -73,7 +73,9 @@ impl Windows {
 
     /// The window with this root surface.
     pub(crate) fn of(&mut self, surface: &WlSurface) -> Option<&mut Window> {
-        self.all.iter_mut().find(|window| window.surface() == surface)
+        self.all
+            .iter_mut()
+            .find(|window| window.surface() == surface)
     }
 
     /// Whether the window with this index fills the display: the oldest one without a parent, or one that requested it.
@@ -83,7 +85,12 @@ impl Windows {
         };
         // The first one stays as it is when another one comes.
         let alone = |other: &&Window| other.toplevel.parent().is_none();
-        let first = self.all.iter().filter(alone).map(|other| other.number).min();
+        let first = self
+            .all
+            .iter()
+            .filter(alone)
+            .map(|other| other.number)
+            .min();
         window.wants_all || (alone(&window) && first == Some(window.number))
     }
 
@@ -148,7 +155,10 @@ impl Windows {
             return moved;
         }
         let parent = window.toplevel.parent().and_then(|parent| {
-            let of = self.all.iter().position(|other| *other.surface() == parent)?;
+            let of = self
+                .all
+                .iter()
+                .position(|other| *other.surface() == parent)?;
             // A parent of a parent is a rare case, for which the display is as good.
             let at = match self.all[of].moved {
                 Some(moved) if !self.fills(of) => moved,

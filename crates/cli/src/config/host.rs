@@ -34,8 +34,8 @@ use super::kind::{
     region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
-    ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, Setting, Settings,
-    app_args, check_distinct, settings,
+    ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, NO_WAYLAND_DISPLAY,
+    Setting, Settings, app_args, check_distinct, settings,
 };
 
 pub(crate) use choices::PadsKind;
@@ -66,14 +66,23 @@ Examples:
 
         "Video source" {
             /// Picture source.
-            /// `x11`: an X display. `pattern`: a moving test pattern, to test a link without an application.
+            /// `x11`: an X display. `wayland`: the session of a Wayland compositor with wlr-screencopy, such as sway.
+            /// `pattern`: a moving test pattern, to test a link without an application.
             /// `clip`: a video file, for measurements with reproducible pictures. `scene`: the scene of
             /// `openuvr scene`, rendered by the host on its display and submitted without capture.
-            source: SourceKind = "source", choice(), Default::Is("x11");
+            source: Option<SourceKind> = "source", optional(choice()),
+                Default::Unset("x11, or wayland in a Wayland session");
             /// X display.
             /// Captured with --source x11; input is injected into it.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
+            /// Wayland display, by name or the path of its socket.
+            /// Captured with --source wayland; input goes to it.
+            wayland_display: Option<String> = "wayland-display", optional(text("DISPLAY", 255)),
+                Default::From("$WAYLAND_DISPLAY", |s| s.wayland.clone());
+            /// Output of the Wayland display, such as DP-1.
+            output: Option<String> = "output", optional(text("NAME", 255)),
+                Default::Unset("the first one");
             /// Start a virtual display of this size and stream it.
             /// Replaces --display: an X server without a screen (Xvfb), for a headless machine or to leave an
             /// existing display untouched. The command after `--` is started on it, and the host ends when the
@@ -221,9 +230,9 @@ Examples:
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");
             /// Target of the player's keyboard and mouse input.
-            /// `xtest`: the X display. `none`: input is ignored.
+            /// `xtest`: the display, by XTEST on X11. `none`: input is ignored.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("xtest; none with source pattern or clip");
+                Default::Unset("the display; none with source pattern or clip");
             /// Directions of clipboard sharing with the player.
             /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
             /// pasted at the player. `both`, or `off`. Text up to 1 MB, which may be a password. Observers never
@@ -431,15 +440,25 @@ impl HostConfig {
         Ok((effective, words))
     }
 
+    /// The picture source: as set, else what the session and the other settings suggest.
+    pub(crate) fn source(&self) -> SourceKind {
+        let x11 = self.window.is_some() || self.region.is_some() || self.virtual_display.is_some();
+        match self.source {
+            Some(source) => source,
+            None if self.wayland_display.is_some() && !x11 && !self.fit => SourceKind::Wayland,
+            None => SourceKind::X11,
+        }
+    }
+
     /// The captured object.
     pub(crate) fn subject(&self) -> Subject {
-        match (self.source, &self.window, self.region) {
+        match (self.source(), &self.window, self.region) {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
             (SourceKind::Clip, ..) => Subject::Clip(self.clip.clone().unwrap_or_default()),
             (SourceKind::Scene, ..) => Subject::Scene(self.size.unwrap_or(PATTERN)),
             (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
-            (SourceKind::X11, None, None) => Subject::Display,
+            (SourceKind::Wayland, ..) | (SourceKind::X11, None, None) => Subject::Display,
         }
     }
 
@@ -468,14 +487,14 @@ impl HostConfig {
     pub(crate) fn injects(&self) -> bool {
         match self.input {
             Some(input) => input == InputKind::Xtest,
-            None => !matches!(self.source, SourceKind::Pattern | SourceKind::Clip),
+            None => !matches!(self.source(), SourceKind::Pattern | SourceKind::Clip),
         }
     }
 
     fn find_contradiction(&self) -> Result<(), ConfigError> {
-        let x11 = self.source == SourceKind::X11;
-        let clip = self.source == SourceKind::Clip;
-        let scene = self.source == SourceKind::Scene;
+        let source = self.source();
+        let (x11, session) = (source == SourceKind::X11, source == SourceKind::Wayland);
+        let (clip, scene) = (source == SourceKind::Clip, source == SourceKind::Scene);
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
                 "window and region are mutually exclusive: give one of them"
@@ -486,7 +505,7 @@ impl HostConfig {
             () if clip != self.clip.is_some() => {
                 "source clip and clip require each other: give --source clip --clip FILE"
             }
-            () if (x11 || clip) && self.size.is_some() => {
+            () if (x11 || session || clip) && self.size.is_some() => {
                 "size requires source pattern or scene: displays and windows have their own size"
             }
             () if !x11 && self.virtual_display.is_some() => {
@@ -498,6 +517,10 @@ impl HostConfig {
             () if self.is_wayland() && self.subject() != Subject::Display => {
                 "virtual-with wayland streams the whole display: it excludes window and region"
             }
+            () if self.output.is_some() && !session => {
+                "output names an output of a Wayland session: it requires source wayland"
+            }
+            () if session && self.fit => "fit resizes an X display: it excludes source wayland",
             () if self.fit && self.subject() != Subject::Display => {
                 "fit resizes the whole display: it excludes window, region and other sources"
             }
@@ -560,7 +583,13 @@ impl HostConfig {
 
     fn check_requirements(&self) -> Result<(), ConfigError> {
         self.check_files()?;
-        let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
+        if self.source() == SourceKind::Wayland {
+            return match self.wayland_display {
+                Some(_) => Ok(()),
+                None => Err(ConfigError(NO_WAYLAND_DISPLAY.to_owned())),
+            };
+        }
+        let shown = matches!(self.source(), SourceKind::X11 | SourceKind::Scene);
         let display = self.display.is_some() || self.virtual_display.is_some();
         if (shown || self.injects()) && !display {
             let why = format!(

@@ -437,6 +437,9 @@ impl fmt::Display for Origin {
 /// The message of a role that requires a display and has none.
 const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
 
+/// The same for a Wayland display.
+const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: give --wayland-display, such as wayland-1, or set WAYLAND_DISPLAY";
+
 /// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
 pub(crate) struct ConfigError(String);
@@ -444,15 +447,15 @@ pub(crate) struct ConfigError(String);
 impl ConfigError {
     /// Whether the command line or settings are wrong on any machine; a missing display depends on the machine.
     pub(crate) fn is_usage_error(&self) -> bool {
-        !self.0.starts_with(NO_DISPLAY)
+        !self.0.starts_with(NO_DISPLAY) && !self.0.starts_with(NO_WAYLAND_DISPLAY)
     }
 
     /// The same, with an explanation that depends on the environment.
     fn at(self, environment: &Environment) -> ConfigError {
         match &environment.wayland {
             Some(wayland) if self.0 == NO_DISPLAY => ConfigError(format!(
-                "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use it \
-                 (--present wayland); a host streams single windows of Xwayland (--window)"
+                "{NO_DISPLAY}; the Wayland session {wayland} is another display: a client shows its window there \
+                 with --present wayland, and a host streams it with --source wayland"
             )),
             _ => self,
         }
@@ -504,7 +507,11 @@ impl Environment {
 
     /// The client's window: that of the session.
     fn present_text(&self) -> Option<String> {
-        let text = if self.wayland.is_some() { "wayland" } else { "x11" };
+        let text = if self.wayland.is_some() {
+            "wayland"
+        } else {
+            "x11"
+        };
         Some(text.to_owned())
     }
 

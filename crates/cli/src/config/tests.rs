@@ -14,7 +14,7 @@ use super::client::{ClientConfig, InputSpec, Surface, WindowSpec};
 use super::endpoints::PresentKind;
 use openuvr_runtime::host::EncoderName;
 
-use super::host::{HostConfig, RateMode, Subject};
+use super::host::{HostConfig, RateMode, SourceKind, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawBackend, EyeView, Target};
@@ -404,7 +404,7 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn a_bad_value_is_refused_with_name_and_allowed_range() {
     let cases = [
-        ("source", "wayland", "one of x11, pattern, clip, scene"),
+        ("source", "kms", "one of x11, wayland, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
@@ -579,7 +579,9 @@ fn without_a_display_a_wayland_session_is_named() {
         wayland: Some("wayland-1".to_owned()),
         ..environment(Path::new("/nonexistent"))
     };
-    let host = effective::<HostConfig>(&[], &around).unwrap_err();
+    let host = effective::<HostConfig>(&[], &around).unwrap().config;
+    assert_eq!(host.source(), SourceKind::Wayland);
+    let host = effective::<HostConfig>(&["--source", "x11"], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk", "--present", "x11"], &around).unwrap_err();
     for error in [host.to_string(), client.to_string()] {
         assert!(error.starts_with("no X display is known: give --display"));

@@ -29,9 +29,10 @@ pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
                 })
                 .collect();
             let kind = key_type(&states, key, layout);
-            let known = table.types.iter().position(|other| {
-                (other.mask, &other.levels) == (kind.mask, &kind.levels)
-            });
+            let known = table
+                .types
+                .iter()
+                .position(|other| (other.mask, &other.levels) == (kind.mask, &kind.levels));
             let index = known.unwrap_or_else(|| {
                 table.types.push(kind);
                 table.types.len() - 1
@@ -42,7 +43,9 @@ pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
         }
         let mut state = xkb::State::new(keymap);
         state.update_key(key, xkb::KeyDirection::Down);
-        let mods = state.serialize_mods(xkb::STATE_MODS_DEPRESSED).to_le_bytes()[0];
+        let mods = state
+            .serialize_mods(xkb::STATE_MODS_DEPRESSED)
+            .to_le_bytes()[0];
         if mods != 0 {
             table.modifiers.insert(code, mods);
         }
@@ -59,7 +62,12 @@ pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
 
 /// The names of the key codes.
 pub(super) fn names(keymap: &xkb::Keymap) -> BTreeMap<u8, String> {
-    let name = |code: u8| Some((code, keymap.key_get_name(Keycode::new(code.into()))?.to_owned()));
+    let name = |code: u8| {
+        Some((
+            code,
+            keymap.key_get_name(Keycode::new(code.into()))?.to_owned(),
+        ))
+    };
     codes(keymap).filter_map(name).collect()
 }
 
@@ -114,7 +122,14 @@ mod tests {
         let de = layout("de");
         assert_eq!(de.character(29, 0, 0), Some('z'), "KEY_Y");
         let at: Vec<_> = de.combinations('@', 0).collect();
-        assert!(at.iter().any(|way| way.keycode == 24 && way.mods != 0), "AltGr and Q: {at:?}");
-        assert!(us.unused().count() > 8, "{:?}", us.unused().collect::<Vec<_>>());
+        assert!(
+            at.iter().any(|way| way.keycode == 24 && way.mods != 0),
+            "AltGr and Q: {at:?}"
+        );
+        assert!(
+            us.unused().count() > 8,
+            "{:?}",
+            us.unused().collect::<Vec<_>>()
+        );
     }
 }

@@ -149,10 +149,10 @@ impl DisplayClipboard {
     fn wait(&self, fd: BorrowedFd<'_>, flags: PollFlags, until: Instant) -> bool {
         let left = until.since(clock::now());
         let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
-        let left = Timespec::try_from(left).ok().filter(|_| left > Duration::ZERO);
-        left.is_some_and(|left| {
-            matches!(poll(&mut fds, Some(&left)), Ok(1..) | Err(Errno::INTR))
-        })
+        let left = Timespec::try_from(left)
+            .ok()
+            .filter(|_| left > Duration::ZERO);
+        left.is_some_and(|left| matches!(poll(&mut fds, Some(&left)), Ok(1..) | Err(Errno::INTR)))
     }
 }
 

@@ -33,9 +33,11 @@ impl CompositorHandler for State {
     }
 
     fn new_surface(&mut self, surface: &WlSurface) {
-        let count = surface
-            .client()
-            .and_then(|client| client.get_data::<ClientState>().map(ClientState::add_surface));
+        let count = surface.client().and_then(|client| {
+            client
+                .get_data::<ClientState>()
+                .map(ClientState::add_surface)
+        });
         if count.is_some_and(|count| count > MAX_SURFACES) {
             surface.post_error(
                 // wl_display.error.no_memory
@@ -75,13 +77,19 @@ impl CompositorHandler for State {
     }
 
     fn destroyed(&mut self, surface: &WlSurface) {
-        if let Some(data) = surface.client().as_ref().and_then(Client::get_data::<ClientState>) {
+        if let Some(data) = surface
+            .client()
+            .as_ref()
+            .and_then(Client::get_data::<ClientState>)
+        {
             data.remove_surface();
         }
         with_states(surface, |states| {
             content::of(states).borrow_mut().replace(Source::Empty);
         });
-        self.windows.all.retain(|window| window.surface() != surface);
+        self.windows
+            .all
+            .retain(|window| window.surface() != surface);
         self.scene
             .iter()
             .any(|element| element.surface.surface == *surface)

@@ -178,7 +178,10 @@ impl XdgShellHandler for State {
 
     fn move_request(&mut self, surface: ToplevelSurface, _: WlSeat, serial: Serial) {
         let pointer = self.pointer.clone();
-        let Some(start) = pointer.grab_start_data().filter(|_| pointer.has_grab(serial)) else {
+        let Some(start) = pointer
+            .grab_start_data()
+            .filter(|_| pointer.has_grab(serial))
+        else {
             return;
         };
         let area = self.area();

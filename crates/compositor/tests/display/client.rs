@@ -13,8 +13,8 @@ use smithay::input::keyboard::{Keycode, xkb};
 use wayland_client::globals::{GlobalList, GlobalListContents, registry_queue_init};
 use wayland_client::protocol::{
     wl_buffer, wl_callback, wl_compositor, wl_data_device, wl_data_device_manager, wl_data_offer,
-    wl_data_source, wl_keyboard, wl_output, wl_pointer, wl_region, wl_registry, wl_seat, wl_shm, wl_shm_pool,
-    wl_subcompositor, wl_subsurface, wl_surface,
+    wl_data_source, wl_keyboard, wl_output, wl_pointer, wl_region, wl_registry, wl_seat, wl_shm,
+    wl_shm_pool, wl_subcompositor, wl_subsurface, wl_surface,
 };
 use wayland_client::{
     Connection, Dispatch, EventQueue, Proxy as _, QueueHandle, WEnum, delegate_noop,
@@ -192,11 +192,7 @@ impl Client {
             .create_pool(file.as_fd(), width * height * 4, &qh, ());
         let buffer = pool.create_buffer(0, width, height, width * 4, format, &qh, ());
         pool.destroy();
-        Picture {
-            file,
-            buffer,
-            size,
-        }
+        Picture { file, buffer, size }
     }
 
     /// Shows a picture in a surface.
@@ -251,7 +247,8 @@ macro_rules! dispatch {
 }
 
 dispatch!(wl_callback::WlCallback, |events, _o, _e| events
-    .frames_done += 1);
+    .frames_done +=
+    1);
 dispatch!(wl_buffer::WlBuffer, |events, _o, _e| events.released += 1);
 dispatch!(xdg_wm_base::XdgWmBase, |_events, shell, event| {
     if let xdg_wm_base::Event::Ping { serial } = event {
@@ -293,75 +290,81 @@ dispatch!(wl_output::WlOutput, |events, _output, event| {
         events.modes.push((width, height, refresh));
     }
 });
-dispatch!(wl_keyboard::WlKeyboard, |events, _keyboard, event| match event {
-    wl_keyboard::Event::Keymap { fd, size, .. } => {
-        let mut file = File::from(fd);
-        let mut text = vec![0; size as usize];
-        file.seek(SeekFrom::Start(0)).unwrap();
-        file.read_exact(&mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        let context = xkb::Context::new(xkb::CONTEXT_NO_FLAGS);
-        let keymap = xkb::Keymap::new_from_string(
-            &context,
-            text.trim_end_matches('\0').to_owned(),
-            xkb::KEYMAP_FORMAT_TEXT_V1,
-            xkb::KEYMAP_COMPILE_NO_FLAGS,
-        );
-        events.keyboard = Some(xkb::State::new(&keymap.expect("a keymap")));
-    }
-    wl_keyboard::Event::Modifiers {
-        mods_depressed,
-        mods_latched,
-        mods_locked,
-        group,
-        ..
-    } => {
-        if let Some(keyboard) = &mut events.keyboard {
-            keyboard.update_mask(mods_depressed, mods_latched, mods_locked, 0, 0, group);
+dispatch!(
+    wl_keyboard::WlKeyboard,
+    |events, _keyboard, event| match event {
+        wl_keyboard::Event::Keymap { fd, size, .. } => {
+            let mut file = File::from(fd);
+            let mut text = vec![0; size as usize];
+            file.seek(SeekFrom::Start(0)).unwrap();
+            file.read_exact(&mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let context = xkb::Context::new(xkb::CONTEXT_NO_FLAGS);
+            let keymap = xkb::Keymap::new_from_string(
+                &context,
+                text.trim_end_matches('\0').to_owned(),
+                xkb::KEYMAP_FORMAT_TEXT_V1,
+                xkb::KEYMAP_COMPILE_NO_FLAGS,
+            );
+            events.keyboard = Some(xkb::State::new(&keymap.expect("a keymap")));
         }
-    }
-    wl_keyboard::Event::Key {
-        key, state, serial, ..
-    } => {
-        let pressed = state == WEnum::Value(wl_keyboard::KeyState::Pressed);
-        events.keys.push((key, pressed));
-        events.serial = serial;
-        if let (true, Some(keyboard)) = (pressed, &events.keyboard) {
-            let text = keyboard.key_get_utf8(Keycode::new(key + 8));
-            events.typed.push_str(&text);
+        wl_keyboard::Event::Modifiers {
+            mods_depressed,
+            mods_latched,
+            mods_locked,
+            group,
+            ..
+        } => {
+            if let Some(keyboard) = &mut events.keyboard {
+                keyboard.update_mask(mods_depressed, mods_latched, mods_locked, 0, 0, group);
+            }
         }
+        wl_keyboard::Event::Key {
+            key, state, serial, ..
+        } => {
+            let pressed = state == WEnum::Value(wl_keyboard::KeyState::Pressed);
+            events.keys.push((key, pressed));
+            events.serial = serial;
+            if let (true, Some(keyboard)) = (pressed, &events.keyboard) {
+                let text = keyboard.key_get_utf8(Keycode::new(key + 8));
+                events.typed.push_str(&text);
+            }
+        }
+        _ => {}
     }
-    _ => {}
-});
-dispatch!(wl_pointer::WlPointer, |events, _pointer, event| match event {
-    wl_pointer::Event::Enter {
-        surface_x,
-        surface_y,
-        serial,
-        ..
-    } => {
-        events.serial = serial;
-        events.moved = Some((surface_x, surface_y));
+);
+dispatch!(
+    wl_pointer::WlPointer,
+    |events, _pointer, event| match event {
+        wl_pointer::Event::Enter {
+            surface_x,
+            surface_y,
+            serial,
+            ..
+        } => {
+            events.serial = serial;
+            events.moved = Some((surface_x, surface_y));
+        }
+        wl_pointer::Event::Leave { .. } => events.moved = None,
+        wl_pointer::Event::Motion {
+            surface_x,
+            surface_y,
+            ..
+        } => events.moved = Some((surface_x, surface_y)),
+        wl_pointer::Event::Button {
+            button,
+            state,
+            serial,
+            ..
+        } => {
+            events.serial = serial;
+            let pressed = state == WEnum::Value(wl_pointer::ButtonState::Pressed);
+            events.buttons.push((button, pressed));
+        }
+        wl_pointer::Event::AxisValue120 { value120, .. } => events.wheel.push(value120),
+        _ => {}
     }
-    wl_pointer::Event::Leave { .. } => events.moved = None,
-    wl_pointer::Event::Motion {
-        surface_x,
-        surface_y,
-        ..
-    } => events.moved = Some((surface_x, surface_y)),
-    wl_pointer::Event::Button {
-        button,
-        state,
-        serial,
-        ..
-    } => {
-        events.serial = serial;
-        let pressed = state == WEnum::Value(wl_pointer::ButtonState::Pressed);
-        events.buttons.push((button, pressed));
-    }
-    wl_pointer::Event::AxisValue120 { value120, .. } => events.wheel.push(value120),
-    _ => {}
-});
+);
 dispatch!(
     zwp_relative_pointer_v1::ZwpRelativePointerV1,
     |events, _pointer, event| {

@@ -96,7 +96,9 @@ fn odd_damage_and_regions() {
         }
         window.surface.set_opaque_region(Some(&region));
         window.surface.set_input_region(Some(&region));
-        window.xdg.set_window_geometry(x, y, width.max(1), height.max(1));
+        window
+            .xdg
+            .set_window_geometry(x, y, width.max(1), height.max(1));
         window.surface.attach(Some(&picture.buffer), x, y);
         window.surface.commit();
         let _ = client.conn.flush();

@@ -100,9 +100,13 @@ fn held_keys_and_buttons_are_released() {
     for event in [key(42, None, true), key(30, Some('A'), true), press] {
         input.apply(&event).unwrap();
     }
-    client.until("keys", |events| events.keys.len() == 2 && events.buttons.len() == 1);
+    client.until("keys", |events| {
+        events.keys.len() == 2 && events.buttons.len() == 1
+    });
     input.release_all().unwrap();
-    client.until("release", |events| events.keys.len() == 4 && events.buttons.len() == 2);
+    client.until("release", |events| {
+        events.keys.len() == 4 && events.buttons.len() == 2
+    });
     assert_eq!(client.events.buttons, [(0x111, true), (0x111, false)]);
     input.release_all().unwrap();
     client.sync();
@@ -141,7 +145,10 @@ fn the_pointer_goes_to_the_pixel_and_the_wheel_turns_in_parts() {
         }
     }
     let (x, y) = moved.expect("it is visible");
-    assert_eq!((u32::from(x) * 640 / 65_535, u32::from(y) * 360 / 65_535), (300, 185));
+    assert_eq!(
+        (u32::from(x) * 640 / 65_535, u32::from(y) * 360 / 65_535),
+        (300, 185)
+    );
 }
 
 #[test]

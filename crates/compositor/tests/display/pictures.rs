@@ -19,7 +19,12 @@ fn stamped(number: u32) -> Vec<u8> {
         frame: number,
         ..Stamp::default()
     };
-    assert!(barcode::draw(&mut pixels, SIZE.width as usize * 4, SIZE, &stamp));
+    assert!(barcode::draw(
+        &mut pixels,
+        SIZE.width as usize * 4,
+        SIZE,
+        &stamp
+    ));
     pixels
 }
 
@@ -80,7 +85,9 @@ fn callbacks_come_at_most_at_the_frame_rate() {
     let mut client = rig.client();
     let window = client.window();
     let picture = client.picture(SIZE);
-    client.until("mode", |events| events.modes.last() == Some(&(640, 360, 20_000)));
+    client.until("mode", |events| {
+        events.modes.last() == Some(&(640, 360, 20_000))
+    });
     let qh = client.qh();
     let began = std::time::Instant::now();
     for number in 1..=11 {

@@ -38,7 +38,10 @@ fn until_drawn(rig: &mut Rig) {
     loop {
         let _ = rig.capture.next(Some(Duration::from_millis(100))).unwrap();
         let colours = rig.capture.picture().map(|picture| {
-            let pixels = picture.planes[0].data.chunks_exact(4).map(|pixel| &pixel[..3]);
+            let pixels = picture.planes[0]
+                .data
+                .chunks_exact(4)
+                .map(|pixel| &pixel[..3]);
             pixels.collect::<std::collections::BTreeSet<_>>().len()
         });
         if (rig.display.windows())() > 0 && colours > Some(1) {
@@ -76,7 +79,10 @@ fn types_into(program: &str, args: &[&str]) {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, mode).unwrap();
     let script = script.display().to_string();
-    let args: Vec<String> = args.iter().map(|arg| arg.replace("SCRIPT", &script)).collect();
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| arg.replace("SCRIPT", &script))
+        .collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let _program = start(&rig, program, &args);
     until_drawn(&mut rig);

@@ -1,10 +1,10 @@
 //! Where windows are, and how they change.
 
+use openuvr_media::input_sink::InputSink as _;
 use openuvr_proto::input::event::{Button, InputEvent};
 use openuvr_proto::units::Size;
-use openuvr_media::input_sink::InputSink as _;
-use wayland_protocols::xdg::shell::client::xdg_positioner::{Anchor, Gravity};
 use wayland_client::Proxy as _;
+use wayland_protocols::xdg::shell::client::xdg_positioner::{Anchor, Gravity};
 
 use crate::rig::{Rig, SIZE};
 
@@ -48,7 +48,9 @@ fn a_new_size_reaches_windows_and_pictures() {
     rig.until(0, 0, 0x00_3000);
     let mut resizer = rig.display.resizer();
     assert_eq!(resizer.set(Size::new(800, 500)), Size::new(800, 500));
-    client.until("mode", |events| events.modes.last().map(|m| (m.0, m.1)) == Some((800, 500)));
+    client.until("mode", |events| {
+        events.modes.last().map(|m| (m.0, m.1)) == Some((800, 500))
+    });
     client.until("size", |events| {
         events.sizes.get(&window.toplevel.id()) == Some(&(800, 500))
     });
@@ -82,7 +84,12 @@ fn popups_stay_on_the_display_and_are_dismissed_by_a_click_on_another_program() 
         button: Button::LEFT,
         pressed,
     };
-    input.apply(&InputEvent::PointerAbsolute { x: 65_000, y: 65_000 }).unwrap();
+    input
+        .apply(&InputEvent::PointerAbsolute {
+            x: 65_000,
+            y: 65_000,
+        })
+        .unwrap();
     input.apply(&press(true)).unwrap();
     client.until("press", |events| !events.buttons.is_empty());
     let qh = client.qh();

@@ -9,6 +9,8 @@ pub mod pool;
 pub mod submit;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+#[cfg(feature = "wayland")]
+pub mod wayland;
 pub mod x11;
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ pub mod codes;
 pub(crate) mod compose;
 pub mod keymap;
 mod load;
-#[cfg(all(feature = "client", feature = "wayland"))]
+#[cfg(feature = "wayland")]
 pub(crate) mod xkbcommon;
 
 pub(crate) use load::CORE_KEYBOARD;

@@ -250,7 +250,9 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     }
     if args.virtual_with == DisplayKind::Wayland {
         if args.capture != CaptureMethod::Screen {
-            bail!("--virtual-with wayland requires --capture screen: other methods need an X display");
+            bail!(
+                "--virtual-with wayland requires --capture screen: other methods need an X display"
+            );
         }
         if args.application_user.is_some() {
             bail!(

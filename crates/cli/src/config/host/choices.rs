@@ -83,6 +83,8 @@ impl Choice for RateMode {
 pub enum SourceKind {
     /// An X display.
     X11,
+    /// The session of a Wayland compositor.
+    Wayland,
     /// The test pattern.
     Pattern,
     /// A file.
@@ -102,6 +104,7 @@ impl Choice for Chroma {
 impl Choice for SourceKind {
     const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
+        ("wayland", SourceKind::Wayland),
         ("pattern", SourceKind::Pattern),
         ("clip", SourceKind::Clip),
         ("scene", SourceKind::Scene),

@@ -123,7 +123,10 @@ impl State {
     pub(super) fn inhibit_shortcuts(&mut self) {
         let wanted = self.grab.is_requested() || self.window.full_screen;
         let offered = self.globals.inhibitors.as_ref();
-        match (&self.grab.inhibitor, offered.zip(self.globals.seat.as_ref())) {
+        match (
+            &self.grab.inhibitor,
+            offered.zip(self.globals.seat.as_ref()),
+        ) {
             (None, Some((inhibitors, seat))) if wanted => {
                 let window = &self.stage.surfaces.window;
                 let inhibitor = inhibitors.inhibit_shortcuts(window, seat, &self.queue, ());

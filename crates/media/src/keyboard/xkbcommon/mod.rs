@@ -20,7 +20,16 @@ const MAX_TEXT: u32 = 1 << 20;
 ///
 /// # Errors
 /// One line: libxkbcommon is missing, or the text is not a key map.
+#[cfg(feature = "client")]
 pub(crate) fn read(file: OwnedFd, size: u32) -> Result<XkbKeyboard, String> {
+    compile(&read_text(file, size)?)
+}
+
+/// Reads the text of the map in `file`, which has `size` bytes.
+///
+/// # Errors
+/// One line, if it can't be read.
+pub(crate) fn read_text(file: OwnedFd, size: u32) -> Result<Vec<u8>, String> {
     if size > MAX_TEXT {
         return Err(format!("the compositor's key map has {size} bytes"));
     }
@@ -29,11 +38,15 @@ pub(crate) fn read(file: OwnedFd, size: u32) -> Result<XkbKeyboard, String> {
     (File::from(file).read_exact_at(&mut text, 0))
         .map_err(|cause| format!("can't read the compositor's key map: {cause}"))?;
     let end = text.iter().position(|byte| *byte == 0);
-    compile(&text[..end.unwrap_or(text.len())])
+    text.truncate(end.unwrap_or(text.len()));
+    Ok(text)
 }
 
 /// Compiles the text of a map.
-fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
+///
+/// # Errors
+/// One line: libxkbcommon is missing, or the text is not a key map.
+pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
     let keys = sys::keys(text)?;
     let mut map = Keymap::default();
     for key in &keys {

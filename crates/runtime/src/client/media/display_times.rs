@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn displayed(id: u32) -> Report {
-        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Whole));
+        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Complete));
         report.first_received = Some(PeerInstant(1_000_000));
         report.submitted = Some(Duration::from_millis(4));
         report.motion_to_photon = Some(Duration::from_millis(10));
@@ -106,7 +106,13 @@ mod tests {
     #[test]
     fn reports_get_their_times_in_order() {
         let (mut times, mut out) = (DisplayTimes::default(), Vec::new());
-        for report in [dropped(1), displayed(2), displayed(3), dropped(4), displayed(5)] {
+        for report in [
+            dropped(1),
+            displayed(2),
+            displayed(3),
+            dropped(4),
+            displayed(5),
+        ] {
             times.add(report, true, |report| out.push(report));
         }
         assert_eq!(out, [dropped(1)]);

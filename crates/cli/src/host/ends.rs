@@ -1,0 +1,255 @@
+//! The ends of a display: the source of its pictures, and the targets of the player's input and clipboard.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use openuvr_compositor::WaylandDisplay;
+use openuvr_media::capture::Capture;
+use openuvr_media::capture::clip::Player;
+use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::cursor::x11::X11Cursor;
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::capture::wayland;
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
+use openuvr_media::display;
+use openuvr_media::input_sink::{self, InputSink};
+use openuvr_proto::units::Size;
+use openuvr_runtime::host::SharedClipboard;
+use openuvr_runtime::host::config::DEFAULT_FPS;
+use openuvr_scene as scene;
+use openuvr_scene::source::Submit;
+
+use crate::config::kind::WindowName;
+use crate::config::{HostConfig, SourceKind, Subject};
+use crate::release::Release;
+
+/// The maximum wait for a missing window, for an application that is still starting.
+const WINDOW_WAIT: Duration = Duration::from_secs(15);
+
+/// The ends of a display: its picture, and what the player sends to it.
+pub(super) struct Ends {
+    pub(super) source: Source,
+    pub(super) input: Box<dyn InputSink>,
+    pub(super) release: Option<Release>,
+    pub(super) clipboard: Option<SharedClipboard>,
+}
+
+impl Ends {
+    /// Opens the ends of the configured source. `own`: the Wayland display that this host has started.
+    ///
+    /// # Errors
+    /// One line: a display that can't be reached or lacks something, or a source that can't be opened.
+    pub(super) fn open(
+        config: &HostConfig,
+        own: Option<&WaylandDisplay>,
+        stop: &AtomicBool,
+    ) -> Result<Ends> {
+        match (own, config.source()) {
+            (Some(display), _) => open_wayland(config, display),
+            (None, SourceKind::Wayland) => open_session(config),
+            (None, _) => open_x11(config, stop),
+        }
+    }
+}
+
+/// Opens the configured source, and the X display.
+fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
+    let source = open_source(config, stop)?;
+    let display = config.display.clone().unwrap_or_default();
+    let input = if config.injects() {
+        format!("xtest:{display}")
+    } else {
+        "null".to_owned()
+    };
+    let input = input_sink::open(&input)?;
+    let release = config.injects().then(|| Release::start(&display));
+    let release = release.transpose().unwrap_or_else(|why| {
+        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
+        None
+    });
+    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
+    Ok(Ends {
+        source,
+        input,
+        release,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
+    })
+}
+
+/// Opens the Wayland display of this process. Its keys end with it.
+fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
+    let capture = Box::new(display.capture()?);
+    let cursor = config.cursor.then(|| display.cursor()).transpose()?;
+    let words = format!("{} of a Wayland display", capture.size());
+    let input: Box<dyn InputSink> = match config.injects() {
+        true => Box::new(display.input()),
+        false => input_sink::open("null")?,
+    };
+    let clipboard = SharedClipboard::open_with(config.clipboard, |watch, most| {
+        let clipboard = display.clipboard(watch, most).map_err(|e| e.to_string())?;
+        Ok(Box::new(clipboard))
+    });
+    Ok(Ends {
+        source: Source {
+            capture,
+            viewport: None,
+            cursor: cursor.map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>),
+            words,
+        },
+        input,
+        release: None,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
+    })
+}
+
+/// Opens the session of another Wayland compositor. The compositor itself releases the keys of a host that is killed.
+fn open_session(config: &HostConfig) -> Result<Ends> {
+    let display = config.wayland_display.clone();
+    let capture = wayland::open(&wayland::Target {
+        display: display.clone(),
+        output: config.output.clone(),
+        pointer: config.cursor,
+    });
+    let mut capture = capture?;
+    capture.limit_fps(config.fps.unwrap_or(DEFAULT_FPS));
+    let display = display.unwrap_or_default();
+    let words = format!(
+        "{} of output {} of Wayland display {display}",
+        capture.size(),
+        capture.output()
+    );
+    let input = match config.injects() {
+        true => format!("wayland:{display},{}", capture.output()),
+        false => "null".to_owned(),
+    };
+    let clipboard = SharedClipboard::open(&format!("wayland:{display}"), config.clipboard);
+    Ok(Ends {
+        source: Source {
+            capture: Box::new(capture),
+            viewport: None,
+            cursor: None,
+            words,
+        },
+        input: input_sink::open(&input)?,
+        release: None,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
+    })
+}
+
+/// A source of pictures.
+pub(super) struct Source {
+    pub(super) capture: Box<dyn Capture>,
+    pub(super) viewport: Option<x11::Viewport>,
+    pub(super) cursor: Option<Box<dyn CursorWatch>>,
+    /// Its description for the user.
+    pub(super) words: String,
+}
+
+fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
+    let what = match config.subject() {
+        Subject::Pattern(size) => {
+            let capture = Box::new(Pattern::open(size, fps)?);
+            let words = format!("a test pattern of {size}");
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Clip(file) => {
+            let capture = Box::new(Player::open(&file, fps)?);
+            let words = format!("{} of {}", capture.size(), file.display());
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Scene(size) => return open_scene(config, size),
+        Subject::Display => CaptureArea::Display,
+        Subject::Region(r) => CaptureArea::Region {
+            x: r.x,
+            y: r.y,
+            size: r.size,
+        },
+        Subject::Window(name) => CaptureArea::Window(WindowQuery {
+            name: match name {
+                WindowName::Id(id) => x11::WindowName::Id(id),
+                WindowName::Text(text) => x11::WindowName::Text(text),
+            },
+            wait: window_wait(config),
+        }),
+    };
+    open_display(config, what, stop)
+}
+
+/// The maximum wait for a window: at most the host's time limit.
+fn window_wait(config: &HostConfig) -> Duration {
+    (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
+}
+
+/// Captures an X display, or a part of it.
+fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
+    let display = config.display.clone();
+    let mut reported = false;
+    let mut keep_waiting = || {
+        if !std::mem::replace(&mut reported, true) {
+            eprintln!(
+                "openuvr host: no such window yet; waiting up to {} s",
+                window_wait(config).as_secs_f64()
+            );
+        }
+        !stop.load(Ordering::Relaxed)
+    };
+    if !matches!(what, CaptureArea::Window(_))
+        && let Some(name) = &display
+        && display::connect(name)
+            .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
+    {
+        eprintln!(
+            "openuvr host: display {name} is the Xwayland of a Wayland session: X11 clients cannot \
+             capture its desktop, and the picture stays black; capture the session itself (--source wayland), \
+             one X11 window (--window TITLE), or an application (openuvr run, or openuvr host --virtual \
+             1280x720 -- COMMAND)"
+        );
+    }
+    let target = Target {
+        display: display.clone(),
+        area: what,
+    };
+    let mut capture = x11::open_while(&target, &mut keep_waiting)?;
+    capture.limit_fps(fps);
+    let viewport = capture.shared_viewport();
+    let cursor = config
+        .cursor
+        .then(|| X11Cursor::open(display.as_deref(), viewport.clone()))
+        .transpose()?
+        .map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>);
+    let display = display.unwrap_or_default();
+    let words = format!("{} of display {display}", capture.size());
+    Ok(Source {
+        capture: Box::new(capture),
+        viewport: Some(viewport),
+        cursor,
+        words,
+    })
+}
+
+/// Starts the scene in this process, in the upper left corner of the display.
+fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
+    let display = config.display.clone().unwrap_or_default();
+    let submit = config.submit.unwrap_or(Submit::Free);
+    let fps = config.scene_fps.unwrap_or(60.0);
+    let capture = Box::new(scene::source::start(&display, size, fps, submit)?);
+    Ok(Source {
+        capture,
+        viewport: Some(x11::Viewport::new(0, 0, size)),
+        cursor: None,
+        words: format!("the scene of {size}, drawn by this host on display {display}"),
+    })
+}

@@ -1,0 +1,88 @@
+//! A host's part of a Wayland session, in a real compositor: pictures of an output, and injected input, which a window of
+//! ours receives.
+
+mod capture;
+mod input;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_media::barcode::{self, Stamp};
+use openuvr_media::input_source::{InputSource as _, SourceEvent};
+use openuvr_media::picture::Picture;
+use openuvr_media::present::Presenter as _;
+use openuvr_media::present::wayland::{WaylandPresenter, WindowConfig, open};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
+use openuvr_xserver::sway::Sway;
+
+const SCREEN: Size = Size::new(640, 360);
+
+/// Limit of each wait for the compositor, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A window that fills the output, whose events are read by a thread of its own.
+struct Window {
+    presenter: WaylandPresenter,
+    events: Receiver<SourceEvent>,
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Window {
+    fn open(sway: &Sway) -> Window {
+        let (presenter, mut source) = open(&WindowConfig {
+            display: Some(socket(sway)),
+            size: SCREEN,
+            ..WindowConfig::default()
+        })
+        .unwrap();
+        let (sender, events) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let reader = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match source.next(Some(Duration::from_millis(50))) {
+                    Ok(SourceEvent::TimedOut) => {}
+                    Ok(event) => _ = sender.send(event),
+                    Err(_) => return,
+                }
+            }
+        });
+        Window {
+            presenter,
+            events,
+            stop,
+            reader: Some(reader),
+        }
+    }
+
+    /// Shows a picture with this number.
+    fn show(&mut self, id: u32) {
+        let row = SCREEN.width as usize * 4;
+        let mut pixels = vec![0x40; SCREEN.pixels() * 4];
+        let stamp = Stamp {
+            frame: id,
+            ..Stamp::default()
+        };
+        assert!(barcode::draw(&mut pixels, row, SCREEN, &stamp));
+        let picture = Picture::bgrx(SCREEN, &pixels, row);
+        self.presenter.present(FrameId(id), &picture).unwrap();
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn socket(sway: &Sway) -> String {
+    sway.socket().to_str().unwrap().to_owned()
+}
