@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use openuvr_gateway::forwarded::browser;
-use openuvr_gateway_settings::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::login;
 use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
 use openuvr_gateway::reflexive::{DatagramKind, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
+use openuvr_gateway_settings::{ProxyNetwork, WebOrigin};
 
 /// A parsed request has a connection id that a reply can contain.
 pub fn signalling(bytes: &[u8]) {

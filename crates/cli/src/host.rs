@@ -1,7 +1,7 @@
 //! `openuvr host`: opens the configured devices, starts the host's threads, and prints
 //! events.
 
-mod ends;
+mod endpoints;
 mod parts;
 
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ use crate::realtime;
 use crate::release::{self, Release};
 use crate::run;
 
-use ends::Ends;
+use endpoints::DisplayEndpoints;
 pub use parts::{DefaultParts, HostParts, SourceKind};
 
 /// The interval at which the main thread checks for signals and the time limit.
@@ -493,12 +493,12 @@ fn start(
     stop: &AtomicBool,
 ) -> Result<RunningHost> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
-    let Ends {
+    let DisplayEndpoints {
         source,
         input,
         release,
         clipboard,
-    } = Ends::open(config, app_display.wayland(), stop)?;
+    } = DisplayEndpoints::open(config, app_display.wayland(), stop)?;
     let streaming = format!("streaming {} on {}", source.words, opened.endpoint);
     // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);

@@ -50,7 +50,7 @@ pub(crate) struct Content {
     pub(crate) crop: (f64, f64, f64, f64),
     /// The surface's size.
     pub(crate) logical: Size<i32, Logical>,
-    /// What has changed since it was drawn.
+    /// The changes since it was drawn.
     pub(crate) damage: Vec<Edges>,
     alpha: bool,
 }

@@ -18,7 +18,7 @@ use smithay::reexports::wayland_server::{Display, ListeningSocket};
 use crate::error::DisplayError;
 use crate::outside::{
     COMMANDS, Command, Commands, DisplayCapture, DisplayClipboard, DisplayCursor, DisplayInput,
-    DisplayResizer, Ends,
+    DisplayResizer, Endpoints,
 };
 use crate::state::State;
 
@@ -39,7 +39,7 @@ pub struct Options {
 pub struct WaylandDisplay {
     size: Size,
     socket: PathBuf,
-    ends: Ends,
+    ends: Endpoints,
     commands: Commands,
     thread: Option<JoinHandle<()>>,
     /// Removed after the thread has ended.
@@ -70,7 +70,7 @@ impl WaylandDisplay {
         let listening = ListeningSocket::bind_absolute(socket.clone());
         let listening = listening.map_err(|why| refused(&socket, &why))?;
         let started = |why: &dyn std::fmt::Display| DisplayError::Start(why.to_string());
-        let ends = Ends::new(size).map_err(|why| started(&why))?;
+        let ends = Endpoints::new(size).map_err(|why| started(&why))?;
         let (commands, inbox) = command_channel(COMMANDS);
         let (ready, result) = sync_channel(1);
         let thread = std::thread::Builder::new().name("ouvr-wayland".to_owned());
@@ -185,7 +185,7 @@ fn wait_for(result: &Receiver<Result<(), DisplayError>>) -> Result<(), DisplayEr
 }
 
 /// Ends the pictures with the compositor's thread, however it ends.
-struct EndReporter(Ends);
+struct EndReporter(Endpoints);
 
 impl Drop for EndReporter {
     fn drop(&mut self) {
@@ -207,7 +207,7 @@ struct Compositor {
 impl Compositor {
     fn new(
         options: &Options,
-        ends: Ends,
+        ends: Endpoints,
         listening: ListeningSocket,
         inbox: Channel<Command>,
     ) -> Result<Compositor, DisplayError> {

@@ -15,18 +15,12 @@
 #![deny(unsafe_code)]
 
 mod content;
-mod cursor;
 mod display;
 mod error;
-mod frames;
 mod icons;
-mod input;
-mod keyboard;
-mod move_grab;
 mod outside;
 mod paint;
 mod pictures;
-mod protocols;
 mod scene;
 mod selection;
 mod state;

@@ -111,7 +111,7 @@ pub(crate) struct Pictures {
     exchange: Arc<Exchange>,
     size: Size,
     pictures: [Arc<PictureBuffer>; PICTURES],
-    /// What has changed since each picture was drawn.
+    /// The changes since each picture was drawn.
     stale: [Damage; PICTURES],
     newest: usize,
     /// Whether the size has changed since the newest picture.

@@ -9,12 +9,12 @@ use smithay::wayland::compositor::{
 };
 
 use crate::content;
-use crate::paint::{Element, Mapping, Place};
+use crate::paint::{Element, Mapping, Rectangle};
 use crate::windows::{Windows, geometry};
 
 /// A surface on the display, and the window to which it belongs.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ShownSurface {
     pub(crate) surface: WlSurface,
     /// The root surface of its window.
     pub(crate) window: WlSurface,
@@ -24,7 +24,7 @@ pub(crate) struct Shown {
 }
 
 /// The elements to draw.
-pub(crate) type Scene = Vec<Element<Shown>>;
+pub(crate) type Scene = Vec<Element<ShownSurface>>;
 
 /// The scene of these windows on a display of `all`, with `scale` pixels per unit.
 pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scene {
@@ -77,7 +77,7 @@ fn add_tree(
             }
             let at = *at + offset(states);
             scene.push(Element {
-                surface: Shown {
+                surface: ShownSurface {
                     surface: surface.clone(),
                     window: window.clone(),
                     at,
@@ -96,7 +96,7 @@ fn add_tree(
 }
 
 /// The pixels of a rectangle: its edges rounded, so that neighbours have no gap.
-fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Place {
+fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Rectangle {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "`as` limits, and such a place is beyond any display"
@@ -104,7 +104,7 @@ fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Place
     let edge = |at: i32, length: i32| ((f64::from(at) + f64::from(length)) * scale).round() as i32;
     let (x, y) = (edge(at.x, 0), edge(at.y, 0));
     let length = |from: i32, to: i32| u32::try_from(to.saturating_sub(from)).unwrap_or(0);
-    Place {
+    Rectangle {
         x,
         y,
         width: length(x, edge(at.x, size.w)),
@@ -113,7 +113,7 @@ fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Place
 }
 
 /// The topmost surface that takes input at a position.
-pub(crate) fn under(scene: &Scene, position: Point<f64, Logical>) -> Option<&Shown> {
+pub(crate) fn under(scene: &Scene, position: Point<f64, Logical>) -> Option<&ShownSurface> {
     scene
         .iter()
         .rev()

@@ -1,5 +1,12 @@
 //! The compositor's state, owned by its thread.
 
+pub(crate) mod cursor;
+pub(crate) mod frames;
+pub(crate) mod input;
+pub(crate) mod keyboard;
+pub(crate) mod move_grab;
+mod protocols;
+
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +24,16 @@ use smithay::utils::{Logical, Point, SERIAL_COUNTER, Size as Area};
 use smithay::wayland::compositor::{CompositorClientState, with_states};
 
 use crate::content::{self, Source};
-use crate::cursor::CursorState;
 use crate::error::DisplayError;
-use crate::frames::Frames;
-use crate::input::Buttons;
-use crate::keyboard::Typist;
-use crate::outside::Ends;
+use crate::outside::Endpoints;
 use crate::paint::{Canvas, Rows, Uniform, sys::with_pixels};
 use crate::pictures::{PictureBuffer, Pictures};
-use crate::protocols::Globals;
 use crate::scene::{self, Scene};
+use crate::state::cursor::CursorState;
+use crate::state::frames::Frames;
+use crate::state::input::Buttons;
+use crate::state::keyboard::Typist;
+use crate::state::protocols::Globals;
 use crate::windows::Windows;
 
 /// Copies of buffers that were released early, at most; a window beyond that is black until it is drawn again.
@@ -54,13 +61,13 @@ pub(crate) struct State {
     pub(crate) cursor: CursorState,
     pub(crate) frames: Frames,
     pub(crate) pictures: Pictures,
-    /// What has changed since the newest picture.
+    /// The changes since the newest picture.
     damage: Damage,
     /// Whether something may have changed since the scene was made.
     pub(crate) dirty: bool,
     /// Whether the picture differs from the newest one.
     pub(crate) changed: bool,
-    pub(crate) ends: Ends,
+    pub(crate) ends: Endpoints,
     pub(crate) stopped: bool,
 }
 
@@ -101,7 +108,7 @@ impl State {
         size: Size,
         fps: f64,
         scale: f64,
-        ends: Ends,
+        ends: Endpoints,
     ) -> Result<State, DisplayError> {
         let handle = display.handle();
         let globals = Globals::new(&handle);
@@ -219,7 +226,7 @@ impl State {
         self.changed = true;
     }
 
-    /// Makes the scene anew after changes.
+    /// Makes a new scene after changes.
     pub(crate) fn update_scene(&mut self) {
         if !std::mem::take(&mut self.dirty) {
             return;
@@ -274,9 +281,9 @@ impl State {
         }
     }
 
-    /// Copies what is only in the newest picture, before another scene is drawn.
+    /// Copies pixels that only the newest picture has, before another scene is drawn.
     fn keep_pictures(&mut self) {
-        let kept = |element: &&crate::paint::Element<scene::Shown>| {
+        let kept = |element: &&crate::paint::Element<scene::ShownSurface>| {
             with_states(&element.surface.surface, |states| {
                 matches!(content::of(states).borrow().source, Source::Kept(_))
             })

@@ -347,7 +347,7 @@ impl Drop for Weston {
 }
 
 #[test]
-fn a_picture_of_another_shape_has_black_bars_and_the_host_is_told_the_size() {
+fn a_picture_of_another_shape_has_bars_and_its_size_is_reported() {
     let screen = Size::new(640, 480);
     let Some(sway) = Sway::start(screen) else {
         return;

@@ -33,7 +33,7 @@ pub struct Fit {
     last_error: Option<String>,
 }
 
-/// What is resized.
+/// The resized display.
 enum Resized {
     X11(DisplaySize),
     Wayland(DisplayResizer),

@@ -34,7 +34,7 @@ const MAX_PASTES: usize = 16;
 /// Descriptors on their way between compositor and clipboard thread.
 pub(crate) struct ClipboardBoard {
     state: Mutex<Exchanges>,
-    /// Whether somebody reads copied text.
+    /// Whether copied text is read.
     reads: AtomicBool,
     /// Raised at each change.
     changed: Waker,
@@ -65,7 +65,7 @@ impl ClipboardBoard {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// An application copied something, which replaces what was not read yet.
+    /// An application copied something, which replaces the unread text.
     pub(crate) fn copied(&self, source: Result<OwnedFd, ReadFailure>) {
         self.state().copied = Some(source);
         self.changed.wake();

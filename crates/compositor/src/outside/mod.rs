@@ -50,16 +50,16 @@ pub(crate) type Commands = smithay::reexports::calloop::channel::SyncSender<Comm
 
 /// What the compositor's thread shares with its ends.
 #[derive(Clone)]
-pub(crate) struct Ends {
+pub(crate) struct Endpoints {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) cursor: Arc<CursorBoard>,
     pub(crate) clipboard: Arc<ClipboardBoard>,
     windows: Arc<AtomicUsize>,
 }
 
-impl Ends {
-    pub(crate) fn new(size: Size) -> Result<Ends, WakerError> {
-        Ok(Ends {
+impl Endpoints {
+    pub(crate) fn new(size: Size) -> Result<Endpoints, WakerError> {
+        Ok(Endpoints {
             exchange: Arc::new(Exchange::new(size, Waker::new()?)),
             cursor: Arc::new(CursorBoard::new(Waker::new()?)),
             clipboard: Arc::new(ClipboardBoard::new(Waker::new()?)),

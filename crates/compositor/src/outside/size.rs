@@ -27,7 +27,7 @@ impl DisplayResizer {
     }
 
     /// Sets the display to `wanted`, or the nearest possible size; returns the new size. Applications get it with the
-    /// compositor's next turn, and draw themselves anew.
+    /// compositor's next turn, and draw themselves again.
     pub fn set(&mut self, wanted: Size) -> Size {
         let side = |side: u32| side.clamp(1, MAX_SIDE);
         let size = Size::new(side(wanted.width), side(wanted.height));

@@ -4,14 +4,14 @@ use openuvr_media::damage::Block;
 
 /// A rectangle on the display in pixels; may reach beyond it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Rectangle {
     pub(crate) x: i32,
     pub(crate) y: i32,
     pub(crate) width: u32,
     pub(crate) height: u32,
 }
 
-impl Place {
+impl Rectangle {
     /// The part within a block; `None` if there is none.
     pub(crate) fn within(&self, block: &Block) -> Option<Block> {
         let span = |at: i32, length: u32, range: &std::ops::Range<u32>| {
@@ -45,7 +45,7 @@ pub(crate) struct Orientation {
 /// The mapping of a buffer to a place on the display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Mapping {
-    pub(crate) place: Place,
+    pub(crate) place: Rectangle,
     /// The shown part of the buffer after its orientation was undone, in buffer pixels: x, y, width, height.
     pub(crate) crop: (f64, f64, f64, f64),
     pub(crate) orientation: Orientation,
@@ -105,7 +105,7 @@ impl Mapping {
 
     /// The place on the display of a rectangle of the buffer (left, upper, right and lower edge in buffer pixels): the
     /// smallest that contains it. The whole place for a turned buffer.
-    pub(crate) fn shown(&self, (left, top, right, bottom): (f64, f64, f64, f64)) -> Place {
+    pub(crate) fn shown(&self, (left, top, right, bottom): (f64, f64, f64, f64)) -> Rectangle {
         if self.orientation != Orientation::default() {
             return self.place;
         }
@@ -122,7 +122,7 @@ impl Mapping {
             clippy::cast_sign_loss,
             reason = "limited to the place"
         )]
-        Place {
+        Rectangle {
             x: self.place.x.saturating_add(left.floor() as i32),
             y: self.place.y.saturating_add(top.floor() as i32),
             width: (right.ceil() - left.floor()) as u32,

@@ -8,7 +8,7 @@ pub(crate) mod sys;
 
 use openuvr_media::damage::Block;
 
-pub(crate) use element::{Element, Mapping, Orientation, Place};
+pub(crate) use element::{Element, Mapping, Orientation, Rectangle};
 
 /// Pixels of an element: premultiplied ARGB in native byte order, as in `wl_shm`'s `argb8888`.
 pub(crate) trait Pixels {

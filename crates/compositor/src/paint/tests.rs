@@ -4,8 +4,8 @@ use super::*;
 
 const SIZE: Size = Size::new(4, 3);
 
-fn place(x: i32, y: i32, width: u32, height: u32) -> Place {
-    Place {
+fn place(x: i32, y: i32, width: u32, height: u32) -> Rectangle {
+    Rectangle {
         x,
         y,
         width,
@@ -13,7 +13,7 @@ fn place(x: i32, y: i32, width: u32, height: u32) -> Place {
     }
 }
 
-fn plain(place: Place) -> Mapping {
+fn plain(place: Rectangle) -> Mapping {
     Mapping {
         place,
         crop: (0.0, 0.0, place.width.into(), place.height.into()),

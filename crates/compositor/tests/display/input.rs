@@ -46,7 +46,7 @@ const TYPED: [(u16, char); 14] = [
 ];
 
 #[test]
-fn typed_characters_arrive_letter_for_letter_whatever_the_layout_has() {
+fn typed_characters_arrive_letter_for_letter_in_each_layout() {
     let rig = Rig::new();
     let mut client = rig.client();
     client.coloured(None, 1);

@@ -1,4 +1,4 @@
-//! What is captured, and when.
+//! The captured pictures, and their times.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ fn the_newest_commit_wins_and_none_is_lost() {
 }
 
 #[test]
-fn without_viewers_a_recent_picture_exists_and_the_newest_comes_at_once() {
+fn the_first_viewer_gets_the_newest_picture_at_once() {
     let mut rig = Rig::new();
     rig.capture.set_watched(false);
     let mut client = rig.client();

@@ -9,7 +9,7 @@ use wayland_protocols::xdg::shell::client::xdg_positioner::{Anchor, Gravity};
 use crate::rig::{Rig, SIZE};
 
 #[test]
-fn a_single_window_fills_the_display_and_further_ones_lie_centred_above() {
+fn a_single_window_fills_the_display_and_others_are_centred() {
     let mut rig = Rig::new();
     let mut client = rig.client();
     let main = client.coloured(None, 0x00_3000);
@@ -54,7 +54,7 @@ fn a_new_size_reaches_windows_and_pictures() {
     client.until("size", |events| {
         events.sizes.get(&window.toplevel.id()) == Some(&(800, 500))
     });
-    // Until the window is drawn anew, its old picture is in the middle.
+    // Until the window is drawn again, its old picture is in the middle.
     while openuvr_media::capture::Capture::size(&rig.capture) != Size::new(800, 500) {
         rig.next();
     }
@@ -71,7 +71,7 @@ fn a_new_size_reaches_windows_and_pictures() {
 }
 
 #[test]
-fn popups_stay_on_the_display_and_are_dismissed_by_a_click_on_another_program() {
+fn popups_stay_on_the_display_and_end_by_a_click_elsewhere() {
     let mut rig = Rig::new();
     let mut client = rig.client();
     let window = client.coloured(None, 0x00_3000);

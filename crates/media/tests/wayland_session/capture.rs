@@ -114,7 +114,7 @@ fn a_mode_change_resizes_the_picture() {
 }
 
 #[test]
-fn an_output_that_goes_away_hides_the_picture_and_another_one_shows_it() {
+fn a_removed_output_hides_the_picture_until_another_shows_it() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
     };

@@ -49,7 +49,7 @@ impl FrameState {
     }
 
     /// A copy was requested.
-    pub(super) fn begin(&mut self, proxy: ZwlrScreencopyFrameV1) {
+    pub(super) fn start(&mut self, proxy: ZwlrScreencopyFrameV1) {
         *self = FrameState {
             proxy: Some(proxy),
             ..FrameState::default()
@@ -100,7 +100,7 @@ impl FrameState {
     }
 
     pub(super) fn handle(&mut self, proxy: &ZwlrScreencopyFrameV1, event: &Event) {
-        // Events of an earlier frame that were on the way when it was destroyed.
+        // Events of an earlier frame that were sent before it was destroyed.
         if self.proxy.as_ref() != Some(proxy) {
             return;
         }

@@ -154,7 +154,7 @@ impl Session {
         };
         let pointer = i32::from(self.pointer);
         let frame = (self.manager).capture_output(pointer, &output.proxy, &self.handle, ());
-        self.frame.begin(frame);
+        self.frame.start(frame);
     }
 
     fn round_trip(&mut self) -> Result<(), CaptureError> {

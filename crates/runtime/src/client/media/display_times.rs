@@ -10,8 +10,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::Report;
 
-/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A display that says
-/// nothing delays them by so many frames.
+/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A display without
+/// reports delays them by this number of frames.
 const MAX_WAITING: usize = 16;
 
 /// The waiting reports, in the order of their frames.

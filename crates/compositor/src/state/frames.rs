@@ -2,7 +2,7 @@
 //!
 //! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream;
 //! then the newest is drawn when its time comes ([`Pace`]). Frame callbacks follow the commit at once, at most one per
-//! refresh: an application at rest does not wait for the phase of a refresh that nobody sees, and a still picture causes no
+//! refresh: an application at rest does not wait for the phase of an invisible refresh, and a still picture causes no
 //! wake-up.
 
 use std::time::Duration;
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Draws and calls back what is due now.
+    /// Draws the due picture, and sends the due callbacks.
     pub(crate) fn settle(&mut self) {
         let now = clock::now();
         self.request_copied();

@@ -18,8 +18,8 @@ use smithay::input::keyboard::{FilterResult, KeyboardHandle, Keycode, XkbConfig,
 use smithay::utils::SERIAL_COUNTER;
 
 use crate::error::DisplayError;
-use crate::frames::milliseconds;
 use crate::state::State;
+use crate::state::frames::milliseconds;
 
 /// Time until a held key repeats, in ms, and its repetitions per second: those of most compositors (wlroots).
 const REPEAT_DELAY: i32 = 600;

@@ -11,9 +11,9 @@ use smithay::utils::{Logical, Point, SERIAL_COUNTER};
 use smithay::wayland::compositor::RegionAttributes;
 use smithay::wayland::pointer_constraints::{PointerConstraint, with_pointer_constraint};
 
-use crate::frames::milliseconds;
 use crate::scene;
 use crate::state::State;
+use crate::state::frames::milliseconds;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: f64 = 120.0;

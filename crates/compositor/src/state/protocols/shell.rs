@@ -20,8 +20,8 @@ use smithay::wayland::xdg_activation::{
 };
 
 use crate::content;
-use crate::move_grab::MoveGrab;
 use crate::state::State;
+use crate::state::move_grab::MoveGrab;
 
 impl State {
     /// A window or popup, or a subsurface of it, was committed.

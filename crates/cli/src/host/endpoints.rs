@@ -1,4 +1,4 @@
-//! The ends of a display: the source of its pictures, and the targets of the player's input and clipboard.
+//! The endpoints of a display: the source of its pictures, and the targets of the player's input and clipboard.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,16 +27,16 @@ use crate::release::Release;
 /// The maximum wait for a missing window, for an application that is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
-/// The ends of a display: its picture, and what the player sends to it.
-pub(super) struct Ends {
+/// The endpoints of a display: its picture, and what the player sends to it.
+pub(super) struct DisplayEndpoints {
     pub(super) source: Source,
     pub(super) input: Box<dyn InputSink>,
     pub(super) release: Option<Release>,
     pub(super) clipboard: Option<SharedClipboard>,
 }
 
-impl Ends {
-    /// Opens the ends of the configured source. `own`: the Wayland display that this host has started.
+impl DisplayEndpoints {
+    /// Opens the endpoints of the configured source. `own`: the Wayland display that this host has started.
     ///
     /// # Errors
     /// One line: a display that can't be reached or lacks something, or a source that can't be opened.
@@ -44,7 +44,7 @@ impl Ends {
         config: &HostConfig,
         own: Option<&WaylandDisplay>,
         stop: &AtomicBool,
-    ) -> Result<Ends> {
+    ) -> Result<DisplayEndpoints> {
         match (own, config.source()) {
             (Some(display), _) => open_wayland(config, display),
             (None, SourceKind::Wayland) => open_session(config),
@@ -54,7 +54,7 @@ impl Ends {
 }
 
 /// Opens the configured source, and the X display.
-fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
+fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
     let input = if config.injects() {
@@ -69,7 +69,7 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
         None
     });
     let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
-    Ok(Ends {
+    Ok(DisplayEndpoints {
         source,
         input,
         release,
@@ -78,7 +78,7 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<Ends> {
 }
 
 /// Opens the Wayland display of this process. Its keys end with it.
-fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
+fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<DisplayEndpoints> {
     let capture = Box::new(display.capture()?);
     let cursor = config.cursor.then(|| display.cursor()).transpose()?;
     let words = format!("{} of a Wayland display", capture.size());
@@ -90,7 +90,7 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
         let clipboard = display.clipboard(watch, most).map_err(|e| e.to_string())?;
         Ok(Box::new(clipboard))
     });
-    Ok(Ends {
+    Ok(DisplayEndpoints {
         source: Source {
             capture,
             viewport: None,
@@ -104,7 +104,7 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Ends> {
 }
 
 /// Opens the session of another Wayland compositor. The compositor itself releases the keys of a host that is killed.
-fn open_session(config: &HostConfig) -> Result<Ends> {
+fn open_session(config: &HostConfig) -> Result<DisplayEndpoints> {
     let display = config.wayland_display.clone();
     let capture = wayland::open(&wayland::Target {
         display: display.clone(),
@@ -124,7 +124,7 @@ fn open_session(config: &HostConfig) -> Result<Ends> {
         false => "null".to_owned(),
     };
     let clipboard = SharedClipboard::open(&format!("wayland:{display}"), config.clipboard);
-    Ok(Ends {
+    Ok(DisplayEndpoints {
         source: Source {
             capture: Box::new(capture),
             viewport: None,
