@@ -66,7 +66,11 @@ fn copied_text_arrives_and_offered_text_is_pasted() {
     // Its own text is not reported as copied.
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
     let pasted = pasted.join().unwrap();
-    assert!(pasted.stdout == offered.as_bytes(), "{} bytes", pasted.stdout.len());
+    assert!(
+        pasted.stdout == offered.as_bytes(),
+        "{} bytes",
+        pasted.stdout.len()
+    );
     // What another program copies afterwards is.
     copy(&sway, "text/plain", b"later");
     assert_eq!(clipboard.next_event().unwrap(), copied("later"));

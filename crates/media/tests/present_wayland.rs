@@ -16,8 +16,8 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::picture::Picture;
-use openuvr_media::present::wayland::{WaylandPresenter, WindowConfig, open};
 use openuvr_media::present::Presenter as _;
+use openuvr_media::present::wayland::{WaylandPresenter, WindowConfig, open};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::units::Size;
@@ -106,7 +106,13 @@ impl Window {
     fn devices(&mut self, sway: &Sway) -> Devices {
         let mut devices = Devices::connect(&sway.socket());
         let f13 = |event: &SourceEvent| {
-            matches!(input(*event), Some(InputEvent::Key { code: KeyCode(183), .. }))
+            matches!(
+                input(*event),
+                Some(InputEvent::Key {
+                    code: KeyCode(183),
+                    ..
+                })
+            )
         };
         let end = Instant::now() + PATIENCE;
         loop {
@@ -236,13 +242,18 @@ fn the_screen_has_the_presented_pixels() {
     }
     let wanted = rgb(&wanted);
     let (_, pixels) = screen_until(&sway, |_, pixels| pixels == wanted).unwrap();
-    assert!(pixels == wanted, "the painted band is not between the kept rows");
+    assert!(
+        pixels == wanted,
+        "the painted band is not between the kept rows"
+    );
 }
 
 #[test]
 fn presentation_times_follow_their_pictures() {
     // A headless sway 1.7 reports replaced pictures only.
-    let Some(weston) = Weston::start() else { return };
+    let Some(weston) = Weston::start() else {
+        return;
+    };
     let mut window = Window::open_at(&weston.socket(), config(SCREEN));
     let end = Instant::now() + PATIENCE;
     let (mut reports, mut submitted) = (Vec::new(), Vec::new());
@@ -262,17 +273,30 @@ fn presentation_times_follow_their_pictures() {
     }
     assert!(window.presenter.reports_times());
     let frames: std::collections::BTreeSet<u32> = reports.iter().map(|(id, _)| id.0).collect();
-    assert_eq!(frames.len(), reports.len(), "each at most once: {reports:?}");
+    assert_eq!(
+        frames.len(),
+        reports.len(),
+        "each at most once: {reports:?}"
+    );
     // Weston says nothing of a picture that it gets with the window.
     assert!(frames.range(2..).count() + 1 >= count, "{reports:?}");
     let (last, at) = *reports.iter().max_by_key(|(id, _)| id.0).unwrap();
     assert!(at.is_some(), "the last picture {last:?} stays visible");
-    let shown: Vec<_> = reports.iter().filter_map(|(id, at)| Some((id.0, (*at)?))).collect();
+    let shown: Vec<_> = reports
+        .iter()
+        .filter_map(|(id, at)| Some((id.0, (*at)?)))
+        .collect();
     assert!(shown.len() > 1 && shown.len() < count, "{reports:?}");
     for (id, at) in shown {
         let before = submitted[usize::try_from(id).unwrap() - 1];
-        assert!(at > before, "picture {id} was visible before it was submitted");
-        assert!(at < openuvr_clock::now() + Duration::from_millis(100), "another clock");
+        assert!(
+            at > before,
+            "picture {id} was visible before it was submitted"
+        );
+        assert!(
+            at < openuvr_clock::now() + Duration::from_millis(100),
+            "another clock"
+        );
     }
 }
 
@@ -289,7 +313,11 @@ impl Weston {
         }
         let runtime = tempfile::tempdir().unwrap();
         let server = std::process::Command::new("weston")
-            .args(["--backend=headless-backend.so", "--use-pixman", "--no-config"])
+            .args([
+                "--backend=headless-backend.so",
+                "--use-pixman",
+                "--no-config",
+            ])
             .args(["--socket=w", "--idle-time=0", "--shell=kiosk-shell.so"])
             .args(["--width=640", "--height=360"])
             .env("XDG_RUNTIME_DIR", runtime.path())
@@ -319,7 +347,7 @@ impl Drop for Weston {
 }
 
 #[test]
-fn a_picture_of_another_shape_has_black_bars_and_the_host_is_told_the_size() {
+fn a_picture_of_another_shape_has_black_bars() {
     let screen = Size::new(640, 480);
     let Some(sway) = Sway::start(screen) else {
         return;
@@ -347,7 +375,10 @@ fn text_and_pointer_are_drawn_over_the_picture() {
     };
     let mut window = Window::open(&sway, config(SCREEN));
     let plain = rgb(&window.show(1, SCREEN));
-    window.presenter.panel(&["latency 12 ms".to_owned()]).unwrap();
+    window
+        .presenter
+        .panel(&["latency 12 ms".to_owned()])
+        .unwrap();
     let shape = CursorShape {
         width: 8,
         height: 8,
@@ -369,16 +400,23 @@ fn text_and_pointer_are_drawn_over_the_picture() {
     assert_eq!(at(&seen, 330, 182), at(&plain, 330, 182), "beside it");
     let inks = |pixels: &[u8]| {
         let rows = (14..30).flat_map(|y| (14..130).map(move |x| (x, y)));
-        rows.filter(|(x, y)| at(pixels, *x, *y) == [255, 255, 255]).count()
+        rows.filter(|(x, y)| at(pixels, *x, *y) == [255, 255, 255])
+            .count()
     };
     let ground = at(&seen, 10, 10);
     assert!(inks(&seen) > inks(&plain) / 2 + 100, "letters are drawn");
-    let darker = ground.iter().zip(at(&plain, 10, 10)).all(|(now, before)| *now <= before);
+    let darker = ground
+        .iter()
+        .zip(at(&plain, 10, 10))
+        .all(|(now, before)| *now <= before);
     assert!(darker, "{ground:?}");
 
     // Without text and pointer the picture is whole again.
     window.presenter.panel(&[]).unwrap();
-    window.presenter.cursor(&Cursor { at: None, ..cursor }).unwrap();
+    window
+        .presenter
+        .cursor(&Cursor { at: None, ..cursor })
+        .unwrap();
     let (_, seen) = screen_until(&sway, |_, pixels| pixels == plain).unwrap();
     assert!(seen == plain);
 }
@@ -496,7 +534,9 @@ fn is_full_screen(sway: &Sway) -> bool {
     let tree: String = tree.split_whitespace().collect();
     // The window's own mode is the last before its name of application.
     let window = tree.find("\"app_id\":\"openuvr\"").expect("a window");
-    let mode = tree[..window].rfind("\"fullscreen_mode\":").expect("a mode");
+    let mode = tree[..window]
+        .rfind("\"fullscreen_mode\":")
+        .expect("a mode");
     tree[mode..].starts_with("\"fullscreen_mode\":1")
 }
 
@@ -522,7 +562,10 @@ fn the_pointer_moves_clicks_turns_and_is_locked_on_request() {
         pressed,
     };
     let events = window.until_input(button(false));
-    assert!(events.ends_with(&[button(true), button(false)]), "{events:?}");
+    assert!(
+        events.ends_with(&[button(true), button(false)]),
+        "{events:?}"
+    );
     devices.wheel(-1);
     window.until_input(InputEvent::Wheel { dx: 0, dy: 120 });
 
@@ -563,7 +606,10 @@ fn a_stopped_compositor_costs_pictures_and_a_dead_one_is_named() {
     for id in 2..10 {
         window.show(id, SCREEN);
     }
-    assert!(window.presenter.skipped() > 0, "a stopped one takes no pictures");
+    assert!(
+        window.presenter.skipped() > 0,
+        "a stopped one takes no pictures"
+    );
     sway.freeze(false);
     // The newest picture wins when it runs again.
     let end = Instant::now() + PATIENCE;
@@ -593,7 +639,10 @@ fn a_stopped_compositor_costs_pictures_and_a_dead_one_is_named() {
     };
     let source = window.end().expect("an error");
     for why in [gone, source] {
-        assert!(why.contains("compositor") && why.contains("is gone"), "{why}");
+        assert!(
+            why.contains("compositor") && why.contains("is gone"),
+            "{why}"
+        );
         assert_eq!(why.lines().count(), 1, "{why}");
     }
 }
@@ -607,7 +656,10 @@ fn a_missing_compositor_is_named_in_one_line() {
         ..WindowConfig::default()
     };
     let why = open(&config).err().unwrap().to_string();
-    assert!(why.contains("wayland-9") && why.contains("compositor"), "{why}");
+    assert!(
+        why.contains("wayland-9") && why.contains("compositor"),
+        "{why}"
+    );
     assert_eq!(why.lines().count(), 1, "{why}");
 
     // Something else listens there, and says nothing, or closes.

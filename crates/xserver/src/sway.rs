@@ -1,6 +1,6 @@
 //! Wayland compositors of tests and benches: sway without a screen. Each ends with its [`Sway`]; failures end the test.
 //!
-//! A process of the superuser starts it as `nobody`, because sway refuses to run with the privileges of the superuser.
+//! A process of the superuser starts it as an unprivileged user, because sway refuses to run with the privileges of the superuser.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::fixture::has_program;
 
-/// User and group `nobody`, as on every Linux.
-const NOBODY: u32 = 65_534;
+/// User and group without privileges, the same on every Linux: the kernel's overflow id.
+const UNPRIVILEGED: u32 = 65_534;
 
 /// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).
 const START_SECONDS: i64 = 20;
@@ -77,8 +77,9 @@ impl Sway {
             .stderr(log);
         std::fs::set_permissions(runtime.path(), Permissions::from_mode(0o700)).expect("ours");
         if geteuid().is_root() {
-            chown(runtime.path(), Some(NOBODY), Some(NOBODY)).expect("the superuser may");
-            command.uid(NOBODY).gid(NOBODY);
+            chown(runtime.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
+                .expect("the superuser may");
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
         let mut server = command.spawn().expect("sway is installed");
         let output = server.stdout.take().expect("a pipe");

@@ -504,7 +504,11 @@ impl Environment {
 
     /// The client's window: that of the session.
     fn present_text(&self) -> Option<String> {
-        let text = if self.wayland.is_some() { "wayland" } else { "x11" };
+        let text = if self.wayland.is_some() {
+            "wayland"
+        } else {
+            "x11"
+        };
         Some(text.to_owned())
     }
 

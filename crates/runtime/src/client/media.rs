@@ -310,8 +310,9 @@ impl Media {
     /// Reports the frames on which the display has reported.
     fn take_display_times(&mut self) {
         while let Some((frame, at)) = self.screen.presented() {
-            (self.display_times)
-                .presented(frame, at, |report| self.shared.notice(Notice::Report(report)));
+            (self.display_times).presented(frame, at, |report| {
+                self.shared.notice(Notice::Report(report))
+            });
         }
     }
 

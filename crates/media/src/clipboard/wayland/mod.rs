@@ -149,10 +149,12 @@ impl WaylandClipboard {
             PollFd::from_borrowed_fd(guard.connection_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
         ];
+        fds.extend((self.reading.iter()).map(|reading| PollFd::new(reading.file(), PollFlags::IN)));
         fds.extend(
-            (self.reading.iter()).map(|reading| PollFd::new(reading.file(), PollFlags::IN)),
+            self.outgoing
+                .files()
+                .map(|file| PollFd::new(file, PollFlags::OUT)),
         );
-        fds.extend(self.outgoing.files().map(|file| PollFd::new(file, PollFlags::OUT)));
         match poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(cause) => return Err(self.broke(&cause)),
@@ -163,8 +165,7 @@ impl WaylandClipboard {
         if readable {
             match guard.read() {
                 Ok(_) => {}
-                Err(WaylandError::Io(cause))
-                    if cause.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(cause) => return Err(self.broke(&cause)),
             }
         }

@@ -61,8 +61,8 @@ impl Globals {
         conn: &Connection,
         display: &str,
     ) -> Result<(Globals, EventQueue<State>), WindowError> {
-        let (list, queue) = registry_queue_init::<State>(conn)
-            .map_err(|cause| super::gone(display, &cause))?;
+        let (list, queue) =
+            registry_queue_init::<State>(conn).map_err(|cause| super::gone(display, &cause))?;
         let handle = queue.handle();
         let all = Bind {
             list: &list,

@@ -1,6 +1,6 @@
 //! The grab: a locked pointer with relative motion, and the desktop's shortcuts for the host.
 //!
-//! The compositor locks the pointer while it is over the window with the focus, and says so: the
+//! The compositor locks the pointer while it is over the window with the focus, and reports that: the
 //! grab is active from then on.
 
 use openuvr_proto::input::event::InputEvent;
@@ -123,7 +123,10 @@ impl State {
     pub(super) fn inhibit_shortcuts(&mut self) {
         let wanted = self.grab.is_requested() || self.window.full_screen;
         let offered = self.globals.inhibitors.as_ref();
-        match (&self.grab.inhibitor, offered.zip(self.globals.seat.as_ref())) {
+        match (
+            &self.grab.inhibitor,
+            offered.zip(self.globals.seat.as_ref()),
+        ) {
             (None, Some((inhibitors, seat))) if wanted => {
                 let window = &self.stage.surfaces.window;
                 let inhibitor = inhibitors.inhibit_shortcuts(window, seat, &self.queue, ());

@@ -157,8 +157,7 @@ impl WaylandInputSource {
         if readable {
             match guard.read() {
                 Ok(_) => {}
-                Err(WaylandError::Io(cause))
-                    if cause.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(cause) => return Err(gone(&cause)),
             }
         }

@@ -208,9 +208,9 @@ impl Dispatch<XdgToplevel, ()> for State {
                 states,
             } => {
                 let size = Size::new(side(width), side(height));
-                let states = states.chunks_exact(4).map(|bytes| {
-                    u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-                });
+                let states = states
+                    .chunks_exact(4)
+                    .map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                 let states: Vec<_> = states
                     .filter_map(|state| xdg_toplevel::State::try_from(state).ok())
                     .collect();
@@ -254,7 +254,9 @@ impl Dispatch<WlSurface, ()> for State {
         match event {
             wl_surface::Event::Enter { output } => state.output_entered(&output, true),
             wl_surface::Event::Leave { output } => state.output_entered(&output, false),
-            wl_surface::Event::PreferredBufferScale { factor } if state.globals.scales.is_none() => {
+            wl_surface::Event::PreferredBufferScale { factor }
+                if state.globals.scales.is_none() =>
+            {
                 state.window.own_scale = true;
                 let scale = u32::try_from(factor).unwrap_or(1);
                 state.scale_changed(scale.saturating_mul(SCALE_ONE));

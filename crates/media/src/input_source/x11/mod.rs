@@ -349,8 +349,12 @@ impl X11InputSource {
         self.pointer_at(event.event_x.into(), event.event_y.into());
         if pressed {
             let [state, _] = u16::from(event.state).to_le_bytes();
-            self.keys
-                .press_already_held(&self.keyboard, state, self.grab.is_active(), &mut self.ready);
+            self.keys.press_already_held(
+                &self.keyboard,
+                state,
+                self.grab.is_active(),
+                &mut self.ready,
+            );
         }
         if let 4..=7 = event.detail {
             let (dx, dy) =

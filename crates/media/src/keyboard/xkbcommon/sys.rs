@@ -85,7 +85,9 @@ pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
         )
     };
     let map = Owned::new(map, lib.keymap_unref).ok_or("the compositor's key map is not valid")?;
-    Ok((8..=u8::MAX).map(|keycode| key(lib, &map, keycode)).collect())
+    Ok((8..=u8::MAX)
+        .map(|keycode| key(lib, &map, keycode))
+        .collect())
 }
 
 /// A key, without groups if the map lacks it.

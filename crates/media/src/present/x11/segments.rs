@@ -11,10 +11,7 @@ use crate::present::PresentError;
 use crate::present::buffers::Buffers;
 
 /// Shares new buffers with the server.
-pub(super) fn share(
-    conn: &RustConnection,
-    size: Size,
-) -> Result<Buffers<shm::Seg>, PresentError> {
+pub(super) fn share(conn: &RustConnection, size: Size) -> Result<Buffers<shm::Seg>, PresentError> {
     Buffers::new(size, |file| {
         let refused = |cause: &dyn std::fmt::Display| {
             PresentError(format!(

@@ -170,9 +170,7 @@ impl Scene {
 
     /// The window's size in pixels.
     pub(crate) fn window(&self) -> Size {
-        let side = |logical: u32| {
-            (logical.saturating_mul(self.scale) + SCALE_ONE / 2) / SCALE_ONE
-        };
+        let side = |logical: u32| (logical.saturating_mul(self.scale) + SCALE_ONE / 2) / SCALE_ONE;
         Size::new(side(self.logical.width), side(self.logical.height))
     }
 
@@ -281,7 +279,9 @@ impl SharedSurface {
         let side = |pixels: u32| i32::try_from(pixels.max(1)).unwrap_or(i32::MAX);
         let surfaces = &self.surfaces;
         let (width, height) = (side(width), side(height));
-        surfaces.xdg_surface.set_window_geometry(0, 0, width, height);
+        surfaces
+            .xdg_surface
+            .set_window_geometry(0, 0, width, height);
         surfaces.window_viewport.set_destination(width, height);
         self.place_picture(scene);
         surfaces.picture.surface.commit();
@@ -334,7 +334,10 @@ impl SharedSurface {
             }
             return;
         };
-        let shape = scene.cursor.as_ref().map(|cursor| Arc::clone(&cursor.shape));
+        let shape = scene
+            .cursor
+            .as_ref()
+            .map(|cursor| Arc::clone(&cursor.shape));
         let area = scene.to_logical(overlay.area);
         let Some(image) = shape.and_then(|shape| self.shape_image(scene, &shape)) else {
             return;

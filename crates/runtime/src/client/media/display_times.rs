@@ -10,8 +10,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::Report;
 
-/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A display that says
-/// nothing delays them by so many frames.
+/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A silent
+/// display delays each by this number of frames.
 const MAX_WAITING: usize = 16;
 
 /// The waiting reports, in the order of their frames.
@@ -106,7 +106,13 @@ mod tests {
     #[test]
     fn reports_get_their_times_in_order() {
         let (mut times, mut out) = (DisplayTimes::default(), Vec::new());
-        for report in [dropped(1), displayed(2), displayed(3), dropped(4), displayed(5)] {
+        for report in [
+            dropped(1),
+            displayed(2),
+            displayed(3),
+            dropped(4),
+            displayed(5),
+        ] {
             times.add(report, true, |report| out.push(report));
         }
         assert_eq!(out, [dropped(1)]);
