@@ -347,7 +347,7 @@ impl Drop for Weston {
 }
 
 #[test]
-fn a_picture_of_another_shape_has_bars_and_its_size_is_reported() {
+fn a_picture_of_another_shape_has_black_bars() {
     let screen = Size::new(640, 480);
     let Some(sway) = Sway::start(screen) else {
         return;

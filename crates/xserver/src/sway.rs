@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::fixture::has_program;
 
-/// The user and group without privileges (65534), as on every Linux.
+/// User and group without privileges, the same on every Linux: the kernel's overflow id.
 const UNPRIVILEGED: u32 = 65_534;
 
 /// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).

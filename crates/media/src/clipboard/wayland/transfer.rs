@@ -59,7 +59,7 @@ impl Incoming {
         self.deadline
     }
 
-    /// Reads the available bytes, up to `most` bytes in all.
+    /// Reads the available bytes, up to `most` in all.
     pub(super) fn read(&mut self, most: usize) -> ReadStep {
         let mut chunk = [0; CHUNK];
         loop {

@@ -1,7 +1,7 @@
 //! The grab: a locked pointer with relative motion, and the desktop's shortcuts for the host.
 //!
-//! The compositor locks the pointer while it is over the window with the focus, and reports
-//! it: the grab is active from then on.
+//! The compositor locks the pointer while it is over the window with the focus, and reports that: the
+//! grab is active from then on.
 
 use openuvr_proto::input::event::InputEvent;
 use wayland_client::{Connection, Dispatch, QueueHandle, delegate_noop};

@@ -10,8 +10,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::Report;
 
-/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A display without
-/// reports delays them by this number of frames.
+/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A silent
+/// display delays each by this number of frames.
 const MAX_WAITING: usize = 16;
 
 /// The waiting reports, in the order of their frames.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn displayed(id: u32) -> Report {
-        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Complete));
+        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Whole));
         report.first_received = Some(PeerInstant(1_000_000));
         report.submitted = Some(Duration::from_millis(4));
         report.motion_to_photon = Some(Duration::from_millis(10));
