@@ -50,13 +50,30 @@ impl Sway {
     /// It does not start.
     #[must_use]
     pub fn start_with(size: Size, configuration: &str) -> Option<Sway> {
+        Sway::run(
+            &format!("output HEADLESS-1 mode {size}\n{configuration}"),
+            None,
+        )
+    }
+
+    /// Starts sway in a window of an X display, on an output `X11-1`. Unlike without a screen it reports when
+    /// pictures become visible.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_in(display: &str) -> Option<Sway> {
+        Sway::run("", Some(display))
+    }
+
+    fn run(configuration: &str, display: Option<&str>) -> Option<Sway> {
         if !has_program("sway", "sway") || !has_program("swaymsg", "sway") {
             return None;
         }
         let runtime = TempDir::with_prefix("sway-").expect("a folder");
         let config = runtime.path().join("config");
         let text = format!(
-            "output HEADLESS-1 mode {size}\ndefault_border none\nxwayland disable\n{configuration}\n\
+            "default_border none\nxwayland disable\n{configuration}\n\
              exec echo \"$WAYLAND_DISPLAY $SWAYSOCK\"\n"
         );
         std::fs::write(&config, text).expect("the folder is ours");
@@ -69,7 +86,8 @@ impl Sway {
             .env_remove("WAYLAND_DISPLAY")
             .env_remove("SWAYSOCK")
             .env("XDG_RUNTIME_DIR", runtime.path())
-            .env("WLR_BACKENDS", "headless")
+            .env("WLR_BACKENDS", display.map_or("headless", |_| "x11"))
+            .envs(display.map(|display| ("DISPLAY", display)))
             .env("WLR_LIBINPUT_NO_DEVICES", "1")
             .env("WLR_RENDERER", "pixman")
             .stdin(Stdio::null())

@@ -17,15 +17,20 @@ const MAX_WAITING: usize = 16;
 /// The waiting reports, in the order of their frames.
 #[derive(Default)]
 pub(super) struct DisplayTimes {
-    waiting: VecDeque<Report>,
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    report: Report,
+    /// Whether no report of the display is awaited.
+    complete: bool,
 }
 
 impl DisplayTimes {
     /// Adds the report of a finished frame. `reported`: whether the display will report on it. Completed
     /// reports go to `pass`.
     pub(super) fn add(&mut self, report: Report, reported: bool, mut pass: impl FnMut(Report)) {
-        let displayed = matches!(report.outcome, Outcome::Displayed(_));
-        if !reported || (self.waiting.is_empty() && !displayed) {
+        if !reported {
             self.finish(&mut pass);
             pass(report);
             return;
@@ -33,37 +38,45 @@ impl DisplayTimes {
         if self.waiting.len() == MAX_WAITING
             && let Some(oldest) = self.waiting.pop_front()
         {
-            pass(oldest);
+            pass(oldest.report);
         }
-        self.waiting.push_back(report);
+        let complete = !matches!(report.outcome, Outcome::Displayed(_));
+        self.waiting.push_back(Waiting { report, complete });
+        self.pass_complete(pass);
     }
 
-    /// The display reports on a frame, and so on all before it: `at` is when it became visible.
+    /// The display reports on a frame: `at` is when it became visible, or it never was. Visible frames are
+    /// reported in order; a replaced one at once, before earlier ones that are still to become visible.
     pub(super) fn presented(
         &mut self,
         frame: FrameId,
         at: Option<Instant>,
-        mut pass: impl FnMut(Report),
+        pass: impl FnMut(Report),
     ) {
-        let Some(place) = self.waiting.iter().position(|report| report.frame == frame) else {
+        let Some(place) = (self.waiting.iter()).position(|each| each.report.frame == frame) else {
             return;
         };
-        if let Some(report) = self.waiting.get_mut(place) {
-            stamp(report, at);
+        let first = if at.is_some() { 0 } else { place };
+        for waiting in self.waiting.range_mut(first..=place) {
+            waiting.complete = true;
         }
-        self.waiting.drain(..=place).for_each(&mut pass);
-        // Frames behind it that were never displayed wait for nothing.
-        while let Some(report) = self
-            .waiting
-            .pop_front_if(|report| !matches!(report.outcome, Outcome::Displayed(_)))
-        {
-            pass(report);
+        if let Some(waiting) = self.waiting.get_mut(place) {
+            stamp(&mut waiting.report, at);
+        }
+        self.pass_complete(pass);
+    }
+
+    /// Passes the reports before the first that waits.
+    fn pass_complete(&mut self, mut pass: impl FnMut(Report)) {
+        while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.complete) {
+            pass(waiting.report);
         }
     }
 
     /// Passes all reports: the session ends, or the display reports nothing any more.
-    pub(super) fn finish(&mut self, pass: impl FnMut(Report)) {
-        self.waiting.drain(..).for_each(pass);
+    pub(super) fn finish(&mut self, mut pass: impl FnMut(Report)) {
+        let all = self.waiting.drain(..);
+        all.for_each(|waiting| pass(waiting.report));
     }
 }
 
@@ -116,18 +129,23 @@ mod tests {
             times.add(report, true, |report| out.push(report));
         }
         assert_eq!(out, [dropped(1)]);
-        // The third replaced the second.
-        times.presented(FrameId(2), None, |report| out.push(report));
-        times.presented(FrameId(3), Some(Instant(7_000_000)), |r| out.push(r));
-        assert_eq!(out[1], displayed(2));
-        assert_eq!(out[2].presented, Some(Duration::from_millis(6)));
-        assert_eq!(out[2].motion_to_photon, Some(Duration::from_millis(12)));
-        assert_eq!(out[3], dropped(4));
-        assert_eq!(out.len(), 4);
+        // The third was replaced before the second became visible.
+        times.presented(FrameId(3), None, |report| out.push(report));
+        assert_eq!(out.len(), 1);
+        times.presented(FrameId(2), Some(Instant(7_000_000)), |r| out.push(r));
+        assert_eq!(out[1].presented, Some(Duration::from_millis(6)));
+        assert_eq!(out[1].motion_to_photon, Some(Duration::from_millis(12)));
+        assert_eq!(out[2..], [displayed(3), dropped(4)]);
+        // The display lost its report on the fifth.
+        times.add(displayed(6), true, |report| out.push(report));
+        times.add(displayed(7), true, |report| out.push(report));
+        times.presented(FrameId(6), Some(Instant(9_000_000)), |r| out.push(r));
+        assert_eq!(out[4], displayed(5));
+        assert_eq!(out[5].presented, Some(Duration::from_millis(8)));
         // Unknown frames change nothing; the end passes the rest.
         times.presented(FrameId(99), Some(Instant(0)), |report| out.push(report));
         times.finish(|report| out.push(report));
-        assert_eq!(out[4], displayed(5));
+        assert_eq!(out[6], displayed(7));
     }
 
     #[test]
