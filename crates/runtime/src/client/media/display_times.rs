@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn displayed(id: u32) -> Report {
-        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Whole));
+        let mut report = Report::new(FrameId(id), Outcome::Displayed(Fidelity::Complete));
         report.first_received = Some(PeerInstant(1_000_000));
         report.submitted = Some(Duration::from_millis(4));
         report.motion_to_photon = Some(Duration::from_millis(10));
