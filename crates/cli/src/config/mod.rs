@@ -453,8 +453,8 @@ impl ConfigError {
     /// The same, with an explanation that depends on the environment.
     fn at(self, environment: &Environment) -> ConfigError {
         match &environment.wayland {
-            Some(wayland) if self.0 == NO_DISPLAY => ConfigError(format!(
-                "{NO_DISPLAY}; the Wayland session {wayland} is another display: a client shows its window there \
+            Some(wayland) if self.0.starts_with(NO_DISPLAY) => ConfigError(format!(
+                "{self}; the Wayland session {wayland} is another display: a client shows its window there \
                  with --present wayland, and a host streams it with --source wayland"
             )),
             _ => self,

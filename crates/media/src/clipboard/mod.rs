@@ -103,6 +103,9 @@ pub trait Clipboard: Send {
     fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError>;
 }
 
+/// The result of opening a clipboard.
+pub type Opened = Result<Box<dyn Clipboard>, ClipboardError>;
+
 /// A clipboard that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct Backend {
@@ -110,7 +113,7 @@ pub struct Backend {
     pub name: &'static str,
     /// Opens it with the display's name (empty: from the environment), what to read, and the
     /// maximum bytes of UTF-8 to read.
-    pub open: fn(&str, WatchMode, usize) -> Result<Box<dyn Clipboard>, ClipboardError>,
+    pub open: fn(&str, WatchMode, usize) -> Opened,
 }
 
 /// All clipboards.
@@ -134,11 +137,7 @@ pub const BACKENDS: &[Backend] = &[
 ///
 /// # Errors
 /// [`ClipboardError`] if the name is unknown or the display can't be reached.
-pub fn open(
-    spec: &str,
-    watch: WatchMode,
-    most: usize,
-) -> Result<Box<dyn Clipboard>, ClipboardError> {
+pub fn open(spec: &str, watch: WatchMode, most: usize) -> Opened {
     let (name, display) = spec.split_once(':').unwrap_or((spec, ""));
     let backend = BACKENDS.iter().find(|backend| backend.name == name);
     let backend = backend.ok_or_else(|| {
