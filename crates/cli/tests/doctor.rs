@@ -5,6 +5,8 @@ mod support;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use openuvr_proto::units::Size;
+use openuvr_xserver::sway::Sway;
 use serde_json::Value;
 use support::{Display, Folder, Host, Program, openuvr, skip};
 use x11rb::connection::Connection as _;
@@ -179,7 +181,7 @@ struct WaylandSession {
     _weston: Program,
     /// The display of its Xwayland.
     display: String,
-    _folder: Folder,
+    folder: Folder,
 }
 
 fn wayland_session() -> Option<WaylandSession> {
@@ -220,7 +222,7 @@ fn wayland_session() -> Option<WaylandSession> {
     Some(WaylandSession {
         _weston: weston,
         display,
-        _folder: folder,
+        folder,
     })
 }
 
@@ -251,4 +253,36 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
     assert!(printed.contains("--window TITLE"), "{printed}");
     // The next line shows that the host continues.
     host.program.line("openuvr host: streaming");
+}
+
+#[test]
+fn a_wayland_session_alone_suffices_for_a_host_if_it_can_be_captured() {
+    let Some(sway) = Sway::start(Size::new(640, 360)) else {
+        return;
+    };
+    let socket = sway.socket();
+    let socket = socket.to_str().expect("temporary names are text");
+    let host = ["doctor", "--json", "--role", "host", "--wayland-display"];
+    let (report, can_run) = run_doctor(openuvr(&[&host[..], &[socket]].concat()).args(FREE));
+    assert!(can_run, "{report}");
+    let names = ["display", "capture", "input", "clipboard"].map(|name| format!("Wayland {name}"));
+    for name in names {
+        assert_eq!(level(&report, &name), "ok", "{report}");
+    }
+
+    // Weston lets no program capture its screen.
+    let Some(session) = wayland_session() else {
+        return;
+    };
+    let folder = session.folder.path().to_owned();
+    let socket = folder.join("wayland-of-a-test");
+    let socket = socket.to_str().expect("temporary names are text");
+    let (report, can_run) = run_doctor(openuvr(&[&host[..], &[socket]].concat()).args(FREE));
+    assert!(!can_run, "{report}");
+    let capture = finding(&report, "Wayland capture");
+    assert_eq!(capture["level"], "missing", "{report}");
+    assert!(capture["do"].to_string().contains("--virtual"), "{capture}");
+    for name in ["Wayland input", "Wayland clipboard"] {
+        assert_eq!(level(&report, name), "could be better", "{report}");
+    }
 }

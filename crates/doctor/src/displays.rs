@@ -60,8 +60,8 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
             true => Finding::better(
                 "capture",
                 "this is the Xwayland of a Wayland session: X11 clients cannot capture its desktop",
-                "stream one X11 window (--window TITLE) or an application (openuvr run, openuvr host \
-                 --virtual 1280x720 -- COMMAND), or use an X11 session",
+                "stream the session itself (openuvr host --source wayland), one X11 window (--window TITLE) or \
+                 an application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)",
             ),
             false => captures(name),
         });

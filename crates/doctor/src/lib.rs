@@ -24,6 +24,7 @@ mod machine;
 mod network;
 mod privileges;
 mod sys;
+mod wayland;
 mod wifi;
 
 use std::process::ExitCode;
@@ -43,6 +44,9 @@ pub struct Args {
     /// X display to check [default: $DISPLAY]
     #[arg(long, value_name = "DISPLAY")]
     display: Option<String>,
+    /// Wayland display to check [default: $WAYLAND_DISPLAY]
+    #[arg(long, value_name = "DISPLAY")]
+    wayland_display: Option<String>,
     /// UDP port of the host
     #[arg(long, value_name = "PORT", default_value_t = openuvr_runtime::PORT)]
     port: u16,
@@ -93,11 +97,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn examine(args: &Args) -> Report {
     let role = args.role;
-    let display = args
-        .display
-        .clone()
-        .or_else(|| std::env::var("DISPLAY").ok())
-        .filter(|name| !name.is_empty());
+    let named = |argument: &Option<String>, variable: &str| {
+        let name = argument.clone().or_else(|| std::env::var(variable).ok());
+        name.filter(|name| !name.is_empty())
+    };
+    let display = named(&args.display, "DISPLAY");
+    let wayland = named(&args.wayland_display, "WAYLAND_DISPLAY");
     let mut areas: Vec<(&'static str, Vec<Finding>)> = vec![
         ("Kernel", kernel::findings()),
         ("Privileges", privileges::findings()),
@@ -113,7 +118,14 @@ fn examine(args: &Args) -> Report {
     if role.shows() {
         areas.push(("Decoders", codecs::decoders()));
     }
-    areas.push(("Display", displays::findings(role, display.as_deref())));
+    if let Some(name) = &wayland {
+        let required = display.is_none();
+        areas.push(("Wayland session", wayland::findings(role, name, required)));
+    }
+    // One kind of display is enough.
+    if display.is_some() || wayland.is_none() {
+        areas.push(("Display", displays::findings(role, display.as_deref())));
+    }
     areas.retain(|(_, findings)| !findings.is_empty());
     Report { role, areas }
 }

@@ -26,3 +26,11 @@ pub struct CursorShape {
     /// `width × height` premultiplied ARGB pixels as in XFixes.
     pub argb: Vec<u32>,
 }
+
+impl CursorShape {
+    /// Whether no pixel is visible.
+    #[must_use]
+    pub fn is_invisible(&self) -> bool {
+        self.argb.iter().all(|pixel| pixel >> 24 == 0)
+    }
+}

@@ -1,5 +1,6 @@
 //! Connects to a Wayland compositor, with a one-line error on failure.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -105,4 +106,18 @@ impl Dispatch<WlRegistry, GlobalListContents> for RefreshRates {
         _: &QueueHandle<RefreshRates>,
     ) {
     }
+}
+
+/// The interfaces that the compositor offers, with their versions. Waits for the compositor's answer.
+///
+/// # Errors
+/// The connection fails, in one line.
+pub fn interfaces(conn: &Connection) -> Result<BTreeMap<String, u32>, String> {
+    let listed = registry_queue_init::<RefreshRates>(conn);
+    let (globals, _) =
+        listed.map_err(|why| format!("the compositor does not list its protocols: {why}"))?;
+    let globals = globals.contents().clone_list().into_iter();
+    Ok(globals
+        .map(|global| (global.interface, global.version))
+        .collect())
 }

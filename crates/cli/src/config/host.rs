@@ -66,7 +66,7 @@ Examples:
 
         "Video source" {
             /// Picture source.
-            /// `x11`: an X display. `wayland`: the session of a Wayland compositor with wlr-screencopy, such as sway.
+            /// `x11`: an X display. `wayland`: the session of a Wayland compositor, such as sway.
             /// `pattern`: a moving test pattern, to test a link without an application.
             /// `clip`: a video file, for measurements with reproducible pictures. `scene`: the scene of
             /// `openuvr scene`, rendered by the host on its display and submitted without capture.
@@ -79,7 +79,7 @@ Examples:
             /// Wayland display, by name or the path of its socket.
             /// Captured with --source wayland; input goes to it.
             wayland_display: Option<String> = "wayland-display", optional(text("DISPLAY", 255)),
-                Default::From("$WAYLAND_DISPLAY", |s| s.wayland.clone());
+                Default::UnlessGiven(["display", "source"], &Default::From("$WAYLAND_DISPLAY", |s| s.wayland.clone()));
             /// Output of the Wayland display, such as DP-1.
             output: Option<String> = "output", optional(text("NAME", 255)),
                 Default::Unset("the first one");
@@ -107,7 +107,9 @@ Examples:
             fit: bool = "fit", flag(), Default::Is("false");
             /// Capture one window instead of the whole display.
             /// A part of its title or class, ignoring case (the largest match is captured), or its id as
-            /// printed by xwininfo. The window is captured even while others cover it.
+            /// printed by xwininfo. The window is captured even while others cover it. With --source wayland a part of
+            /// its title or application id, for a compositor with ext-image-copy-capture; it can only be watched
+            /// (`--input none`), since windows have no known position there.
             window: Option<WindowName> = "window", optional(window()),
                 Default::Unset("the whole display");
             /// Capture a region instead of the whole display.
@@ -456,7 +458,9 @@ impl HostConfig {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
             (SourceKind::Clip, ..) => Subject::Clip(self.clip.clone().unwrap_or_default()),
             (SourceKind::Scene, ..) => Subject::Scene(self.size.unwrap_or(PATTERN)),
-            (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
+            (SourceKind::X11 | SourceKind::Wayland, Some(window), _) => {
+                Subject::Window(window.clone())
+            }
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
             (SourceKind::Wayland, ..) | (SourceKind::X11, None, None) => Subject::Display,
         }
@@ -499,8 +503,15 @@ impl HostConfig {
             () if self.window.is_some() && self.region.is_some() => {
                 "window and region are mutually exclusive: give one of them"
             }
-            () if !x11 && (self.window.is_some() || self.region.is_some()) => {
-                "window and region require source x11"
+            () if !x11 && self.region.is_some() => "region requires source x11",
+            () if !x11 && !session && self.window.is_some() => {
+                "window requires source x11 or wayland"
+            }
+            () if session && matches!(self.window, Some(WindowName::Id(_))) => {
+                "window with an id is a window of an X display: it requires source x11"
+            }
+            () if session && self.window.is_some() && self.injects() => {
+                "window with source wayland can only be watched: give --input none too"
             }
             () if clip != self.clip.is_some() => {
                 "source clip and clip require each other: give --source clip --clip FILE"

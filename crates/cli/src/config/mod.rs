@@ -164,7 +164,13 @@ pub(crate) trait Settings: Sized {
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
             };
-            let value = value.or_else(|| setting.default.value(environment));
+            let value = value.or_else(|| match setting.default {
+                Default::UnlessGiven(others, default) if !values.give_only(others) => {
+                    default.value(environment)
+                }
+                Default::UnlessGiven(..) => None,
+                default => default.value(environment),
+            });
             match (value, setting.default) {
                 (Some(value), _) => _ = values.0.insert(setting.key, value),
                 (None, Default::From(source, _)) if !setting.optional => {
@@ -354,7 +360,10 @@ enum Default {
     Unset(&'static str),
     /// A required value; the only positional argument.
     Argument,
-    /// The same, but a settings file neither contains nor keeps it: the setting applies to one run.
+    /// The same, unless a flag or the file gives the first of these settings, and not the second: both precede this
+    /// one in the table.
+    UnlessGiven([&'static str; 2], &'static Default),
+    /// The same as another, but a settings file neither contains nor keeps it: the setting applies to one run.
     OnlyFlag(&'static Default),
 }
 
@@ -364,7 +373,7 @@ impl Default {
             Default::Is(words) | Default::From(words, _) => Some(words),
             Default::Unset(meaning) => (!meaning.is_empty()).then_some(meaning),
             Default::Argument => None,
-            Default::OnlyFlag(default) => default.words(),
+            Default::OnlyFlag(default) | Default::UnlessGiven(_, default) => default.words(),
         }
     }
 
@@ -373,7 +382,9 @@ impl Default {
             Default::Is(text) => ((*text).to_owned(), Origin::Default),
             Default::From(words, of) => (of(environment)?, Origin::Environment(words)),
             Default::Unset(_) | Default::Argument => return None,
-            Default::OnlyFlag(default) => return default.value(environment),
+            Default::OnlyFlag(default) | Default::UnlessGiven(_, default) => {
+                return default.value(environment);
+            }
         };
         Some(Value { text, origin })
     }
@@ -392,6 +403,15 @@ fn without_secret(text: &str) -> String {
 pub(crate) struct RawValues(HashMap<&'static str, Value>);
 
 impl RawValues {
+    /// Whether a flag or the file gives the first setting, and not the second.
+    fn give_only(&self, [wanted, other]: [&str; 2]) -> bool {
+        let given = |key| {
+            let origin = self.0.get(key).map(|value| &value.origin);
+            matches!(origin, Some(Origin::Flag | Origin::File { .. }))
+        };
+        given(wanted) && !given(other)
+    }
+
     fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, ConfigError> {
         match (self.0.get(key), kind.absent) {
             (Some(value), _) => (kind.parse)(&value.text).ok_or_else(|| {

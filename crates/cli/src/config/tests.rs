@@ -581,6 +581,11 @@ fn without_a_display_a_wayland_session_is_named() {
     };
     let host = effective::<HostConfig>(&[], &around).unwrap().config;
     assert_eq!(host.source(), SourceKind::Wayland);
+    let named = effective::<HostConfig>(&["--display", ":5"], &around).unwrap();
+    assert_eq!(named.config.source(), SourceKind::X11);
+    let both = ["--display", ":5", "--source", "wayland"];
+    let both = effective::<HostConfig>(&both, &around).unwrap().config;
+    assert_eq!(both.wayland_display.as_deref(), Some("wayland-1"));
     let host = effective::<HostConfig>(&["--source", "x11"], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk", "--present", "x11"], &around).unwrap_err();
     for error in [host.to_string(), client.to_string()] {

@@ -1,13 +1,14 @@
 //! The endpoints of a display: the source of its pictures, and the targets of the player's input and clipboard.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use openuvr_compositor::WaylandDisplay;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::cursor::wayland::WaylandCursor;
 use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::wayland;
@@ -47,7 +48,7 @@ impl DisplayEndpoints {
     ) -> Result<DisplayEndpoints> {
         match (own, config.source()) {
             (Some(display), _) => open_wayland(config, display),
-            (None, SourceKind::Wayland) => open_session(config),
+            (None, SourceKind::Wayland) => open_session(config, stop),
             (None, _) => open_x11(config, stop),
         }
     }
@@ -104,20 +105,33 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Display
 }
 
 /// Opens the session of another Wayland compositor. The compositor itself releases the keys of a host that is killed.
-fn open_session(config: &HostConfig) -> Result<DisplayEndpoints> {
+fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     let display = config.wayland_display.clone();
-    let capture = wayland::open(&wayland::Target {
+    let window = match config.subject() {
+        Subject::Window(WindowName::Text(text)) => Some(text),
+        _ => None,
+    };
+    let cursor = match config.cursor && window.is_none() {
+        true => WaylandCursor::open(display.as_deref(), config.output.as_deref())?,
+        false => None,
+    };
+    let target = wayland::Target {
         display: display.clone(),
         output: config.output.clone(),
-        pointer: config.cursor,
-    });
-    let mut capture = capture?;
+        window,
+        // Where it has no stream of its own.
+        pointer: config.cursor && cursor.is_none(),
+    };
+    let until = Instant::now() + window_wait(config);
+    let mut keep_waiting = keep_waiting(config, stop);
+    let mut capture =
+        wayland::open_while(&target, &mut || keep_waiting() && Instant::now() < until)?;
     capture.limit_fps(config.fps.unwrap_or(DEFAULT_FPS));
     let display = display.unwrap_or_default();
     let words = format!(
-        "{} of output {} of Wayland display {display}",
+        "{} of {} of Wayland display {display}",
         capture.size(),
-        capture.output()
+        capture.subject()
     );
     let input = match config.injects() {
         true => format!("wayland:{display},{}", capture.output()),
@@ -128,7 +142,7 @@ fn open_session(config: &HostConfig) -> Result<DisplayEndpoints> {
         source: Source {
             capture: Box::new(capture),
             viewport: None,
-            cursor: None,
+            cursor: cursor.map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>),
             words,
         },
         input: input_sink::open(&input)?,
@@ -192,12 +206,10 @@ fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// Captures an X display, or a part of it.
-fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Result<Source> {
-    let fps = config.fps.unwrap_or(DEFAULT_FPS);
-    let display = config.display.clone();
+/// Reports once that a window is missing, and whether to keep waiting for it.
+fn keep_waiting(config: &HostConfig, stop: &AtomicBool) -> impl FnMut() -> bool {
     let mut reported = false;
-    let mut keep_waiting = || {
+    move || {
         if !std::mem::replace(&mut reported, true) {
             eprintln!(
                 "openuvr host: no such window yet; waiting up to {} s",
@@ -205,7 +217,13 @@ fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Re
             );
         }
         !stop.load(Ordering::Relaxed)
-    };
+    }
+}
+
+/// Captures an X display, or a part of it.
+fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(DEFAULT_FPS);
+    let display = config.display.clone();
     if !matches!(what, CaptureArea::Window(_))
         && let Some(name) = &display
         && display::connect(name)
@@ -222,7 +240,7 @@ fn open_display(config: &HostConfig, what: CaptureArea, stop: &AtomicBool) -> Re
         display: display.clone(),
         area: what,
     };
-    let mut capture = x11::open_while(&target, &mut keep_waiting)?;
+    let mut capture = x11::open_while(&target, &mut keep_waiting(config, stop))?;
     capture.limit_fps(fps);
     let viewport = capture.shared_viewport();
     let cursor = config

@@ -14,5 +14,6 @@ mod roles;
 #[path = "../support/mod.rs"]
 mod support;
 mod toolkits;
+mod wayland;
 mod window;
 mod xtest;

@@ -6,6 +6,7 @@ use openuvr_media::input_sink::InputSink as _;
 use openuvr_media::input_sink::wayland::WaylandInput;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 
+use super::devices::Devices;
 use super::*;
 
 const A: KeyCode = KeyCode(30);
@@ -40,8 +41,13 @@ fn until(window: &Window, wanted: impl Fn(&InputEvent) -> bool) -> Vec<InputEven
 
 /// A focused window and an input sink.
 fn pair(sway: &Sway) -> (Window, WaylandInput) {
+    pair_on(sway, None)
+}
+
+/// The same, with positions on this output.
+fn pair_on(sway: &Sway, output: Option<&str>) -> (Window, WaylandInput) {
     let mut window = Window::open(sway);
-    let mut sink = WaylandInput::open(Some(&socket(sway)), None).unwrap();
+    let mut sink = WaylandInput::open(Some(&socket(sway)), output).unwrap();
     window.show(1);
     // Until the window has the keyboard's focus, keys go nowhere: press one until it arrives.
     let end = Instant::now() + PATIENCE;
@@ -70,14 +76,20 @@ fn text_of_other_layouts_is_typed_letter_for_letter() {
         return;
     };
     let (window, mut sink) = pair(&sway);
-    // Characters of the layouts us, de, fr and ru, and some that no layout has.
-    let text = "aZ0/;'[ öÄß€@{ éèçàù ЖёъЯ 字∀";
+    assert_eq!(typed(&window, &mut sink, TEXT), TEXT);
+}
+
+/// Characters of the layouts us, de, fr and ru, and some that no layout has.
+const TEXT: &str = "aZ0/;'[ öÄß€@{ éèçàù ЖёъЯ 字∀";
+
+/// The text that the window receives when `text` is typed.
+fn typed(window: &Window, sink: &mut WaylandInput, text: &str) -> String {
     for ch in text.chars() {
         sink.apply(&key(A, Some(ch), true)).unwrap();
         sink.apply(&key(A, Some(ch), false)).unwrap();
     }
     sink.apply(&key(LAST, None, true)).unwrap();
-    let events = until(&window, |event| {
+    let events = until(window, |event| {
         matches!(
             event,
             InputEvent::Key {
@@ -87,18 +99,15 @@ fn text_of_other_layouts_is_typed_letter_for_letter() {
             }
         )
     });
-    let typed: String = events
-        .iter()
-        .filter_map(|event| match event {
-            InputEvent::Key {
-                text,
-                pressed: true,
-                ..
-            } => *text,
-            _ => None,
-        })
-        .collect();
-    assert_eq!(typed, text);
+    let typed = events.iter().filter_map(|event| match event {
+        InputEvent::Key {
+            text,
+            pressed: true,
+            ..
+        } => *text,
+        _ => None,
+    });
+    typed.collect()
 }
 
 #[test]
@@ -176,4 +185,47 @@ fn the_wheel_keeps_its_resolution() {
         })
         .sum();
     assert_eq!(turned, -240, "{events:?}");
+}
+
+#[test]
+fn positions_are_relative_to_the_captured_output_whatever_its_place_and_scale() {
+    let Some(sway) = Sway::start(SCREEN) else {
+        return;
+    };
+    sway.msg(&["create_output"]);
+    sway.msg(&["output", "HEADLESS-2", "mode", "640x360", "scale", "1.5"]);
+    sway.msg(&["focus", "output", "HEADLESS-2"]);
+    let (window, mut sink) = pair_on(&sway, Some("HEADLESS-2"));
+    for (x, y) in [(16_384, 49_152), (49_152, 16_384)] {
+        sink.apply(&InputEvent::PointerAbsolute { x, y }).unwrap();
+        until(&window, |event| {
+            matches!(event, InputEvent::PointerAbsolute { x: at_x, y: at_y }
+                if at_x.abs_diff(x) < 200 && at_y.abs_diff(y) < 200)
+        });
+    }
+}
+
+#[test]
+fn text_is_typed_letter_for_letter_whatever_the_layout_of_the_session_is() {
+    for (layout, second_key) in [("us", 'q'), ("de", 'q'), ("fr", 'a'), ("ru", 'й')] {
+        let Some(sway) = Sway::start(SCREEN) else {
+            return;
+        };
+        let mut keyboard = Devices::connect(&sway.socket());
+        keyboard.layout(layout);
+        // Escape: the seat's keyboard is the one that was used last.
+        keyboard.key(1, true);
+        keyboard.key(1, false);
+        let (window, mut sink) = pair(&sway);
+        assert_eq!(typed(&window, &mut sink, TEXT), TEXT, "{layout}");
+        // A key without a character is that of the session's layout.
+        sink.apply(&key(LAST, None, false)).unwrap();
+        sink.apply(&key(KeyCode(16), None, true)).unwrap();
+        let event = until(
+            &window,
+            |event| matches!(event, InputEvent::Key { code, pressed: true, .. } if *code == KeyCode(16)),
+        );
+        let last = event.last().unwrap();
+        assert_eq!(*last, key(KeyCode(16), Some(second_key), true), "{layout}");
+    }
 }

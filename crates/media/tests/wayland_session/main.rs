@@ -2,6 +2,10 @@
 //! ours receives.
 
 mod capture;
+#[path = "../present_wayland/devices.rs"]
+#[allow(dead_code, reason = "a part of it is needed")]
+mod devices;
+mod image_copy;
 mod input;
 
 use std::sync::Arc;
@@ -62,16 +66,22 @@ impl Window {
 
     /// Shows a picture with this number.
     fn show(&mut self, id: u32) {
-        let row = SCREEN.width as usize * 4;
-        let mut pixels = vec![0x40; SCREEN.pixels() * 4];
-        let stamp = Stamp {
-            frame: id,
-            ..Stamp::default()
-        };
-        assert!(barcode::draw(&mut pixels, row, SCREEN, &stamp));
-        let picture = Picture::bgrx(SCREEN, &pixels, row);
+        let pixels = pixels(id);
+        let picture = Picture::bgrx(SCREEN, &pixels, SCREEN.width as usize * 4);
         self.presenter.present(FrameId(id), &picture).unwrap();
     }
+}
+
+/// The picture with this number, in BGRX.
+fn pixels(id: u32) -> Vec<u8> {
+    let mut pixels = vec![0x40; SCREEN.pixels() * 4];
+    let stamp = Stamp {
+        frame: id,
+        ..Stamp::default()
+    };
+    let row = SCREEN.width as usize * 4;
+    assert!(barcode::draw(&mut pixels, row, SCREEN, &stamp));
+    pixels
 }
 
 impl Drop for Window {

@@ -1,6 +1,9 @@
 //! The pointer as a separate stream: position and shape, one file per window system.
 
 mod hidden_pointer;
+mod position;
+#[cfg(feature = "wayland")]
+pub mod wayland;
 pub mod x11;
 
 use std::sync::Arc;

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
-use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::Event;
@@ -20,6 +19,7 @@ use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use super::hidden_pointer::HiddenPointer;
+use super::position::normalised;
 use super::{CursorEvent, CursorWatch};
 use crate::capture::x11::Viewport;
 use crate::capture::x11::display::Display;
@@ -135,7 +135,7 @@ impl X11Cursor {
                 .reply()
         };
         let reply = ask().map_err(|e: ReplyError| self.display.broke(e))?;
-        if !reply.same_screen || is_invisible(&self.cursor.shape) || self.is_hidden() {
+        if !reply.same_screen || self.cursor.shape.is_invisible() || self.is_hidden() {
             return Ok(None);
         }
         let place = (reply.root_x.into(), reply.root_y.into());
@@ -187,25 +187,6 @@ impl CursorWatch for X11Cursor {
             self.display.wait([Some(self.waker.fd()), hiding], until)?;
         }
     }
-}
-
-/// Maps a position on the display to the picture of `viewport`: 0 is the left (top) edge of the
-/// first pixel, 65 535 the right (bottom) edge of the last. The result is a pixel's centre;
-/// dividing by 65 536 recovers the pixel. `None` outside.
-fn normalised(place: (i32, i32), viewport: (i32, i32, Size)) -> Option<(u16, u16)> {
-    let (left, top, size) = viewport;
-    let along = |at: i32, side: u32| {
-        let at = u32::try_from(at).ok().filter(|at| *at < side)?;
-        u16::try_from((u64::from(at) * 2 + 1) * 65_535 / (u64::from(side) * 2)).ok()
-    };
-    Some((
-        along(place.0.checked_sub(left)?, size.width)?,
-        along(place.1.checked_sub(top)?, size.height)?,
-    ))
-}
-
-fn is_invisible(shape: &CursorShape) -> bool {
-    shape.argb.iter().all(|pixel| pixel >> 24 == 0)
 }
 
 /// The shape in `image`, cropped to [`MAX_SIDE`] so that it contains the hot spot.
@@ -279,27 +260,6 @@ mod tests {
         broken.cursor_image.truncate(5);
         assert_eq!(bounded(&broken), CursorShape::default());
         assert_eq!(bounded(&image(0, 0, 0, 0)), CursorShape::default());
-        assert!(is_invisible(&CursorShape::default()));
-    }
-
-    #[test]
-    fn places_are_the_middles_of_pixels() {
-        let viewport = (100, 50, Size::new(640, 480));
-        assert_eq!(normalised((100, 50), viewport), Some((51, 68)));
-        assert_eq!(normalised((739, 529), viewport), Some((65_483, 65_466)));
-        assert_eq!(normalised((740, 529), viewport), None);
-        assert_eq!(normalised((99, 60), viewport), None);
-        assert_eq!(
-            normalised((0, 0), (0, 0, Size::new(1, 1))),
-            Some((32_767, 32_767))
-        );
-        assert_eq!(normalised((0, 0), (0, 0, Size::new(0, 0))), None);
-        for width in [1, 2, 1365, 1920, 7680, 16_384] {
-            for x in (0..width).step_by(7) {
-                let at = normalised((x, 0), (0, 0, Size::new(width.unsigned_abs(), 1)));
-                let found = i64::from(at.unwrap().0) * i64::from(width) / 65_536;
-                assert_eq!(found, i64::from(x));
-            }
-        }
+        assert!(CursorShape::default().is_invisible());
     }
 }

@@ -3,13 +3,13 @@
 use std::os::fd::AsFd as _;
 
 use openuvr_proto::units::Size;
-use wayland_client::WEnum;
 use wayland_client::protocol::wl_buffer::WlBuffer;
-use wayland_client::protocol::wl_shm::Format;
 
-use super::frame::BufferForm;
-use super::session::Shm;
+use super::compositor::Compositor;
+use super::copy::{BufferForm, Copied, readable};
+use super::turn::Transform;
 use crate::capture::CaptureError;
+use crate::damage::Block;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::memory::SharedMemory;
 
@@ -28,10 +28,18 @@ struct Buffer {
     memory: SharedMemory,
     proxy: WlBuffer,
     bottom_up: bool,
+    transform: Transform,
+    /// Where it differs from the newest copy; `None`: everywhere.
+    stale: Option<Block>,
 }
 
 /// Copied into, waiting, shown.
 const COUNT: usize = 3;
+
+const NOTHING: Block = Block {
+    columns: 0..0,
+    rows: 0..0,
+};
 
 impl Buffers {
     /// Makes buffers of this form, if they are not; then there is no picture, and `true` is returned.
@@ -40,13 +48,13 @@ impl Buffers {
     /// A pixel format that we can't read, or no memory.
     pub(super) fn fit(
         &mut self,
-        shm: &Shm,
+        compositor: &Compositor,
         form: BufferForm,
-        display: &str,
     ) -> Result<bool, CaptureError> {
         if self.form == Some(form) {
             return Ok(false);
         }
+        let display = &compositor.name;
         let format = readable(form.format).ok_or_else(|| {
             CaptureError(format!(
                 "{display}: its pictures have the pixel format {:?}, which can't be read: use a \
@@ -73,37 +81,59 @@ impl Buffers {
             let (memory, file) = shared.map_err(|cause| {
                 CaptureError(format!("{display}: no memory for its pictures: {cause}"))
             })?;
-            let proxy = shm.buffer(file.as_fd(), length, form)?;
+            let proxy = compositor.buffer(file.as_fd(), length, form)?;
             self.all.push(Buffer {
                 memory,
                 proxy,
                 bottom_up: false,
+                transform: Transform::default(),
+                stale: None,
             });
         }
         Ok(true)
     }
 
-    /// A buffer to copy into, after [`fit`](Buffers::fit).
-    pub(super) fn lend(&mut self) -> &WlBuffer {
+    /// A buffer to copy into, after [`fit`](Buffers::fit), and where it differs from the newest copy.
+    pub(super) fn lend(&mut self) -> (&WlBuffer, Block) {
         let used = [self.waiting, self.shown];
         let free = (0..COUNT).find(|at| !used.contains(&Some(*at)));
         // Two of three are in use at most.
         let at = free.unwrap_or(0);
         self.lent = Some(at);
-        &self.all[at].proxy
+        let all = self.size();
+        let all = Block {
+            columns: 0..all.width,
+            rows: 0..all.height,
+        };
+        let buffer = &self.all[at];
+        (&buffer.proxy, buffer.stale.clone().unwrap_or(all))
     }
 
-    /// The lent buffer is copied: it waits, in place of an older one.
-    pub(super) fn completed(&mut self, bottom_up: bool) {
-        if let Some(at) = self.lent.take() {
-            self.all[at].bottom_up = bottom_up;
-            self.waiting = Some(at);
+    /// The lent buffer is copied: it waits, in place of an older one. `turned`: how the compositor
+    /// has turned it.
+    pub(super) fn completed(&mut self, copied: &Copied, turned: Transform) {
+        let Some(at) = self.lent.take() else {
+            return;
+        };
+        for buffer in &mut self.all {
+            buffer.stale = match (&buffer.stale, &copied.damage) {
+                (Some(known), Some(new)) => Some(known.joined(new)),
+                _ => None,
+            };
         }
+        let buffer = &mut self.all[at];
+        buffer.stale = Some(NOTHING);
+        buffer.bottom_up = copied.bottom_up;
+        buffer.transform = turned;
+        self.waiting = Some(at);
     }
 
-    /// The copy has failed.
+    /// The copy has failed or is abandoned: what it would have changed is unknown.
     pub(super) fn cancel(&mut self) {
         self.lent = None;
+        for buffer in &mut self.all {
+            buffer.stale = None;
+        }
     }
 
     pub(super) fn has_waiting(&self) -> bool {
@@ -126,7 +156,13 @@ impl Buffers {
         (self.lent, self.waiting, self.shown) = (None, None, None);
     }
 
-    /// The newest picture.
+    /// How the compositor has turned the newest picture.
+    pub(super) fn transform(&self) -> Transform {
+        let shown = self.shown.map(|at| self.all[at].transform);
+        shown.unwrap_or_default()
+    }
+
+    /// The newest picture, as it was copied.
     pub(super) fn picture(&self) -> Option<Picture<'_>> {
         let (form, format) = (self.form?, self.format?);
         let buffer = &self.all[self.shown?];
@@ -154,17 +190,5 @@ impl Buffers {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.proxy.destroy();
-    }
-}
-
-/// The pixels in memory of a format of `wl_shm`, whose names count from the highest byte of a
-/// little-endian word.
-fn readable(format: WEnum<Format>) -> Option<PixelFormat> {
-    match format {
-        WEnum::Value(Format::Xrgb8888 | Format::Argb8888) => Some(PixelFormat::Bgrx),
-        WEnum::Value(Format::Xbgr8888 | Format::Abgr8888) => Some(PixelFormat::Rgbx),
-        WEnum::Value(Format::Rgb888) => Some(PixelFormat::Bgr),
-        WEnum::Value(Format::Bgr888) => Some(PixelFormat::Rgb),
-        _ => None,
     }
 }

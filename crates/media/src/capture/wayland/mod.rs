@@ -1,19 +1,24 @@
-//! Capture of an output of a Wayland compositor, driven by its damage reports.
+//! Capture of an output or a window of a Wayland compositor, driven by its damage reports.
 //!
-//! The compositor copies the output into our shared memory when it has drawn something
-//! (`copy_with_damage`), so that nothing happens without drawing. A request for the next picture is
-//! outstanding while the newest one is encoded: three buffers take turns, one for each of them and
-//! one for a picture that the frame rate limit holds back.
+//! The compositor copies the output into our shared memory when it has drawn something, so that
+//! nothing happens without drawing. A request for the next picture is outstanding while the newest
+//! one is encoded: three buffers take turns, one for each of them and one for a picture that the
+//! frame rate limit holds back.
 //!
-//! The pointer has no stream of its own: the protocol only offers to draw it into the picture.
-//!
-//! Spec: `wlr-screencopy-unstable-v1`, version 3.
+//! `ext-image-copy-capture-v1` is used where the compositor has it. It also captures single windows,
+//! and the pointer as a stream of its own ([`cursor::wayland`](super::cursor::wayland)). With
+//! `wlr-screencopy-unstable-v1`, version 3, the pointer can only be drawn into the picture.
 
 mod buffers;
-mod frame;
+mod compositor;
+mod copy;
+mod image_copy;
 mod outputs;
+mod pointer;
+mod screencopy;
 mod session;
 mod turn;
+mod windows;
 
 use std::time::Duration;
 
@@ -22,9 +27,9 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use self::buffers::Buffers;
-use self::frame::FrameState;
+pub(super) use self::pointer::PointerWatch;
 use self::session::Session;
-use self::turn::Turned;
+use self::turn::{Transform, Turned};
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::damage::Block;
@@ -37,6 +42,9 @@ pub struct Target {
     pub display: Option<String>,
     /// The name of the output, such as `DP-1`; `None`: the first one.
     pub output: Option<String>,
+    /// A part of the title or application of the window to capture, ignoring case; `None`: the whole
+    /// output.
+    pub window: Option<String>,
     /// Whether the compositor draws its pointer into the picture.
     pub pointer: bool,
 }
@@ -73,16 +81,27 @@ pub struct WaylandCapture {
 /// returns the current picture.
 ///
 /// # Errors
-/// [`CaptureError`] in one line if the display can't be reached, lacks the protocol, or has no such
-/// output.
+/// [`CaptureError`] in one line if the display can't be reached, lacks the protocols, or has no such
+/// output or window.
 pub fn open(target: &Target) -> Result<WaylandCapture, CaptureError> {
-    let session = Session::open(target)?;
-    let size = session.output_size().unwrap_or_default();
+    open_while(target, &mut || false)
+}
+
+/// The same, which waits for a missing window while `keep_waiting` returns `true`; it is called about
+/// ten times per second.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_while(
+    target: &Target,
+    keep_waiting: &mut dyn FnMut() -> bool,
+) -> Result<WaylandCapture, CaptureError> {
+    let mut session = Session::open(target, keep_waiting)?;
+    let size = session.first_size()?;
     if !size.is_valid() {
+        let (name, subject) = (&session.compositor.name, session.subject_name());
         return Err(CaptureError(format!(
-            "{}: the output {} is off: switch it on, or choose another one with --output",
-            session.name,
-            session.output_name()
+            "{name}: the {subject} has no picture: switch the output on, or choose another one with --output"
         )));
     }
     Ok(WaylandCapture {
@@ -109,28 +128,33 @@ impl WaylandCapture {
         self.session.output_name()
     }
 
+    /// The captured output or window, for messages: `output DP-1`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        self.session.subject_name()
+    }
+
     /// Advances the copy in progress; returns the event for the caller.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.session.take_switched() {
             // The copy in progress was of the output before.
-            self.session.frame.cancel();
             self.buffers.cancel();
             self.refresh = true;
         }
-        if !self.session.has_output() {
-            self.session.frame.cancel();
-            self.buffers.cancel();
+        if !self.session.has_subject() {
+            self.abandon();
             self.pace.cancel();
-            return Ok(self.hide());
+            return Ok(match self.session.is_window() {
+                true => Some(CaptureEvent::Ended("the window was closed")),
+                false => self.hide(),
+            });
         }
         if self.retry_at.is_some_and(|at| at > now) {
             return Ok(None);
         }
         self.retry_at = None;
-        if self.session.frame.is_failed() {
-            self.session.frame.cancel();
-            self.buffers.cancel();
-            self.refresh = true;
+        if self.session.is_failed() {
+            self.abandon();
             self.failures += 1;
             if self.failures > FAILURES {
                 self.retry_at = Some(now + RETRY_INTERVAL);
@@ -138,45 +162,61 @@ impl WaylandCapture {
                 return Ok(self.hide());
             }
         }
-        if let Some(copied) = self.session.frame.take_copied() {
-            self.failures = 0;
-            self.refresh = false;
-            let size = self.buffers.size();
-            let clip = |block: Block| FrameState::clip(&block, size, copied.bottom_up);
-            let damage = copied.damage.map(clip);
-            let joined = |known: &Block| damage.as_ref().map(|new| known.joined(new));
-            self.pending = match (self.buffers.has_waiting(), &self.pending) {
-                (true, Some(known)) => joined(known),
-                (true, None) => None,
-                (false, _) => damage.clone(),
-            };
-            self.buffers.completed(copied.bottom_up);
-            self.pace.offer(now);
-            if std::mem::take(&mut self.hidden) {
-                return Ok(Some(CaptureEvent::Shown));
-            }
+        if let Some(event) = self.complete(now) {
+            return Ok(Some(event));
         }
-        if self.watched && self.session.frame.is_idle() {
-            self.session.request();
+        if self.hidden && self.buffers.has_waiting() {
+            self.hidden = false;
+            return Ok(Some(CaptureEvent::Shown));
         }
-        if let Some(form) = self.session.frame.take_offered() {
-            let resized = self
-                .buffers
-                .fit(&self.session.shm(), form, &self.session.name)?;
-            if resized {
+        if self.watched && self.session.is_idle() {
+            self.session.request(self.refresh);
+        }
+        if let Some(form) = self.session.offered() {
+            if self.buffers.fit(&self.session.compositor, form)? {
                 self.pending = None;
                 self.refresh = true;
                 self.pace.cancel();
             }
-            let buffer = self.buffers.lend();
-            self.session.frame.copy(buffer, !self.refresh);
-            let size = self.session.transform().turned(form.size);
-            if size != self.size {
-                self.size = size;
-                return Ok(Some(CaptureEvent::Resized(size)));
-            }
+            let (buffer, stale) = self.buffers.lend();
+            self.session.copy(buffer, &stale, self.refresh);
+            return Ok(self.resize(self.session.transform()));
         }
         Ok(None)
+    }
+
+    /// Ends the copy in progress. The next one does not wait for damage.
+    fn abandon(&mut self) {
+        self.session.end_copy();
+        self.buffers.cancel();
+        self.refresh = true;
+    }
+
+    /// Takes the finished copy, if there is one; returns the event for the caller.
+    fn complete(&mut self, now: Instant) -> Option<CaptureEvent> {
+        let copied = self.session.take_copied()?;
+        self.failures = 0;
+        self.refresh = false;
+        let turned = copied.transform.unwrap_or(self.session.transform());
+        let size = self.buffers.size();
+        let clip = |block: &Block| copy::clip(block, size, copied.bottom_up);
+        let damage = copied.damage.as_ref().map(clip);
+        let joined = |known: &Block| damage.as_ref().map(|new| known.joined(new));
+        self.pending = match (self.buffers.has_waiting(), &self.pending) {
+            (true, Some(known)) => joined(known),
+            (true, None) => None,
+            (false, _) => damage.clone(),
+        };
+        self.buffers.completed(&copied, turned);
+        self.pace.offer(now);
+        self.resize(turned)
+    }
+
+    /// The event if the next pictures, turned like this, have another size.
+    fn resize(&mut self, turned: Transform) -> Option<CaptureEvent> {
+        let size = turned.turned(self.buffers.size());
+        let changed = std::mem::replace(&mut self.size, size) != size;
+        changed.then_some(CaptureEvent::Resized(size))
     }
 
     fn hide(&mut self) -> Option<CaptureEvent> {
@@ -196,7 +236,7 @@ impl WaylandCapture {
         let known = self.buffers.has_shown();
         self.buffers.show();
         self.changed = self.pending.take().filter(|_| known);
-        let transform = self.session.transform();
+        let transform = self.buffers.transform();
         if !transform.is_normal()
             && let Some(picture) = self.buffers.picture()
         {
@@ -224,7 +264,7 @@ impl Capture for WaylandCapture {
                 return Ok(event);
             }
             // Before the caller encodes: the compositor takes the request meanwhile.
-            self.session.flush()?;
+            self.session.compositor.flush()?;
             if self.pass(now) {
                 return Ok(CaptureEvent::Frame);
             }
@@ -233,12 +273,12 @@ impl Capture for WaylandCapture {
             }
             let due = self.pace.due().filter(|_| self.buffers.has_waiting());
             let next = [due, self.retry_at, until].into_iter().flatten().min();
-            self.session.wait(&self.waker, next)?;
+            self.session.compositor.wait(&self.waker, next)?;
         }
     }
 
     fn picture(&self) -> Option<Picture<'_>> {
-        match self.session.transform().is_normal() {
+        match self.buffers.transform().is_normal() {
             true => self.buffers.picture(),
             false => self.turned.picture(),
         }
@@ -259,8 +299,7 @@ impl Capture for WaylandCapture {
     /// Watched by default. A new viewer gets the current contents: an older picture is discarded.
     fn set_watched(&mut self, watched: bool) {
         if !watched {
-            self.session.frame.cancel();
-            self.buffers.cancel();
+            self.abandon();
         }
         if watched && !self.watched {
             self.buffers.forget();

@@ -1,0 +1,182 @@
+//! The Wayland session: the protocols by which a host captures its screen and passes input to it.
+
+use std::collections::BTreeMap;
+
+use openuvr_media::wayland_display;
+
+use super::Role;
+use super::finding::Finding;
+
+/// Compositors that offer the protocols.
+const REMEDY: &str = "use a compositor based on wlroots, such as sway or labwc, an X11 session, or stream an \
+     application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)";
+
+/// The interfaces of a compositor, with their versions.
+struct Interfaces(BTreeMap<String, u32>);
+
+impl Interfaces {
+    fn has(&self, name: &str, version: u32) -> bool {
+        self.0.get(name).is_some_and(|known| *known >= version)
+    }
+}
+
+/// The findings of the display `name`. `required`: the host has no other display.
+pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
+    let title = "Wayland display";
+    let listed = wayland_display::connect(Some(name))
+        .and_then(|connection| wayland_display::interfaces(&connection));
+    let interfaces = match listed {
+        Ok(interfaces) => Interfaces(interfaces),
+        Err(why) => {
+            let (why, question) = why.rsplit_once(": ").unwrap_or((&why, ""));
+            let remedy = match question {
+                "" => "check that its compositor is running",
+                question => question,
+            };
+            return vec![problem(title, why, remedy, required)];
+        }
+    };
+    let mut findings = vec![Finding::ok(title, name)];
+    if role.hosts() {
+        findings.push(capture(&interfaces, required));
+        findings.push(pointer(&interfaces));
+        findings.push(input(&interfaces));
+        findings.push(clipboard(&interfaces));
+    }
+    findings
+}
+
+fn problem(title: &str, why: &str, remedy: &str, required: bool) -> Finding {
+    match required {
+        true => Finding::missing(title, why, remedy),
+        false => Finding::better(title, why, remedy),
+    }
+}
+
+fn has_image_copy(interfaces: &Interfaces) -> bool {
+    interfaces.has("ext_image_copy_capture_manager_v1", 1)
+        && interfaces.has("ext_output_image_capture_source_manager_v1", 1)
+}
+
+fn capture(interfaces: &Interfaces, required: bool) -> Finding {
+    let title = "Wayland capture";
+    let windows = interfaces.has("ext_foreign_toplevel_image_capture_source_manager_v1", 1)
+        && interfaces.has("ext_foreign_toplevel_list_v1", 1);
+    match () {
+        () if has_image_copy(interfaces) && windows => {
+            Finding::ok(title, "outputs and single windows (ext-image-copy-capture)")
+        }
+        () if has_image_copy(interfaces) => Finding::ok(title, "outputs (ext-image-copy-capture)"),
+        () if interfaces.has("zwlr_screencopy_manager_v1", 3) => {
+            Finding::ok(title, "outputs (wlr-screencopy)")
+        }
+        () => problem(
+            title,
+            "the compositor lets no program capture its screen: no ext-image-copy-capture, no wlr-screencopy 3",
+            REMEDY,
+            required,
+        ),
+    }
+}
+
+fn pointer(interfaces: &Interfaces) -> Finding {
+    let title = "Wayland pointer";
+    match has_image_copy(interfaces) {
+        true => Finding::ok(title, "sent apart from the picture"),
+        false => Finding::better(
+            title,
+            "drawn into the picture by the compositor: it moves with the frames",
+            "use a compositor with ext-image-copy-capture, such as sway 1.12",
+        ),
+    }
+}
+
+fn input(interfaces: &Interfaces) -> Finding {
+    let needs = [
+        ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),
+        (
+            "wlr-virtual-pointer 2",
+            "zwlr_virtual_pointer_manager_v1",
+            2,
+        ),
+    ];
+    let absent = needs
+        .iter()
+        .filter(|(_, name, version)| !interfaces.has(name, *version));
+    let absent: Vec<&str> = absent.map(|(words, ..)| *words).collect();
+    let title = "Wayland input";
+    match absent.is_empty() {
+        true => Finding::ok(title, "virtual-keyboard, wlr-virtual-pointer"),
+        false => Finding::better(
+            title,
+            format!("players can only watch: no {}", absent.join(", no ")),
+            REMEDY,
+        ),
+    }
+}
+
+fn clipboard(interfaces: &Interfaces) -> Finding {
+    let title = "Wayland clipboard";
+    let known = [
+        ("ext-data-control", "ext_data_control_manager_v1"),
+        ("wlr-data-control", "zwlr_data_control_manager_v1"),
+    ];
+    let found = known.iter().find(|(_, name)| interfaces.has(name, 1));
+    match found {
+        Some((words, _)) => Finding::ok(title, *words),
+        None => Finding::better(
+            title,
+            "not shared: no ext-data-control, no wlr-data-control",
+            REMEDY,
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    fn levels(names: &[(&str, u32)]) -> Vec<Level> {
+        let map = names
+            .iter()
+            .map(|(name, version)| ((*name).to_owned(), *version));
+        let interfaces = Interfaces(map.collect());
+        let findings = [
+            capture(&interfaces, true),
+            pointer(&interfaces),
+            input(&interfaces),
+            clipboard(&interfaces),
+        ];
+        findings.map(|finding| finding.level).to_vec()
+    }
+
+    #[test]
+    fn a_missing_protocol_costs_what_depends_on_it() {
+        use Level::{Better, Missing, Ok};
+        let wlroots = [
+            ("zwlr_screencopy_manager_v1", 3),
+            ("zwp_virtual_keyboard_manager_v1", 1),
+            ("zwlr_virtual_pointer_manager_v1", 2),
+            ("zwlr_data_control_manager_v1", 2),
+        ];
+        assert_eq!(levels(&wlroots), [Ok, Better, Ok, Ok]);
+        assert_eq!(levels(&wlroots[..2]), [Ok, Better, Better, Better]);
+        assert_eq!(levels(&[]), [Missing, Better, Better, Better]);
+        let newer = [
+            ("ext_image_copy_capture_manager_v1", 1),
+            ("ext_output_image_capture_source_manager_v1", 1),
+            ("ext_data_control_manager_v1", 1),
+        ];
+        assert_eq!(levels(&newer), [Ok, Ok, Better, Ok]);
+        // Version 2 lacks damage.
+        assert_eq!(levels(&[("zwlr_screencopy_manager_v1", 2)])[0], Missing);
+    }
+
+    #[test]
+    fn an_unreachable_display_is_required_only_by_itself() {
+        let found = |required| findings(Role::Host, "/nonexistent/wayland-9", required);
+        assert_eq!(found(true)[0].level, Level::Missing);
+        assert_eq!(found(false)[0].level, Level::Better);
+    }
+}
