@@ -200,6 +200,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // The cookie of the session's display, which lies beside the folder for temporary files; no other is passed on.
     let authority = args.temporary.with_file_name(AUTHORITY);
     let mut authority = Some(authority).filter(|file| file.is_file());
+    let wayland = own_wayland(&args.temporary);
     let cookie = (account.as_ref().and(authority.as_deref()))
         .map(|file| fs::read(file).with_context(|| format!("can't read {}", file.display())));
     let cookie = cookie.transpose()?;
@@ -216,7 +217,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.sandbox {
         let mut command = Command::new(program);
         command.args(arguments);
-        set_environment(&mut command, authority.as_deref());
+        set_environment(&mut command, authority.as_deref(), wayland.as_deref());
         // Returns only if the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
@@ -225,19 +226,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = missing {
         bail!("--readable {}: missing or not readable", path.display());
     }
-    let mut command = sandboxed(args, authority.as_deref());
-    set_environment(&mut command, authority.as_deref());
+    let mut command = sandboxed(args, authority.as_deref(), wayland.as_deref());
+    set_environment(&mut command, authority.as_deref(), wayland.as_deref());
     supervise(command)
 }
 
 /// Sets the application's environment: without secrets, and with the cookie of its display.
-fn set_environment(command: &mut Command, authority: Option<&Path>) {
+fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Option<&Path>) {
     for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
     }
     if let Some(authority) = authority {
         command.env("XAUTHORITY", authority);
     }
+    if let Some(socket) = wayland {
+        command.env("WAYLAND_DISPLAY", socket);
+    }
+}
+
+/// The socket of the session's own Wayland display, which lies in a folder beside that for temporary files.
+fn own_wayland(temporary: &Path) -> Option<PathBuf> {
+    let socket = PathBuf::from(std::env::var_os("WAYLAND_DISPLAY")?);
+    (socket.parent()?.parent() == temporary.parent()).then_some(socket)
 }
 
 /// Writes the cookie for the account of this process: only root can read the session's own file.
@@ -281,7 +291,7 @@ fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// The bubblewrap command.
-fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
+fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> Command {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut command = Command::new(BWRAP);
     command
@@ -324,6 +334,9 @@ fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
     }
     if let Some(authority) = authority {
         bind("--ro-bind", authority);
+    }
+    if let Some(socket) = wayland {
+        bind("--ro-bind", socket);
     }
     for path in &args.writable {
         bind("--bind", path);

@@ -35,7 +35,7 @@ pub struct Fit {
 
 /// The resized display.
 enum Resized {
-    X11(DisplaySize),
+    X11(Box<DisplaySize>),
     Wayland(DisplayResizer),
 }
 
@@ -62,7 +62,7 @@ impl Fit {
     /// # Errors
     /// The display can't be resized. The message has one line.
     pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
-        let display = Resized::X11(DisplaySize::open(display)?);
+        let display = Resized::X11(Box::new(DisplaySize::open(display)?));
         Ok(Fit::of(subcommand, display))
     }
 
@@ -95,7 +95,7 @@ impl Fit {
         let mut display = DisplaySize::open(display)?;
         display.set(own)?;
         display.keep();
-        Ok(Fit::of(subcommand, Resized::X11(display)))
+        Ok(Fit::of(subcommand, Resized::X11(Box::new(display))))
     }
 
     /// Requests the size of the player's window; `None` without a player.

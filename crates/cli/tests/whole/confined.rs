@@ -47,6 +47,27 @@ fn start(portal: &Portal, args: &[&str], script: &str) -> Program {
     Program::start("session", command)
 }
 
+#[test]
+fn a_sandboxed_application_reaches_its_wayland_display() {
+    if !has_sandbox() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    let saves = folder.join("saves");
+    // A program without a display fails at once; this one is ended after a second.
+    let script = "timeout 1 weston-simple-shm 2>$HOME/messages; echo $? >$HOME/status
+echo ${DISPLAY-none} >$HOME/display";
+    let wayland = ["--virtual-with", "wayland", "--sandbox", "--save", &saves];
+    let session = start(&portal, &wayland, script);
+    let end = session.line("\"code\":");
+    let status = read(&saves, "status");
+    if status == "127" {
+        return skip("weston-simple-shm is not installed: apt-get install weston");
+    }
+    assert_eq!(status, "124", "{end} {}", read(&saves, "messages"));
+    assert_eq!(read(&saves, "display"), "none");
+}
+
 /// Script that probes its environment, and writes each result to a file in its home.
 const LOOKS: &str = "cat KEYS/* >$HOME/keys 2>/dev/null
 ls -d KEYS >$HOME/folder 2>/dev/null

@@ -229,5 +229,5 @@ fn has_feedback(states: &smithay::wayland::compositor::SurfaceData) -> bool {
 /// A time as in Wayland's events.
 pub(crate) fn milliseconds(now: Instant) -> u32 {
     // They wrap around.
-    u32::try_from(now.0 / 1_000_000 & i64::from(u32::MAX)).unwrap_or(0)
+    u32::try_from((now.0 / 1_000_000) & i64::from(u32::MAX)).unwrap_or(0)
 }

@@ -1,5 +1,7 @@
 //! The Wayland display with a client of exact contents, hostile clients, and real programs.
 
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
 mod client;
 mod clipboard;
 mod hostile;
