@@ -65,8 +65,10 @@ impl Compositor {
         let (globals, queue) = registry_queue_init::<State>(&conn).map_err(|e| failed(&e))?;
         let handle = queue.handle();
         let shm: WlShm = globals.bind(&handle, 1..=1, ()).map_err(|e| failed(&e))?;
-        let mut state = State::default();
-        state.outputs = Outputs::wanted(output);
+        let mut state = State {
+            outputs: Outputs::wanted(output),
+            ..State::default()
+        };
         globals.contents().with_list(|list| {
             for global in list {
                 if global.interface == WlOutput::interface().name {

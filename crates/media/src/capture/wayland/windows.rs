@@ -2,7 +2,7 @@
 //!
 //! Spec: `ext-foreign-toplevel-list-v1`.
 
-use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, event_created_child};
+use wayland_client::{Connection, Dispatch, QueueHandle, event_created_child};
 use wayland_protocols::ext::foreign_toplevel_list::v1::client::ext_foreign_toplevel_handle_v1::{
     self as handle, ExtForeignToplevelHandleV1,
 };
