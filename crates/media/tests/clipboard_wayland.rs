@@ -1,4 +1,5 @@
 //! The clipboard of a real Wayland compositor, shared with other programs.
+#![allow(clippy::unwrap_used)] // A test may panic.
 
 #[path = "skip/mod.rs"]
 mod skip;

@@ -1,5 +1,6 @@
 //! The client's window in a real Wayland compositor: pictures read back from its screen, and events
 //! of its devices.
+#![allow(clippy::unwrap_used)] // A test may panic.
 
 #[path = "present_wayland/devices.rs"]
 mod devices;

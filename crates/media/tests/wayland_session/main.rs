@@ -1,5 +1,6 @@
 //! A host's part of a Wayland session, in a real compositor: pictures of an output, and injected input, which a window of
 //! ours receives.
+#![allow(clippy::unwrap_used)] // A test may panic.
 
 mod capture;
 #[path = "../present_wayland/devices.rs"]
