@@ -108,9 +108,8 @@ fn a_single_window_is_captured_and_its_end_ends_the_capture() {
     drop(window);
     loop {
         assert!(Instant::now() < end, "the capture never ends");
-        match capture.next(Some(PATIENCE)).unwrap() {
-            CaptureEvent::Ended(why) => break assert_eq!(why, "the window was closed"),
-            _ => {}
+        if let CaptureEvent::Ended(why) = capture.next(Some(PATIENCE)).unwrap() {
+            break assert_eq!(why, "the window was closed");
         }
     }
 }

@@ -11,7 +11,7 @@ mod input;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Window {
             ..WindowConfig::default()
         })
         .unwrap();
-        let (sender, events) = channel();
+        let (sender, events) = sync_channel(1024);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
