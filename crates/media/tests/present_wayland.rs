@@ -257,20 +257,19 @@ fn presentation_times_follow_their_pictures() {
     let mut window = Window::open(&sway, config(SCREEN));
     let end = Instant::now() + PATIENCE;
     let (mut reports, mut submitted) = (Vec::new(), Vec::new());
-    // Pictures come faster than refreshes: some are replaced.
-    for id in 1..=30 {
+    // Pictures come faster than refreshes: some are replaced. A compositor may report the last one with the next.
+    let visible = |reports: &[(FrameId, Option<_>)]| {
+        reports.iter().filter(|(_, at)| at.is_some()).count() >= 3
+    };
+    while !visible(&reports) && Instant::now() < end {
         submitted.push(openuvr_clock::now());
-        window.show(id, SCREEN);
+        window.show(u32::try_from(submitted.len()).unwrap(), SCREEN);
         std::thread::sleep(Duration::from_millis(4));
-    }
-    let count = usize::try_from(30 - window.presenter.skipped()).unwrap();
-    let has_last = |reports: &[(FrameId, _)]| reports.iter().any(|(id, _)| id.0 == 30);
-    while !has_last(&reports) && Instant::now() < end {
-        match window.presenter.presented() {
-            Some(report) => reports.push(report),
-            None => std::thread::sleep(Duration::from_millis(5)),
+        while let Some(report) = window.presenter.presented() {
+            reports.push(report);
         }
     }
+    let count = submitted.len() - usize::try_from(window.presenter.skipped()).unwrap();
     assert!(window.presenter.reports_times());
     let frames: std::collections::BTreeSet<u32> = reports.iter().map(|(id, _)| id.0).collect();
     assert_eq!(
@@ -279,8 +278,6 @@ fn presentation_times_follow_their_pictures() {
         "each at most once: {reports:?}"
     );
     assert!(frames.len() <= count, "{reports:?}");
-    let (last, at) = *reports.iter().max_by_key(|(id, _)| id.0).unwrap();
-    assert!(at.is_some(), "the last picture {last:?} stays visible");
     let shown: Vec<_> = reports
         .iter()
         .filter_map(|(id, at)| Some((id.0, (*at)?)))

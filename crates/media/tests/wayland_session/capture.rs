@@ -4,10 +4,6 @@ use std::time::Instant;
 
 use openuvr_media::capture::wayland::{Target, WaylandCapture, open};
 use openuvr_media::capture::{Capture as _, CaptureEvent};
-use openuvr_xserver::Xvfb;
-use openuvr_xserver::fixture::xvfb;
-use x11rb::connection::Connection as _;
-use x11rb::protocol::xproto::{ClientMessageEvent, ConnectionExt as _, EventMask};
 
 use super::*;
 
@@ -131,46 +127,6 @@ fn a_mode_change_resizes_the_picture() {
     until(&mut capture, |capture, event| {
         event == CaptureEvent::Frame && capture.picture().is_some_and(|p| p.size == larger)
     });
-}
-
-#[test]
-fn a_removed_output_hides_the_picture_until_another_shows_it() {
-    let Some(server) = xvfb("1400x1000", &[]) else {
-        return;
-    };
-    // Without a screen, sway 1.7 can't remove an output: in a window it can.
-    let Some(sway) = Sway::start_in(&server.display) else {
-        return;
-    };
-    let mut window = Window::open(&sway);
-    let mut capture = capture(&sway);
-    let first = capture.output().to_owned();
-    until(&mut capture, |_, event| event == CaptureEvent::Frame);
-    close_windows(&server);
-    let hidden = until(&mut capture, |_, event| event == CaptureEvent::Hidden);
-    assert!(!hidden.contains(&CaptureEvent::Shown), "{hidden:?}");
-    sway.msg(&["create_output"]);
-    until(&mut capture, |_, event| event == CaptureEvent::Shown);
-    assert_ne!(capture.output(), first);
-    // The window has moved to the other output.
-    window.show(2);
-    until(&mut capture, |_, event| event == CaptureEvent::Frame);
-}
-
-/// Closes all windows of a display, as a window manager does.
-fn close_windows(server: &Xvfb) {
-    let (conn, root) = server.connect();
-    let atom = |name: &str| {
-        let cookie = conn.intern_atom(false, name.as_bytes()).unwrap();
-        cookie.reply().unwrap().atom
-    };
-    let (protocols, delete) = (atom("WM_PROTOCOLS"), atom("WM_DELETE_WINDOW"));
-    for window in conn.query_tree(root).unwrap().reply().unwrap().children {
-        let message = ClientMessageEvent::new(32, window, protocols, [delete, 0, 0, 0, 0]);
-        conn.send_event(false, window, EventMask::NO_EVENT, message)
-            .unwrap();
-    }
-    conn.flush().unwrap();
 }
 
 #[test]
