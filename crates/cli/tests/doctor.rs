@@ -256,7 +256,7 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
 }
 
 #[test]
-fn a_wayland_session_alone_suffices_for_a_host_if_it_can_be_captured() {
+fn a_wayland_session_suffices_for_a_host_that_can_capture_it() {
     let Some(sway) = Sway::start(Size::new(640, 360)) else {
         return;
     };

@@ -162,7 +162,7 @@ fn a_turned_output_is_captured_upright() {
 }
 
 #[test]
-fn pictures_have_the_windows_very_pixels_whatever_buffer_holds_them() {
+fn pictures_have_the_pixels_of_the_window_in_each_buffer() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
     };

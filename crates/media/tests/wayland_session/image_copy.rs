@@ -15,7 +15,7 @@ use openuvr_proto::input::event::InputEvent;
 use super::*;
 
 #[test]
-fn without_the_protocol_the_pointer_has_no_stream_and_windows_are_refused_in_one_line() {
+fn without_the_protocol_pointer_and_windows_are_refused() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
     };

@@ -188,7 +188,7 @@ fn the_wheel_keeps_its_resolution() {
 }
 
 #[test]
-fn positions_are_relative_to_the_captured_output_whatever_its_place_and_scale() {
+fn positions_are_relative_to_the_output_at_any_scale() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
     };
@@ -206,7 +206,7 @@ fn positions_are_relative_to_the_captured_output_whatever_its_place_and_scale() 
 }
 
 #[test]
-fn text_is_typed_letter_for_letter_whatever_the_layout_of_the_session_is() {
+fn text_is_typed_letter_for_letter_in_each_session_layout() {
     for (layout, second_key) in [("us", 'q'), ("de", 'q'), ("fr", 'a'), ("ru", 'й')] {
         let Some(sway) = Sway::start(SCREEN) else {
             return;

@@ -1,5 +1,9 @@
 //! The connection to the compositor: its announcements, and the receivers of its events.
 
+pub(super) mod image_copy;
+pub(super) mod pointer;
+pub(super) mod windows;
+
 use std::os::fd::BorrowedFd;
 
 use openuvr_clock as clock;
@@ -16,11 +20,11 @@ use wayland_client::{
     Connection, Dispatch, EventQueue, Proxy as _, QueueHandle, WEnum, delegate_noop,
 };
 
+use self::image_copy::Managers;
+use self::pointer::PointerState;
+use self::windows::Windows;
 use super::copy::{BufferForm, Progress};
-use super::image_copy::Managers;
 use super::outputs::Outputs;
-use super::pointer::PointerState;
-use super::windows::Windows;
 use crate::capture::{CaptureError, Waker};
 use crate::wayland_display;
 

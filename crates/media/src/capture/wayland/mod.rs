@@ -12,13 +12,10 @@
 mod buffers;
 mod compositor;
 mod copy;
-mod image_copy;
 mod outputs;
-mod pointer;
 mod screencopy;
 mod session;
 mod turn;
-mod windows;
 
 use std::time::Duration;
 
@@ -27,7 +24,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use self::buffers::Buffers;
-pub(super) use self::pointer::PointerWatch;
+pub(super) use self::compositor::pointer::PointerWatch;
 use self::session::Session;
 use self::turn::{Transform, Turned};
 use super::pace::Pace;

@@ -9,8 +9,8 @@ use wayland_protocols::ext::foreign_toplevel_list::v1::client::ext_foreign_tople
 
 use super::Target;
 use super::compositor::Compositor;
+use super::compositor::image_copy::ImageCopy;
 use super::copy::{BufferForm, Copied, Copier, Subject};
-use super::image_copy::ImageCopy;
 use super::screencopy::{self, Screencopy};
 use super::turn::Transform;
 use crate::capture::{CaptureError, Waker};

@@ -17,10 +17,10 @@ const MAX_WAITING: usize = 16;
 /// The waiting reports, in the order of their frames.
 #[derive(Default)]
 pub(super) struct DisplayTimes {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingReport>,
 }
 
-struct Waiting {
+struct WaitingReport {
     report: Report,
     /// Whether no report of the display is awaited.
     complete: bool,
@@ -41,7 +41,7 @@ impl DisplayTimes {
             pass(oldest.report);
         }
         let complete = !matches!(report.outcome, Outcome::Displayed(_));
-        self.waiting.push_back(Waiting { report, complete });
+        self.waiting.push_back(WaitingReport { report, complete });
         self.pass_complete(pass);
     }
 

@@ -10,7 +10,7 @@ use wayland_protocols::ext::foreign_toplevel_list::v1::client::ext_foreign_tople
     self as list, ExtForeignToplevelListV1,
 };
 
-use super::compositor::State;
+use super::State;
 
 /// Most windows that are known at a time (guess: far more than a desktop has); of further ones nothing
 /// is kept.
@@ -18,7 +18,7 @@ const MAX_WINDOWS: usize = 4096;
 
 /// The open windows, in the order in which they were listed.
 #[derive(Default)]
-pub(super) struct Windows {
+pub(in crate::capture::wayland) struct Windows {
     all: Vec<Window>,
 }
 
@@ -32,7 +32,10 @@ struct Window {
 
 impl Windows {
     /// The first window whose title or application contains `text`, ignoring case.
-    pub(super) fn find(&self, text: &str) -> Option<ExtForeignToplevelHandleV1> {
+    pub(in crate::capture::wayland) fn find(
+        &self,
+        text: &str,
+    ) -> Option<ExtForeignToplevelHandleV1> {
         let wanted = text.to_lowercase();
         let fits = |text: &str| text.to_lowercase().contains(&wanted);
         let known = self.all.iter().filter(|window| window.known);
@@ -41,13 +44,16 @@ impl Windows {
     }
 
     /// The title of an open window; `None`: it is closed.
-    pub(super) fn title(&self, proxy: &ExtForeignToplevelHandleV1) -> Option<&str> {
+    pub(in crate::capture::wayland) fn title(
+        &self,
+        proxy: &ExtForeignToplevelHandleV1,
+    ) -> Option<&str> {
         let window = self.all.iter().find(|window| window.proxy == *proxy);
         window.map(|window| window.title.as_str())
     }
 
     /// The titles of all windows.
-    pub(super) fn titles(&self) -> Vec<&str> {
+    pub(in crate::capture::wayland) fn titles(&self) -> Vec<&str> {
         let titles = self.all.iter().map(|window| window.title.as_str());
         titles.collect()
     }

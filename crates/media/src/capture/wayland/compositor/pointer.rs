@@ -17,9 +17,9 @@ use wayland_protocols::ext::image_copy_capture::v1::client::ext_image_copy_captu
     self as cursor, ExtImageCopyCaptureCursorSessionV1,
 };
 
-use super::compositor::{Compositor, State};
-use super::copy::{BufferForm, Subject};
 use super::image_copy::{CaptureSession, Managers};
+use super::{Compositor, State};
+use crate::capture::wayland::copy::{BufferForm, Subject};
 use crate::capture::{CaptureError, Waker};
 use crate::cursor::CursorShape;
 use crate::damage::Block;
@@ -38,7 +38,7 @@ const MAX_SIDE: u32 = 256;
 
 /// The receiver of the pointer's events.
 #[derive(Default)]
-pub(super) struct PointerState {
+pub(in crate::capture::wayland) struct PointerState {
     seat: Option<WlSeat>,
     /// Whether the seat has a pointer: one that was never there can't be named.
     exists: bool,

@@ -19,22 +19,22 @@ use wayland_protocols::ext::image_copy_capture::v1::client::ext_image_copy_captu
     self as session, ExtImageCopyCaptureSessionV1,
 };
 
-use super::compositor::State;
-use super::copy::{Copier, Progress, Subject};
-use super::turn::Transform;
+use super::State;
+use crate::capture::wayland::copy::{Copier, Progress, Subject};
+use crate::capture::wayland::turn::Transform;
 use crate::damage::Block;
 
 /// The compositor's objects that make sources and sessions.
 #[derive(Clone)]
 pub(in crate::capture) struct Managers {
-    pub(super) sessions: ExtImageCopyCaptureManagerV1,
-    pub(super) outputs: ExtOutputImageCaptureSourceManagerV1,
+    pub(in crate::capture::wayland) sessions: ExtImageCopyCaptureManagerV1,
+    pub(in crate::capture::wayland) outputs: ExtOutputImageCaptureSourceManagerV1,
     /// Where windows can be captured.
-    pub(super) windows: Option<ExtForeignToplevelImageCaptureSourceManagerV1>,
+    pub(in crate::capture::wayland) windows: Option<ExtForeignToplevelImageCaptureSourceManagerV1>,
 }
 
 /// The copies of an output or a window.
-pub(super) struct ImageCopy {
+pub(in crate::capture::wayland) struct ImageCopy {
     managers: Managers,
     handle: QueueHandle<State>,
     options: Options,
@@ -44,7 +44,7 @@ pub(super) struct ImageCopy {
 
 /// A session, and its copy in progress.
 #[derive(Default)]
-pub(super) struct CaptureSession {
+pub(in crate::capture::wayland) struct CaptureSession {
     session: Option<ExtImageCopyCaptureSessionV1>,
     frame: Option<ExtImageCopyCaptureFrameV1>,
     /// Whether a copy of this session was begun: further ones wait for damage.
@@ -53,7 +53,11 @@ pub(super) struct CaptureSession {
 
 impl ImageCopy {
     /// `pointer`: whether the compositor draws its pointer into the picture.
-    pub(super) fn new(managers: Managers, handle: QueueHandle<State>, pointer: bool) -> ImageCopy {
+    pub(in crate::capture::wayland) fn new(
+        managers: Managers,
+        handle: QueueHandle<State>,
+        pointer: bool,
+    ) -> ImageCopy {
         let options = match pointer {
             true => Options::PaintCursors,
             false => Options::empty(),
@@ -77,7 +81,7 @@ impl ImageCopy {
 
 impl Managers {
     /// The source for a subject; `None` for a window that can't be captured.
-    pub(super) fn source(
+    pub(in crate::capture::wayland) fn source(
         &self,
         subject: &Subject,
         handle: &QueueHandle<State>,
@@ -91,20 +95,24 @@ impl Managers {
 
 impl CaptureSession {
     /// A session that has not been used.
-    pub(super) fn of(session: ExtImageCopyCaptureSessionV1) -> CaptureSession {
+    pub(in crate::capture::wayland) fn of(session: ExtImageCopyCaptureSessionV1) -> CaptureSession {
         CaptureSession {
             session: Some(session),
             ..CaptureSession::default()
         }
     }
 
-    pub(super) fn request(&mut self, handle: &QueueHandle<State>, progress: &mut Progress) {
+    pub(in crate::capture::wayland) fn request(
+        &mut self,
+        handle: &QueueHandle<State>,
+        progress: &mut Progress,
+    ) {
         if let Some(session) = &self.session {
             self.frame = Some(session.create_frame(handle, progress.begin_copy()));
         }
     }
 
-    pub(super) fn copy(&mut self, buffer: &WlBuffer, stale: &Block) {
+    pub(in crate::capture::wayland) fn copy(&mut self, buffer: &WlBuffer, stale: &Block) {
         let Some(frame) = &self.frame else {
             return;
         };
@@ -122,13 +130,13 @@ impl CaptureSession {
         self.used = true;
     }
 
-    pub(super) fn cancel(&mut self) {
+    pub(in crate::capture::wayland) fn cancel(&mut self) {
         if let Some(frame) = self.frame.take() {
             frame.destroy();
         }
     }
 
-    pub(super) fn discard(&mut self) {
+    pub(in crate::capture::wayland) fn discard(&mut self) {
         self.cancel();
         if let Some(session) = self.session.take() {
             session.destroy();
