@@ -1,5 +1,5 @@
 //! A virtual display of the host, with the lifetime of the host: an X server without a screen (Xvfb), or a Wayland
-//! compositor in this process ([`WaylandDisplay`]).
+//! compositor in this process ([`openuvr_compositor::WaylandDisplay`]).
 //!
 //! Xvfb: only programs with its cookie can connect ([`Authority`]): this process and the application that it starts, which both
 //! get it through `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox, can't.

@@ -1,7 +1,7 @@
 //! Injects input into a Wayland compositor by a keyboard and a pointer of our own.
 //!
 //! The keyboard brings its own key map: that of the session, extended by keys for characters that it
-//! lacks ([`keymap`]). As in [`xtest`](super::xtest), a key is pressed as the physical key, unless it
+//! lacks (module `keymap`). As in [`xtest`](super::xtest), a key is pressed as the physical key, unless it
 //! carries a character that the map has elsewhere. A virtual keyboard has no modifier state in the
 //! compositor: each change is sent with it. The compositor's clients repeat held keys themselves.
 //!

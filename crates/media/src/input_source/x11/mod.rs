@@ -1,7 +1,7 @@
 //! The input thread's part of the client's window: keyboard, pointer, and window events.
 //!
 //! It translates X events to protocol events. It also handles resizes, exposures and the close
-//! button, repaints the picture, and executes the shortcuts of [`SHORTCUTS`], which are not sent to
+//! button, repaints the picture, and executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to
 //! the host.
 //!
 //! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
