@@ -1,5 +1,9 @@
 //! A Wayland session as a host's source: pictures, typed text and the clipboard, in a real compositor.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::barcode::{self, Stamp};
@@ -23,23 +27,40 @@ const A: u8 = 30 + 8;
 const SIZE: &str = "640x360";
 const SCREEN: Size = Size::new(640, 360);
 
-/// A window that fills the session's output, and receives its input.
+/// A window that fills the session's output. A thread of its own reads the events: without it the compositor's first
+/// configuration would not be answered, and the window not shown.
 struct SessionWindow {
     presenter: WaylandPresenter,
-    source: Box<dyn InputSource>,
+    input: Receiver<InputEvent>,
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl SessionWindow {
     fn open(sway: &Sway) -> SessionWindow {
-        let (presenter, source) = open(&WindowConfig {
+        let (presenter, mut source) = open(&WindowConfig {
             display: Some(socket(sway)),
             size: SCREEN,
             ..WindowConfig::default()
         })
         .expect("sway shows windows");
+        let (sender, input) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let reader = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match source.next(Some(Duration::from_millis(20))) {
+                    Ok(SourceEvent::Input(event)) => _ = sender.send(event),
+                    Ok(_) => {}
+                    Err(_) => return,
+                }
+            }
+        });
         SessionWindow {
             presenter,
-            source: Box::new(source),
+            input,
+            stop,
+            reader: Some(reader),
         }
     }
 
@@ -58,21 +79,9 @@ impl SessionWindow {
             .expect("sway runs");
     }
 
-    /// Reads one event, if there is one soon.
-    fn event(&mut self) -> Option<InputEvent> {
-        match self
-            .source
-            .next(Some(Duration::from_millis(20)))
-            .expect("sway runs")
-        {
-            SourceEvent::Input(event) => Some(event),
-            _ => None,
-        }
-    }
-
     /// Waits until the letter A is pressed or released.
-    fn until_key(&mut self, wanted: bool) {
-        eventually("the letter", || match self.event()? {
+    fn until_key(&self, wanted: bool) {
+        eventually("the letter", || match self.input.try_recv().ok()? {
             InputEvent::Key {
                 code: KeyCode(30),
                 text,
@@ -83,6 +92,15 @@ impl SessionWindow {
             }
             _ => None,
         });
+    }
+}
+
+impl Drop for SessionWindow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
     }
 }
 
