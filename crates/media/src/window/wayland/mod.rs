@@ -222,9 +222,12 @@ impl Layer {
         self.subsurface.set_position(area.x, area.y);
     }
 
-    fn hide(&self) {
+    /// Removes its image with the next commit of the `window` below it.
+    fn hide(&self, window: &WlSurface) {
         self.surface.attach(None, 0, 0);
         self.surface.commit();
+        // A loaded sway 1.7 leaves every second removed image on the screen until the pixels below change.
+        window.damage_buffer(0, 0, i32::MAX, i32::MAX);
     }
 }
 
@@ -318,7 +321,7 @@ impl SharedSurface {
             Some(image)
         });
         if image.is_none() && scene.images.panel.is_some() {
-            layer.hide();
+            layer.hide(&self.surfaces.window);
         }
         scene.images.panel = image;
     }
@@ -330,7 +333,7 @@ impl SharedSurface {
         let before = std::mem::replace(&mut scene.images.overlay, overlay);
         let Some(overlay) = overlay else {
             if before.is_some() {
-                layer.hide();
+                layer.hide(&self.surfaces.window);
             }
             return;
         };
