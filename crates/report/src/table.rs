@@ -34,7 +34,7 @@ const STILL: Duration = Duration::from_secs(10);
 
 /// The spans of the journey. On the link the first datagram counts: slices are sent while later ones are being encoded,
 /// so that the client may receive the first before the last is sent.
-const SPANS: [(Stage, Stage); 11] = [
+const SPANS: [(Stage, Stage); 12] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
     (Stage::FirstSlice, Stage::Encoded),
@@ -45,11 +45,15 @@ const SPANS: [(Stage, Stage); 11] = [
     (Stage::Decoded, Stage::Submitted),
     (Stage::Submitted, Stage::Presented),
     TOTAL,
+    CLIENT_TOTAL,
     (Stage::Captured, Stage::Presented),
 ];
 
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
+
+/// The client's part of it: the total of a table without the host's stages.
+const CLIENT_TOTAL: (Stage, Stage) = (Stage::FirstReceived, Stage::Submitted);
 
 /// The table's text without subscribers: before the first one, and later.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +181,12 @@ impl Journey {
             (Some(span), EchoKind::Injected) => self.at_least.add(now, span),
             _ => {}
         }
+    }
+
+    /// The values of one of [`SPANS`].
+    fn span(&mut self, wanted: (Stage, Stage)) -> Option<&mut Spread> {
+        let place = SPANS.iter().position(|span| *span == wanted)?;
+        self.spans.get_mut(place)
     }
 
     fn expire(&mut self, now: Instant) {
@@ -408,7 +418,11 @@ impl Table {
         let names = "   p50   p95   p99   max";
         push(text, format_args!("{:25}{names} {names}\n", ""));
         let bound = journey.bound;
+        let has_total = journey.span(TOTAL).is_some_and(|spread| spread.run().is_some());
         for (spread, (from, to)) in journey.spans.iter_mut().zip(SPANS) {
+            if (from, to) == CLIENT_TOTAL && has_total {
+                continue;
+            }
             let label = format!("{}→{}", from.name(), to.name());
             let crosses = from.side() != to.side();
             row(text, now, &label, spread, bound.filter(|_| crosses));
@@ -443,10 +457,13 @@ impl Table {
         line
     }
 
-    fn total(&mut self, now: Instant, id: SubscriberId) -> Option<Percentiles> {
+    /// The recent percentiles of the whole journey; at a client, of its part.
+    fn total(&mut self, now: Instant, id: SubscriberId) -> Option<((Stage, Stage), Percentiles)> {
         let journey = self.journeys.get_mut(&id)?;
-        let place = SPANS.iter().position(|span| *span == TOTAL)?;
-        journey.spans.get_mut(place)?.recent(now)
+        [TOTAL, CLIENT_TOTAL].into_iter().find_map(|total| {
+            let recent = journey.span(total)?.recent(now)?;
+            Some((total, recent))
+        })
     }
 
     /// A line for each subscriber.
@@ -472,13 +489,13 @@ impl Table {
             if let Some(transport) = self.links.get(&id) {
                 push(&mut text, format_args!("  {}", transport.name()));
             }
-            if let Some(total) = total {
-                let (from, to) = TOTAL;
+            if let Some(((from, to), total)) = total {
                 push(
                     &mut text,
                     format_args!("; {}→{} {}", from.name(), to.name(), in_words(&total)),
                 );
-                if let Some(bound) = journey.bound {
+                let crosses = from.side() != to.side();
+                if let Some(bound) = journey.bound.filter(|_| crosses) {
                     push(&mut text, format_args!(" ±{}", number(bound)));
                 }
             }

@@ -264,6 +264,14 @@ fn a_client_shows_what_it_knows() {
     table.add(ms(0), &record);
     let text = table.finish(&totals, ROOM.columns);
     assert!(text.contains("FirstReceived→Recoverable"), "{text}");
+    assert!(text.contains("\nFirstReceived→Submitted"), "{text}");
+    record.frame = FrameId(2);
+    totals.count(ms(3_000), &record, Role::Player, "host");
+    table.add(ms(3_000), &record);
+    let drawn: Vec<_> = table.draw(ms(6_000), &totals, ROOM).into_iter().collect();
+    let line = lines_of(&drawn);
+    assert!(line.contains("; FirstReceived→Submitted p50"), "{line}");
+    assert!(!line.contains('±'), "one clock: {line}");
     assert!(
         !text.contains("Captured→") && !text.contains("Mb/s") && !text.contains('±'),
         "{text}"
