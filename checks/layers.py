@@ -13,6 +13,8 @@ ALLOWED = {
     "xserver": {"proto"},
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
+        # The devices of a Wayland session: not in `media`, which applications load.
+    "wayland": {"proto", "clock", "media"},
         # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media"},
     "ipc": {"proto"},
@@ -38,12 +40,12 @@ ALLOWED = {
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
-    "doctor": {"proto", "clock", "net", "media", "runtime", "terminal"},
+    "doctor": {"proto", "clock", "net", "media", "runtime", "terminal", "wayland"},
         # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
         "pinning", "proto", "clock", "compositor", "net", "media", "runtime", "terminal", "gateway",
-        "gateway-settings", "vr",
+        "gateway-settings", "vr", "wayland",
         "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
@@ -55,6 +57,7 @@ TESTED = {
     "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
     "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},
     "media": {"xserver"},
+    "wayland": {"xserver"},
     "portal": {"devtools"},
 }
 PREFIX = "openuvr-"
@@ -68,6 +71,7 @@ ONLY = {
     "sqlx": {"portal"},
     "mdns-sd": {"discovery", "cli"},
     "smithay": {"compositor"},
+    "wayland-client": {"wayland", "compositor"},
     "ureq": {"portal-client"},
 }
 # Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no display.

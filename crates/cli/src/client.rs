@@ -19,8 +19,7 @@ use openuvr_media::display;
 use openuvr_media::head::{self, HeadPose};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
-use openuvr_media::present::{self, x11::WindowConfig};
-use openuvr_media::wayland_display;
+use openuvr_media::present::{self, PresentError, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
 use openuvr_portal_client::{self as portal, Account, PortalAddress, PortalClient};
 use openuvr_proto::control::handshake::{HANDSHAKE_TIMEOUT, HandshakeError};
@@ -39,6 +38,8 @@ use openuvr_runtime::client::{
 use openuvr_runtime::sched::Scheduler;
 
 use openuvr_vr::headset::Headset;
+use openuvr_wayland::display as wayland_display;
+use openuvr_wayland::present as wayland_window;
 use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye_text};
@@ -377,12 +378,15 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
             let (conn, screen) = display::connect(&display).map_err(|e| anyhow!(e))?;
             let screen = conn.setup().roots.get(screen);
             refresh = screen.and_then(|screen| display::highest_refresh_rate(&conn, screen));
-            open_window("x11", Some(display), window)
+            open_window(Some(display), window, |window| present::open("x11", window))
         }
         Surface::Wayland { display, window } => {
             let conn = wayland_display::connect(display.as_deref()).map_err(|e| anyhow!(e))?;
             refresh = wayland_display::highest_refresh_rate(&conn);
-            open_window("wayland", display, window)
+            open_window(display, window, |window| {
+                let (presenter, input) = wayland_window::open(window)?;
+                Ok((Box::new(presenter), Some(Box::new(input))))
+            })
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
@@ -401,8 +405,12 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     Ok((open, refresh))
 }
 
-/// Opens a window with this presenter.
-fn open_window(presenter: &'static str, display: Option<String>, spec: WindowSpec) -> OpenSurface {
+/// The window of a display, which `open` opens.
+fn open_window(
+    display: Option<String>,
+    spec: WindowSpec,
+    open: fn(&WindowConfig) -> Result<present::Surface, PresentError>,
+) -> OpenSurface {
     Box::new(move |picture: Size, title: &str, role: Role| {
         let window = WindowConfig {
             display: display.clone(),
@@ -415,7 +423,7 @@ fn open_window(presenter: &'static str, display: Option<String>, spec: WindowSpe
             keys: spec.keys,
             tearing: spec.tearing,
         };
-        present::open(presenter, &window)
+        open(&window)
     })
 }
 

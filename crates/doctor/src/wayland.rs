@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openuvr_media::wayland_display;
+use openuvr_wayland::display;
 
 use super::Role;
 use super::finding::Finding;
@@ -23,8 +23,8 @@ impl Interfaces {
 /// The findings of the display `name`. `required`: the host has no other display.
 pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     let title = "Wayland display";
-    let listed = wayland_display::connect(Some(name))
-        .and_then(|connection| wayland_display::interfaces(&connection));
+    let listed =
+        display::connect(Some(name)).and_then(|connection| display::interfaces(&connection));
     let interfaces = match listed {
         Ok(interfaces) => Interfaces(interfaces),
         Err(why) => {

@@ -28,11 +28,9 @@ pub mod picture;
 #[path = "../tests/skip/mod.rs"]
 mod skip;
 #[cfg(any(feature = "host", feature = "client"))]
-mod sys;
+pub mod sys;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod waker;
-#[cfg(feature = "wayland")]
-pub mod wayland_display;
 
 #[cfg(feature = "host")]
 pub mod capture;
@@ -62,4 +60,4 @@ pub mod present;
 #[cfg(feature = "client")]
 pub mod reproject;
 #[cfg(feature = "client")]
-mod window;
+pub mod window;

@@ -418,7 +418,9 @@ impl Table {
         let names = "   p50   p95   p99   max";
         push(text, format_args!("{:25}{names} {names}\n", ""));
         let bound = journey.bound;
-        let has_total = journey.span(TOTAL).is_some_and(|spread| spread.run().is_some());
+        let has_total = journey
+            .span(TOTAL)
+            .is_some_and(|spread| spread.run().is_some());
         for (spread, (from, to)) in journey.spans.iter_mut().zip(SPANS) {
             if (from, to) == CLIENT_TOTAL && has_total {
                 continue;

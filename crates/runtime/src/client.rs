@@ -37,6 +37,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_media::clipboard::OpenClipboard;
 use openuvr_media::decode;
 use openuvr_media::head::controllers::EmulatedControllers;
 use openuvr_media::head::{HeadPose, HeadPoseInput};
@@ -131,8 +132,8 @@ pub struct ClientSetup {
     pub audio: Option<AudioSink>,
     /// The microphone; `None`: the offer has none.
     pub microphone: Option<MicrophoneSource>,
-    /// The clipboard shared with the host, as for [`openuvr_media::clipboard::open`]; `None`: none.
-    pub clipboard: Option<String>,
+    /// The clipboard shared with the host; `None`: none.
+    pub clipboard: Option<OpenClipboard>,
     /// The game-pad mapping database if local game pads are forwarded; `None`: they are not.
     pub pads: Option<Database>,
     /// Whether the latency overlay is shown at first.

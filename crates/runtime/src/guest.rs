@@ -49,6 +49,7 @@ use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::submit::{self, Frame, FrameDemand, Submitter, Ticket};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{ConsumedInput, RenderInfo};
+use openuvr_media::clipboard::x11::X11Clipboard;
 use openuvr_media::convert::Converter;
 use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_sink::{self, pads};
@@ -253,7 +254,9 @@ impl Guest {
         let clipboard = match display {
             None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),
-            Some(display) => SharedClipboard::open(&format!("x11:{display}"), directions),
+            Some(display) => SharedClipboard::open(directions, |watch, most| {
+                Ok(Box::new(X11Clipboard::open(display, watch, most)?))
+            }),
         };
         let clipboard = clipboard.map_err(|why| format!("clipboard not shared: {why}"));
         let clipboard = or_warn(clipboard, &mut on_notice);

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Command;
+use openuvr_media::clipboard::OpenClipboard;
+use openuvr_media::clipboard::x11::X11Clipboard;
 use openuvr_media::codec::Codec;
 use openuvr_media::input_source::SHORTCUTS;
 use openuvr_pinning::CertificateHash;
@@ -17,6 +20,7 @@ use openuvr_proto::wire::video::FieldOfView;
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{DrawBackend, EyeView, Reproject, StereoSettings};
 use openuvr_runtime::host::config::BITRATES;
+use openuvr_wayland::clipboard::WaylandClipboard;
 use tracing::Level;
 
 use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input, present};
@@ -491,15 +495,24 @@ impl ClientConfig {
     }
 
     /// The shared clipboard: that of the window's display.
-    pub(crate) fn shared_clipboard(&self) -> Option<String> {
-        let spec = match &self.present {
-            PresentKind::X11 => format!("x11:{}", self.display.as_ref()?),
+    pub(crate) fn shared_clipboard(&self) -> Option<OpenClipboard> {
+        let open: OpenClipboard = match &self.present {
+            PresentKind::X11 => {
+                let display = self.display.clone()?;
+                Arc::new(move |watch, most| {
+                    Ok(Box::new(X11Clipboard::open(&display, watch, most)?))
+                })
+            }
             PresentKind::Wayland(display) => {
-                format!("wayland:{}", display.as_deref().unwrap_or_default())
+                let display = display.clone();
+                Arc::new(move |watch, most| {
+                    let opened = WaylandClipboard::open(display.as_deref(), watch, most)?;
+                    Ok(Box::new(opened))
+                })
             }
             PresentKind::Xr | PresentKind::Headless | PresentKind::Null => return None,
         };
-        self.clipboard.then_some(spec)
+        self.clipboard.then_some(open)
     }
 
     /// Whether this machine's game pads are sent.

@@ -8,11 +8,11 @@ use openuvr_compositor::WaylandDisplay;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
-use openuvr_media::capture::cursor::wayland::WaylandCursor;
 use openuvr_media::capture::cursor::x11::X11Cursor;
 use openuvr_media::capture::pattern::Pattern;
-use openuvr_media::capture::wayland;
 use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowQuery};
+use openuvr_media::clipboard::ClipboardError;
+use openuvr_media::clipboard::x11::X11Clipboard;
 use openuvr_media::display;
 use openuvr_media::input_sink::{self, InputSink};
 use openuvr_proto::units::Size;
@@ -20,6 +20,10 @@ use openuvr_runtime::host::SharedClipboard;
 use openuvr_runtime::host::config::DEFAULT_FPS;
 use openuvr_scene as scene;
 use openuvr_scene::source::Submit;
+use openuvr_wayland::capture as session_capture;
+use openuvr_wayland::clipboard::WaylandClipboard;
+use openuvr_wayland::cursor::WaylandCursor;
+use openuvr_wayland::input_sink::WaylandInput;
 
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, SourceKind, Subject};
@@ -69,7 +73,9 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> 
         eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
         None
     });
-    let clipboard = SharedClipboard::open(&format!("x11:{display}"), config.clipboard);
+    let clipboard = SharedClipboard::open(config.clipboard, |watch, most| {
+        Ok(Box::new(X11Clipboard::open(&display, watch, most)?))
+    });
     Ok(DisplayEndpoints {
         source,
         input,
@@ -87,9 +93,11 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Display
         true => Box::new(display.input()),
         false => input_sink::open("null")?,
     };
-    let clipboard = SharedClipboard::open_with(config.clipboard, |watch, most| {
-        let clipboard = display.clipboard(watch, most).map_err(|e| e.to_string())?;
-        Ok(Box::new(clipboard))
+    let clipboard = SharedClipboard::open(config.clipboard, |watch, most| {
+        let opened = display.clipboard(watch, most);
+        Ok(Box::new(
+            opened.map_err(|e| ClipboardError::new(e.to_string()))?,
+        ))
     });
     Ok(DisplayEndpoints {
         source: Source {
@@ -115,7 +123,7 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
         true => WaylandCursor::open(display.as_deref(), config.output.as_deref())?,
         false => None,
     };
-    let target = wayland::Target {
+    let target = session_capture::Target {
         display: display.clone(),
         output: config.output.clone(),
         window,
@@ -125,19 +133,22 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
     let until = Instant::now() + window_wait(config);
     let mut keep_waiting = keep_waiting(config, stop);
     let mut capture =
-        wayland::open_while(&target, &mut || keep_waiting() && Instant::now() < until)?;
+        session_capture::open_while(&target, &mut || keep_waiting() && Instant::now() < until)?;
     capture.limit_fps(config.fps.unwrap_or(DEFAULT_FPS));
-    let display = display.unwrap_or_default();
+    let display = display.as_deref();
     let words = format!(
-        "{} of {} of Wayland display {display}",
+        "{} of {} of Wayland display {}",
         capture.size(),
-        capture.subject()
+        capture.subject(),
+        display.unwrap_or_default()
     );
-    let input = match config.injects() {
-        true => format!("wayland:{display},{}", capture.output()),
-        false => "null".to_owned(),
+    let input: Box<dyn InputSink> = match config.injects() {
+        true => Box::new(WaylandInput::open(display, Some(capture.output()))?),
+        false => input_sink::open("null")?,
     };
-    let clipboard = SharedClipboard::open(&format!("wayland:{display}"), config.clipboard);
+    let clipboard = SharedClipboard::open(config.clipboard, |watch, most| {
+        Ok(Box::new(WaylandClipboard::open(display, watch, most)?))
+    });
     Ok(DisplayEndpoints {
         source: Source {
             capture: Box::new(capture),
@@ -145,7 +156,7 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
             cursor: cursor.map(|cursor| Box::new(cursor) as Box<dyn CursorWatch>),
             words,
         },
-        input: input_sink::open(&input)?,
+        input,
         release: None,
         clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
     })

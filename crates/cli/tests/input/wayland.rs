@@ -10,10 +10,10 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::Presenter as _;
-use openuvr_media::present::wayland::{WaylandPresenter, WindowConfig, open};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::units::Size;
+use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use openuvr_xserver::sway::Sway;
 
 use crate::support::clipboard::{can_copy, copy_text, pasted};

@@ -9,8 +9,6 @@ pub mod pool;
 pub mod submit;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
-#[cfg(feature = "wayland")]
-pub mod wayland;
 pub mod x11;
 
 use std::time::Duration;

@@ -3,8 +3,6 @@
 //! It has its own connection and thread: clipboard owners may be slow, dead or hostile, and must
 //! not block other components.
 
-#[cfg(feature = "wayland")]
-pub mod wayland;
 pub mod x11;
 
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use crate::waker::WakerError;
 /// The clipboard of a display is unusable, or has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ClipboardError(pub(crate) String);
+pub struct ClipboardError(pub String);
 
 impl ClipboardError {
     /// An error of one line.
@@ -106,46 +104,6 @@ pub trait Clipboard: Send {
 /// The result of opening a clipboard.
 pub type Opened = Result<Box<dyn Clipboard>, ClipboardError>;
 
-/// A clipboard that can be selected by name.
-#[derive(Clone, Copy)]
-pub struct Backend {
-    /// Its name.
-    pub name: &'static str,
-    /// Opens it with the display's name (empty: from the environment), what to read, and the
-    /// maximum bytes of UTF-8 to read.
-    pub open: fn(&str, WatchMode, usize) -> Opened,
-}
-
-/// All clipboards.
-pub const BACKENDS: &[Backend] = &[
-    Backend {
-        name: "x11",
-        open: |display, watch, most| Ok(Box::new(x11::X11Clipboard::open(display, watch, most)?)),
-    },
-    #[cfg(feature = "wayland")]
-    Backend {
-        name: "wayland",
-        open: |display, watch, most| {
-            let opened = wayland::WaylandClipboard::open(display, watch, most)?;
-            Ok(Box::new(opened))
-        },
-    },
-];
-
-/// Opens the clipboard for `spec` (`name` or `name:display`). Text of other programs is read as
-/// `watch` says, up to `most` bytes of UTF-8.
-///
-/// # Errors
-/// [`ClipboardError`] if the name is unknown or the display can't be reached.
-pub fn open(spec: &str, watch: WatchMode, most: usize) -> Opened {
-    let (name, display) = spec.split_once(':').unwrap_or((spec, ""));
-    let backend = BACKENDS.iter().find(|backend| backend.name == name);
-    let backend = backend.ok_or_else(|| {
-        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        ClipboardError(format!(
-            "unknown clipboard {name:?}; choose one of {}",
-            known.join(", ")
-        ))
-    })?;
-    (backend.open)(display, watch, most)
-}
+/// Opens a display's clipboard. The arguments are which text of other programs to read, and the maximum of UTF-8 bytes
+/// to read.
+pub type OpenClipboard = Arc<dyn Fn(WatchMode, usize) -> Opened + Send + Sync>;

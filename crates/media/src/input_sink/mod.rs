@@ -5,8 +5,6 @@ pub mod null;
 pub mod pads;
 mod translate;
 pub mod typing;
-#[cfg(feature = "wayland")]
-pub mod wayland;
 pub mod xtest;
 
 use openuvr_proto::input::event::InputEvent;
@@ -70,20 +68,6 @@ pub const BACKENDS: &[Backend] = &[
         open: |display| {
             Ok(Box::new(xtest::Xtest::open(
                 Some(display).filter(|d| !d.is_empty()),
-            )?))
-        },
-    },
-    #[cfg(feature = "wayland")]
-    Backend {
-        name: "wayland",
-        argument: "display[,output]",
-        open: |argument| {
-            let (display, output) = argument.split_once(',').unwrap_or((argument, ""));
-            let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-            let (display, output) = (named(display), named(output));
-            Ok(Box::new(wayland::WaylandInput::open(
-                display.as_deref(),
-                output.as_deref(),
             )?))
         },
     },

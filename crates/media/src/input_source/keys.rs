@@ -18,14 +18,14 @@ use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
 use crate::keyboard::{XkbKeyboard, codes};
 
 /// The keys of one window.
-pub(super) struct KeyTranslator {
+pub struct KeyTranslator {
     /// Keys reported to the host as down, by XKB key code, which may map to another key when
     /// released; and keys of shortcuts.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
     /// Keys pressed before the window had the keyboard focus.
     already_held: AlreadyHeld,
-    pub(super) composer: Composer,
+    pub(crate) composer: Composer,
     /// The user's choice, and that of the host's application.
     chosen: Option<Keys>,
     usual: Keys,
@@ -33,20 +33,20 @@ pub(super) struct KeyTranslator {
 
 /// A key press.
 #[derive(Clone, Copy)]
-pub(super) struct KeyPress {
+pub struct KeyPress {
     /// The XKB key code.
-    pub(super) keycode: u8,
+    pub keycode: u8,
     /// The real modifiers before the press, as in core X.
-    pub(super) state: u8,
+    pub state: u8,
     /// The effective group (layout).
-    pub(super) group: u8,
+    pub group: u8,
     /// Whether the pointer is grabbed.
-    pub(super) grabbed: bool,
+    pub grabbed: bool,
 }
 
 impl KeyTranslator {
     /// Without keys down; `chosen` is the user's key mode.
-    pub(super) fn new(chosen: Option<Keys>) -> KeyTranslator {
+    pub fn new(chosen: Option<Keys>) -> KeyTranslator {
         KeyTranslator {
             down: BTreeMap::new(),
             swallowed: BTreeSet::new(),
@@ -58,7 +58,7 @@ impl KeyTranslator {
     }
 
     /// Appends the events of a press; returns the action of a shortcut.
-    pub(super) fn press(
+    pub fn press(
         &mut self,
         keyboard: &XkbKeyboard,
         press: KeyPress,
@@ -120,7 +120,7 @@ impl KeyTranslator {
     }
 
     /// Appends the event of a release.
-    pub(super) fn release(&mut self, keycode: u8, events: &mut VecDeque<SourceEvent>) {
+    pub fn release(&mut self, keycode: u8, events: &mut VecDeque<SourceEvent>) {
         self.already_held.forget(keycode);
         self.swallowed.remove(&keycode);
         if let Some(code) = self.down.remove(&keycode) {
@@ -130,7 +130,7 @@ impl KeyTranslator {
 
     /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus:
     /// the next event needs them.
-    pub(super) fn press_already_held(
+    pub fn press_already_held(
         &mut self,
         keyboard: &XkbKeyboard,
         state: u8,
@@ -147,12 +147,12 @@ impl KeyTranslator {
     }
 
     /// The window got the keyboard focus while these keys were down.
-    pub(super) fn already_down(&mut self, keys: impl IntoIterator<Item = u8>) {
+    pub fn already_down(&mut self, keys: impl IntoIterator<Item = u8>) {
         self.already_held = AlreadyHeld::of(keys, |keycode| self.is_known(keycode));
     }
 
     /// Forgets all keys: the focus was lost.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.down.clear();
         self.swallowed.clear();
         self.already_held = AlreadyHeld::default();
@@ -160,22 +160,22 @@ impl KeyTranslator {
     }
 
     /// Whether no key is down at the host.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.down.is_empty()
     }
 
     /// Drops an unfinished compose sequence.
-    pub(super) fn reset_composition(&mut self) {
+    pub fn reset_composition(&mut self) {
         self.composer.reset();
     }
 
     /// How the host's application reads keys.
-    pub(super) fn follow(&mut self, keys: Keys) {
+    pub fn follow(&mut self, keys: Keys) {
         self.usual = keys;
     }
 
     /// Switches the key mode as the user requests; returns the new one.
-    pub(super) fn switch_mode(&mut self, grabbed: bool) -> Keys {
+    pub fn switch_mode(&mut self, grabbed: bool) -> Keys {
         self.composer.reset();
         let other = match self.mode(grabbed) {
             Keys::Symbol => Keys::Position,

@@ -2,13 +2,11 @@
 
 mod already_held;
 pub mod evdev;
-mod keys;
+pub mod keys;
 pub mod null;
 pub mod pads;
 pub mod script;
-mod shortcuts;
-#[cfg(feature = "wayland")]
-pub mod wayland;
+pub mod shortcuts;
 pub mod x11;
 
 use std::time::Duration;

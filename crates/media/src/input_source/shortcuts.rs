@@ -7,17 +7,24 @@ use super::SoundCommand;
 use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
 
 /// Modifiers of all shortcuts.
-pub(crate) const HELD: u8 = CONTROL | MOD1 | SHIFT;
+pub const HELD: u8 = CONTROL | MOD1 | SHIFT;
 
 /// A shortcut's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
+pub enum Action {
+    /// End the client.
     Quit,
+    /// Enter or leave full screen.
     FullScreen,
+    /// Grab or release keyboard and pointer.
     Grab,
+    /// Show or hide the statistics.
     Overlay,
+    /// Show the next view of a stereo picture.
     Eyes,
+    /// Send symbols or positions of keys.
     Keys,
+    /// Change the volume.
     Sound(SoundCommand),
 }
 
@@ -92,7 +99,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
 ];
 
 /// The action of a key while the shortcut modifiers are held.
-pub(crate) fn own(code: KeyCode) -> Option<Action> {
+pub fn own(code: KeyCode) -> Option<Action> {
     let found = SHORTCUTS.iter().find(|shortcut| shortcut.code == code);
     found.map(|shortcut| shortcut.own)
 }

@@ -99,7 +99,7 @@ impl XkbKeyboard {
     }
 
     /// A keyboard with this map and these key names.
-    pub(crate) fn new(map: Keymap, named: impl Iterator<Item = (u8, String)>) -> XkbKeyboard {
+    pub fn new(map: Keymap, named: impl Iterator<Item = (u8, String)>) -> XkbKeyboard {
         let mut keyboard = XkbKeyboard {
             map,
             to_code: HashMap::new(),

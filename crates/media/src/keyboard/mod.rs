@@ -10,8 +10,6 @@ pub mod codes;
 pub(crate) mod compose;
 pub mod keymap;
 mod load;
-#[cfg(feature = "wayland")]
-pub(crate) mod xkbcommon;
 
 pub(crate) use load::CORE_KEYBOARD;
 pub use load::{XkbError, XkbKeyboard};

@@ -17,7 +17,7 @@ use crate::sys::memory::SharedMemory;
 const COUNT: usize = 3;
 
 /// Buffers for BGRX pictures of one size, rows packed, each with the server's name for it.
-pub(super) struct Buffers<K> {
+pub struct Buffers<K> {
     size: Size,
     all: Vec<Buffer<K>>,
     /// The buffer for the next picture.
@@ -46,7 +46,7 @@ struct NextBuffer<K> {
 
 impl<K: Copy + Eq> Buffers<K> {
     /// New black buffers; `share` passes one to the server.
-    pub(super) fn new(
+    pub fn new(
         size: Size,
         mut share: impl FnMut(OwnedFd) -> Result<K, PresentError>,
     ) -> Result<Buffers<K>, PresentError> {
@@ -73,29 +73,29 @@ impl<K: Copy + Eq> Buffers<K> {
     }
 
     /// The size of the pictures.
-    pub(super) fn size(&self) -> Size {
+    pub fn size(&self) -> Size {
         self.size
     }
 
     /// The server's names for them.
-    pub(super) fn keys(&self) -> impl Iterator<Item = K> {
+    pub fn keys(&self) -> impl Iterator<Item = K> {
         self.all.iter().map(|buffer| buffer.key)
     }
 
     /// A buffer without readers that is not `kept`.
-    pub(super) fn free(&self, kept: Option<K>) -> Option<K> {
+    pub fn free(&self, kept: Option<K>) -> Option<K> {
         let free = |each: &&Buffer<K>| each.readers == 0 && Some(each.key) != kept;
         self.all.iter().find(free).map(|buffer| buffer.key)
     }
 
     /// Whether there is a buffer for the next picture.
-    pub(super) fn is_started(&self) -> bool {
+    pub fn is_started(&self) -> bool {
         self.next.is_some()
     }
 
     /// Selects the buffer for the next picture, which differs from the picture in `shown` only in
     /// the rows that are requested.
-    pub(super) fn start(&mut self, key: K, shown: Option<K>) {
+    pub fn start(&mut self, key: K, shown: Option<K>) {
         self.next = Some(NextBuffer {
             key,
             shown,
@@ -105,13 +105,13 @@ impl<K: Copy + Eq> Buffers<K> {
     }
 
     /// The memory of the whole next picture.
-    pub(super) fn whole(&mut self) -> Option<&mut [u8]> {
+    pub fn whole(&mut self) -> Option<&mut [u8]> {
         self.rows(0..self.size.height)
     }
 
     /// The memory of rows of the next picture. They are requested from top to bottom; those not
     /// requested keep the displayed picture.
-    pub(super) fn rows(&mut self, rows: Range<u32>) -> Option<&mut [u8]> {
+    pub fn rows(&mut self, rows: Range<u32>) -> Option<&mut [u8]> {
         self.keep_rows(rows.start);
         let next = self.next.as_mut()?;
         next.rows = next.rows.max(rows.end);
@@ -126,7 +126,7 @@ impl<K: Copy + Eq> Buffers<K> {
 
     /// Completes the next picture, which is the newest from now on: its buffer, and the rows in
     /// which it differs from the previous one.
-    pub(super) fn finish(&mut self) -> Option<(K, Range<u32>)> {
+    pub fn finish(&mut self) -> Option<(K, Range<u32>)> {
         self.keep_rows(self.size.height);
         let NextBuffer { key, painted, .. } = self.next.take()?;
         for buffer in &mut self.all {
@@ -167,14 +167,14 @@ impl<K: Copy + Eq> Buffers<K> {
     }
 
     /// Records `requests` more requests that read `key` and will report their completion.
-    pub(super) fn reading(&mut self, key: K, requests: u32) {
+    pub fn reading(&mut self, key: K, requests: u32) {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.key == key) {
             buffer.readers += requests;
         }
     }
 
     /// Records a completion.
-    pub(super) fn completed(&mut self, key: K) {
+    pub fn completed(&mut self, key: K) {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.key == key) {
             buffer.readers = buffer.readers.saturating_sub(1);
         }

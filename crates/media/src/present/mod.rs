@@ -1,11 +1,9 @@
 //! Present: displays the newest picture immediately.
 
-mod buffers;
-mod convert;
+pub mod buffers;
+pub mod convert;
 pub mod headless;
 pub mod null;
-#[cfg(feature = "wayland")]
-pub mod wayland;
 pub mod x11;
 
 use std::ops::Range;
@@ -138,12 +136,6 @@ pub const BACKENDS: &[Backend] = &[
         argument: "display",
         open: open_x11,
     },
-    #[cfg(feature = "wayland")]
-    Backend {
-        name: "wayland",
-        argument: "display or socket",
-        open: open_wayland,
-    },
     Backend {
         name: "headless",
         argument: "directory[,every n-th]",
@@ -181,16 +173,6 @@ fn open_x11(display: &str, window: &WindowConfig) -> Result<Surface, PresentErro
         window.display = Some(display.to_owned());
     }
     let (presenter, input) = x11::open(&window)?;
-    Ok((Box::new(presenter), Some(Box::new(input))))
-}
-
-#[cfg(feature = "wayland")]
-fn open_wayland(display: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
-    let mut window = window.clone();
-    if !display.is_empty() {
-        window.display = Some(display.to_owned());
-    }
-    let (presenter, input) = wayland::open(&window)?;
     Ok((Box::new(presenter), Some(Box::new(input))))
 }
 

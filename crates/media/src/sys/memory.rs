@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A mapping of a memfd of fixed length, populated from the start (no page faults in a frame).
 #[derive(Debug)]
-pub(crate) struct SharedMemory {
+pub struct SharedMemory {
     start: NonNull<u8>,
     len: usize,
 }
@@ -22,7 +22,7 @@ unsafe impl Send for SharedMemory {}
 impl SharedMemory {
     /// `len` zero bytes (at least one) and the descriptor with which the server maps them, sealed
     /// so that neither side can shrink the file.
-    pub(crate) fn new(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
+    pub fn new(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let len = len.max(1);
         let file = memfd_create(
             "openuvr-picture",
@@ -43,7 +43,7 @@ impl SharedMemory {
 
     /// The bytes. The server must not write to them (no pending image request) while they are
     /// borrowed.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `len` initialised bytes until drop, and the seals prevent
         // shrinking the file. The server writes only during an image request, and its requestor has
         // exclusive access until the reply arrives.
@@ -51,7 +51,7 @@ impl SharedMemory {
     }
 
     /// The bytes for writing, under the same condition.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above: the server only reads it, or writes during a request, until the
         // awaited reply. `&mut self` makes this the only reference in this process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }

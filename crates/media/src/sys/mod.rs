@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 
 pub(crate) mod avcodec;
-pub(crate) mod memory;
+pub mod memory;
 pub(crate) mod turbojpeg;
 
 /// Loads the first of `files` that exists.
@@ -16,7 +16,7 @@ pub(crate) mod turbojpeg;
 /// # Safety
 /// The library runs its initialisers: it must have none with preconditions. A path set by the user
 /// is trusted, like a program that they run.
-pub(crate) unsafe fn open(
+pub unsafe fn open(
     files: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<libloading::Library, String> {
     let mut reason = "no file name given".to_owned();
@@ -31,6 +31,6 @@ pub(crate) unsafe fn open(
 }
 
 /// The dynamic linker's message, which libloading keeps one level down.
-pub(crate) fn words(error: &libloading::Error) -> String {
+pub fn words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or(error.to_string(), ToString::to_string)
 }

@@ -7,12 +7,10 @@
 //! `wayland`, and modules of the same names.
 
 pub(crate) mod painter;
-pub(crate) mod panel;
-pub(crate) mod placement;
+pub mod panel;
+pub mod placement;
 pub(crate) mod scene;
 pub(crate) mod toplevel;
-#[cfg(feature = "wayland")]
-pub(crate) mod wayland;
 
 use std::sync::Arc;
 
@@ -72,4 +70,4 @@ pub struct DrawnWindow(pub(crate) Arc<SharedWindow>);
 /// Why a window could not be opened, or is gone, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct WindowError(pub(crate) String);
+pub struct WindowError(pub String);

@@ -28,16 +28,18 @@ const ROWS: usize = 40;
 
 /// A picture of text.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Panel {
-    pub(crate) width: u16,
-    pub(crate) height: u16,
+pub struct Panel {
+    /// Width in pixels.
+    pub width: u16,
+    /// Height in pixels.
+    pub height: u16,
     /// Premultiplied ARGB, row by row.
-    pub(crate) argb: Vec<u32>,
+    pub argb: Vec<u32>,
 }
 
 impl Panel {
     /// Renders `lines` in a font size for `window`.
-    pub(crate) fn new(lines: &[String], window: Size) -> Panel {
+    pub fn new(lines: &[String], window: Size) -> Panel {
         let font = font_for(window);
         let cell = font.character_size;
         let (advance, height) = (cell.width, cell.height + LEADING);

@@ -7,16 +7,20 @@ use crate::cursor::Cursor;
 
 /// A rectangle in window pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rect {
-    pub(crate) x: i32,
-    pub(crate) y: i32,
-    pub(crate) width: i32,
-    pub(crate) height: i32,
+pub struct Rect {
+    /// Its left edge.
+    pub x: i32,
+    /// Its upper edge.
+    pub y: i32,
+    /// Its width.
+    pub width: i32,
+    /// Its height.
+    pub height: i32,
 }
 
 impl Rect {
     /// The intersection, `None` if empty.
-    pub(crate) fn and(self, other: Rect) -> Option<Rect> {
+    pub fn and(self, other: Rect) -> Option<Rect> {
         let (x, y) = (self.x.max(other.x), self.y.max(other.y));
         let width = (self.x + self.width).min(other.x + other.width) - x;
         let height = (self.y + self.height).min(other.y + other.height) - y;
@@ -31,19 +35,30 @@ impl Rect {
 
 /// A picture's placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Placement {
+pub struct Placement {
     /// The picture's own size.
-    pub(crate) picture: Size,
+    pub picture: Size,
     /// Its area in the window.
-    pub(crate) area: Rect,
+    pub area: Rect,
+}
+
+/// A picture's size, or the largest one of its aspect ratio that fits on a screen.
+pub fn within(picture: Size, screen: Size) -> Size {
+    if picture.width <= screen.width && picture.height <= screen.height {
+        return picture;
+    }
+    let side = |pixels: i32| u32::try_from(pixels).unwrap_or(1);
+    let area = Placement::fit(screen, picture).area;
+    Size::new(side(area.width), side(area.height))
 }
 
 /// A part of the pointer's shape on the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Overlay {
-    pub(crate) area: Rect,
+pub struct Overlay {
+    /// Its area in the window.
+    pub area: Rect,
     /// The shape's pixel at the area's first corner.
-    pub(crate) from: (i32, i32),
+    pub from: (i32, i32),
 }
 
 /// Pixels from the picture's corner to the text's.
@@ -55,7 +70,7 @@ fn side(pixels: u32) -> i32 {
 
 impl Placement {
     /// Fits `picture` into `window`.
-    pub(crate) fn fit(window: Size, picture: Size) -> Placement {
+    pub fn fit(window: Size, picture: Size) -> Placement {
         let (window_w, window_h) = (side(window.width), side(window.height));
         let (w, h) = (side(picture.width), side(picture.height));
         // Sides are at most 2^14, so the products stay below 2^28.
@@ -77,12 +92,12 @@ impl Placement {
     }
 
     /// Whether picture pixels are window pixels.
-    pub(crate) fn is_unscaled(&self) -> bool {
+    pub fn is_unscaled(&self) -> bool {
         self.area.width == side(self.picture.width) && self.area.height == side(self.picture.height)
     }
 
     /// The window pixel at a position in the picture (0–65 535 across and down).
-    pub(crate) fn pixel(&self, (x, y): (u16, u16)) -> (i32, i32) {
+    pub fn pixel(&self, (x, y): (u16, u16)) -> (i32, i32) {
         let along =
             |place: u16, length: i32| (i32::from(place) * length / 65_535).clamp(0, length - 1);
         (
@@ -92,7 +107,7 @@ impl Placement {
     }
 
     /// Where to draw the host's pointer over the picture, clipped to it; `None` if it is hidden.
-    pub(crate) fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
+    pub fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
         let (x, y) = self.pixel(cursor.at?);
         let shape = Rect {
             x: x - i32::from(cursor.shape.hot_x),
@@ -109,7 +124,7 @@ impl Placement {
 
     /// Where to draw a text of `width` × `height` over the picture: at its first corner, clipped to
     /// it.
-    pub(crate) fn panel(&self, (width, height): (u16, u16)) -> Option<Rect> {
+    pub fn panel(&self, (width, height): (u16, u16)) -> Option<Rect> {
         let area = Rect {
             x: self.area.x + FROM_CORNER,
             y: self.area.y + FROM_CORNER,
@@ -121,7 +136,7 @@ impl Placement {
 
     /// The position in the picture of a window pixel's centre; pixels of the bars map to the
     /// nearest pixel of the picture.
-    pub(crate) fn place(&self, x: i32, y: i32) -> (u16, u16) {
+    pub fn place(&self, x: i32, y: i32) -> (u16, u16) {
         let along = |at: i32, from: i32, length: i32| {
             let pixel = i64::from((at - from).clamp(0, length - 1));
             let place = ((2 * pixel + 1) * 65_535 + i64::from(length)) / (2 * i64::from(length));
@@ -132,7 +147,7 @@ impl Placement {
     }
 
     /// The bars: the parts of `window` outside of the picture.
-    pub(crate) fn bars(self, window: Size) -> impl Iterator<Item = Rect> {
+    pub fn bars(self, window: Size) -> impl Iterator<Item = Rect> {
         let (w, h) = (side(window.width), side(window.height));
         let Rect {
             x,

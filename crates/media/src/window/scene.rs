@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 use x11rb::protocol::{shm, xproto};
 
 use super::panel::Panel;
-use super::placement::{Overlay, Placement, Rect};
+use super::placement::{self, Overlay, Placement, Rect};
 use crate::cursor::Cursor;
 
 /// The window as shared by both threads.
@@ -67,7 +67,7 @@ pub(crate) struct AutoSize {
 impl AutoSize {
     /// The new size for a picture; `None` if the window has it or is in full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
-        let size = within(picture, self.screen);
+        let size = placement::within(picture, self.screen);
         let last = self.requested.last().copied().unwrap_or(self.size);
         if self.full_screen || last == size {
             return None;
@@ -87,16 +87,6 @@ impl AutoSize {
         }
         self.size == size
     }
-}
-
-/// A picture's size, or the largest one of its aspect ratio that fits on a screen.
-pub(crate) fn within(picture: Size, screen: Size) -> Size {
-    if picture.width <= screen.width && picture.height <= screen.height {
-        return picture;
-    }
-    let side = |pixels: i32| u32::try_from(pixels).unwrap_or(1);
-    let area = Placement::fit(screen, picture).area;
-    Size::new(side(area.width), side(area.height))
 }
 
 /// A picture in a shared buffer, or drawn by OpenGL.

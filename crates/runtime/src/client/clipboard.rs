@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use openuvr_media::clipboard::{self, ClipboardError, ClipboardEvent, Waker, WatchMode};
+use openuvr_media::clipboard::{ClipboardError, ClipboardEvent, OpenClipboard, Waker, WatchMode};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
 
@@ -75,18 +75,17 @@ impl SharedState {
     }
 }
 
-/// Exchanges text in both directions until the client stops. `spec` names the clipboard of the client's window
-/// (see [`clipboard::open`]).
-pub(super) fn run(shared: &Shared, spec: &str) {
-    if let Err(e) = serve(shared, spec) {
+/// Exchanges text in both directions until the client stops.
+pub(super) fn run(shared: &Shared, open: &OpenClipboard) {
+    if let Err(e) = serve(shared, open) {
         let why = format!("clipboard not shared: {e}");
         shared.notice(Notice::Warning(why));
     }
 }
 
-fn serve(shared: &Shared, spec: &str) -> Result<(), ClipboardError> {
+fn serve(shared: &Shared, open: &OpenClipboard) -> Result<(), ClipboardError> {
     let state = &shared.clipboard;
-    let mut clipboard = clipboard::open(spec, WatchMode::Everything, MAX_TEXT)?;
+    let mut clipboard = open(WatchMode::Everything, MAX_TEXT)?;
     lock(&state.0).waker = Some(clipboard.waker());
     while !shared.stopping() {
         let arrived = lock(&state.0).arrived.take();

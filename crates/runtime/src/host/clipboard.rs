@@ -28,33 +28,20 @@ pub struct SharedClipboard {
 }
 
 impl SharedClipboard {
-    /// Opens the clipboard for `spec` (see [`clipboard::open`]); `None` if no direction is allowed. Text
-    /// copied before is not sent.
+    /// Opens the clipboard by `open`, which gets what to read and the maximum of UTF-8 bytes; `None` if no direction
+    /// is allowed. Text copied before is not sent.
     ///
     /// # Errors
-    /// One line, if the display can't be reached.
+    /// One line: that of `open`.
     pub fn open(
-        spec: &str,
         directions: ClipboardDirections,
-    ) -> Result<Option<SharedClipboard>, String> {
-        SharedClipboard::open_with(directions, |watch, most| {
-            clipboard::open(spec, watch, most).map_err(|e| e.to_string())
-        })
-    }
-
-    /// The same for a clipboard that `open` opens with what to read, and the most bytes of text.
-    ///
-    /// # Errors
-    /// Those of `open`.
-    pub fn open_with(
-        directions: ClipboardDirections,
-        open: impl FnOnce(WatchMode, usize) -> Result<Box<dyn Clipboard>, String>,
+        open: impl FnOnce(WatchMode, usize) -> clipboard::Opened,
     ) -> Result<Option<SharedClipboard>, String> {
         let watch = match directions.to_client {
             true => WatchMode::Changes,
             false => WatchMode::Nothing,
         };
-        let open = || open(watch, MAX_TEXT);
+        let open = || open(watch, MAX_TEXT).map_err(|e| e.to_string());
         let clipboard = directions.any().then(open).transpose()?;
         Ok(clipboard.map(|clipboard| SharedClipboard {
             clipboard,

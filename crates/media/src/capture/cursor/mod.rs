@@ -1,9 +1,7 @@
 //! The pointer as a separate stream: position and shape, one file per window system.
 
 mod hidden_pointer;
-mod position;
-#[cfg(feature = "wayland")]
-pub mod wayland;
+pub mod position;
 pub mod x11;
 
 use std::sync::Arc;

@@ -17,7 +17,8 @@ use super::PresentError;
 use crate::display;
 use crate::input_source::x11::X11InputSource;
 pub use crate::window::WindowConfig;
-use crate::window::scene::{self, AutoSize, SharedWindow};
+use crate::window::placement;
+use crate::window::scene::{AutoSize, SharedWindow};
 use crate::window::toplevel::{self, Window};
 pub use presenter::X11Presenter;
 
@@ -52,7 +53,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     let picture = config.size;
     let mut config = config.clone();
     if config.follow {
-        config.size = scene::within(config.size, room);
+        config.size = placement::within(config.size, room);
     }
     let config = &config;
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use openuvr_clock as clock;
+use openuvr_media::clipboard::OpenClipboard;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::negotiate::{ObserverReason, Role};
@@ -152,12 +153,12 @@ impl Media {
         directions: ClipboardDirections,
         session: &mut ClientSession,
     ) {
-        let Some(display) = &self.setup.clipboard else {
+        let Some(open) = &self.setup.clipboard else {
             return;
         };
         let shared = &self.shared;
         if shared.clipboard.open(directions) {
-            match start_clipboard(shared, &self.setup.scheduler, display) {
+            match start_clipboard(shared, &self.setup.scheduler, open) {
                 Ok(thread) => self.inputs.push(thread),
                 Err(e) => shared.notice(Notice::Warning(format!(
                     "clipboard not shared: can't start a thread: {e}"
@@ -199,16 +200,16 @@ impl Media {
     }
 }
 
-/// Starts the thread that shares the clipboard for `spec`.
+/// Starts the thread that shares the clipboard.
 fn start_clipboard(
     shared: &Arc<Shared>,
     scheduler: &Scheduler,
-    spec: &str,
+    open: &OpenClipboard,
 ) -> std::io::Result<JoinHandle<()>> {
     let panic_reporter = PanicReporter(shared.clone(), "clipboard");
-    let spec = spec.to_owned();
+    let open = Arc::clone(open);
     scheduler.spawn(ThreadRole::Background, "ouvr-clipboard", move || {
-        clipboard::run(&panic_reporter.0, &spec);
+        clipboard::run(&panic_reporter.0, &open);
     })
 }
 

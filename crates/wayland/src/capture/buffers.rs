@@ -1,0 +1,194 @@
+//! Three shared-memory buffers for the compositor's copies.
+
+use std::os::fd::AsFd as _;
+
+use openuvr_proto::units::Size;
+use wayland_client::protocol::wl_buffer::WlBuffer;
+
+use super::compositor::Compositor;
+use super::copy::{BufferForm, Copied, readable};
+use super::turn::Transform;
+use openuvr_media::capture::CaptureError;
+use openuvr_media::damage::Block;
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
+use openuvr_media::sys::memory::SharedMemory;
+
+/// The buffers: at most one is copied into, one waits to be passed on, and one is the newest picture.
+#[derive(Default)]
+pub(super) struct Buffers {
+    form: Option<BufferForm>,
+    format: Option<PixelFormat>,
+    all: Vec<Buffer>,
+    lent: Option<usize>,
+    waiting: Option<usize>,
+    shown: Option<usize>,
+}
+
+struct Buffer {
+    memory: SharedMemory,
+    proxy: WlBuffer,
+    bottom_up: bool,
+    transform: Transform,
+    /// Where it differs from the newest copy; `None`: everywhere.
+    stale: Option<Block>,
+}
+
+/// Copied into, waiting, shown.
+const COUNT: usize = 3;
+
+const NOTHING: Block = Block {
+    columns: 0..0,
+    rows: 0..0,
+};
+
+impl Buffers {
+    /// Makes buffers of this form, if they are not; then there is no picture, and `true` is returned.
+    ///
+    /// # Errors
+    /// A pixel format that we can't read, or no memory.
+    pub(super) fn fit(
+        &mut self,
+        compositor: &Compositor,
+        form: BufferForm,
+    ) -> Result<bool, CaptureError> {
+        if self.form == Some(form) {
+            return Ok(false);
+        }
+        let display = &compositor.name;
+        let format = readable(form.format).ok_or_else(|| {
+            CaptureError(format!(
+                "{display}: its pictures have the pixel format {:?}, which can't be read: use a \
+                 renderer with 8 bits for each colour",
+                form.format
+            ))
+        })?;
+        let row = form.size.width as usize * format.packed().unwrap_or(4);
+        let stride = form.stride as usize;
+        if !form.size.is_valid() || stride < row || stride > row.saturating_mul(2).max(4096) {
+            return Err(CaptureError(format!(
+                "{display}: its pictures of {} have {} bytes per row, which can't be right",
+                form.size, form.stride
+            )));
+        }
+        *self = Buffers {
+            form: Some(form),
+            format: Some(format),
+            ..Buffers::default()
+        };
+        for _ in 0..COUNT {
+            let length = stride * form.size.height as usize;
+            let shared = SharedMemory::new(length);
+            let (memory, file) = shared.map_err(|cause| {
+                CaptureError(format!("{display}: no memory for its pictures: {cause}"))
+            })?;
+            let proxy = compositor.buffer(file.as_fd(), length, form)?;
+            self.all.push(Buffer {
+                memory,
+                proxy,
+                bottom_up: false,
+                transform: Transform::default(),
+                stale: None,
+            });
+        }
+        Ok(true)
+    }
+
+    /// A buffer to copy into, after [`fit`](Buffers::fit), and where it differs from the newest copy.
+    pub(super) fn lend(&mut self) -> (&WlBuffer, Block) {
+        let used = [self.waiting, self.shown];
+        let free = (0..COUNT).find(|at| !used.contains(&Some(*at)));
+        // Two of three are in use at most.
+        let at = free.unwrap_or(0);
+        self.lent = Some(at);
+        let all = self.size();
+        let all = Block {
+            columns: 0..all.width,
+            rows: 0..all.height,
+        };
+        let buffer = &self.all[at];
+        (&buffer.proxy, buffer.stale.clone().unwrap_or(all))
+    }
+
+    /// The lent buffer is copied: it waits, in place of an older one. `turned`: how the compositor
+    /// has turned it.
+    pub(super) fn completed(&mut self, copied: &Copied, turned: Transform) {
+        let Some(at) = self.lent.take() else {
+            return;
+        };
+        for buffer in &mut self.all {
+            buffer.stale = match (&buffer.stale, &copied.damage) {
+                (Some(known), Some(new)) => Some(known.joined(new)),
+                _ => None,
+            };
+        }
+        let buffer = &mut self.all[at];
+        buffer.stale = Some(NOTHING);
+        buffer.bottom_up = copied.bottom_up;
+        buffer.transform = turned;
+        self.waiting = Some(at);
+    }
+
+    /// The copy has failed or is abandoned: what it would have changed is unknown.
+    pub(super) fn cancel(&mut self) {
+        self.lent = None;
+        for buffer in &mut self.all {
+            buffer.stale = None;
+        }
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    pub(super) fn has_shown(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// The waiting picture is the newest one from now on.
+    pub(super) fn show(&mut self) {
+        if let Some(at) = self.waiting.take() {
+            self.shown = Some(at);
+        }
+    }
+
+    /// Discards all pictures.
+    pub(super) fn forget(&mut self) {
+        (self.lent, self.waiting, self.shown) = (None, None, None);
+    }
+
+    /// How the compositor has turned the newest picture.
+    pub(super) fn transform(&self) -> Transform {
+        let shown = self.shown.map(|at| self.all[at].transform);
+        shown.unwrap_or_default()
+    }
+
+    /// The newest picture, as it was copied.
+    pub(super) fn picture(&self) -> Option<Picture<'_>> {
+        let (form, format) = (self.form?, self.format?);
+        let buffer = &self.all[self.shown?];
+        let plane = Plane {
+            data: buffer.memory.bytes(),
+            stride: form.stride as usize,
+        };
+        Some(Picture {
+            size: form.size,
+            format,
+            rows: match buffer.bottom_up {
+                true => RowOrder::BottomUp,
+                false => RowOrder::TopDown,
+            },
+            planes: [plane, Plane::EMPTY, Plane::EMPTY],
+        })
+    }
+
+    /// The size of the buffers.
+    pub(super) fn size(&self) -> Size {
+        self.form.map(|form| form.size).unwrap_or_default()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.proxy.destroy();
+    }
+}

@@ -1,0 +1,85 @@
+//! The pointer of a Wayland compositor with `ext-image-copy-capture-v1`. Others can only draw it into
+//! the picture.
+//!
+//! Position and image are events; nothing is polled. Whether an application has locked the pointer is
+//! not announced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_clock as clock;
+
+use crate::capture::PointerWatch;
+use openuvr_media::capture::cursor::position::normalised;
+use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
+use openuvr_media::capture::{CaptureError, Waker};
+use openuvr_media::cursor::Cursor;
+
+/// Watches the pointer of an output over its own connection; owned by one thread.
+pub struct WaylandCursor {
+    watch: PointerWatch,
+    waker: Waker,
+    cursor: Cursor,
+}
+
+impl WaylandCursor {
+    /// Watches the pointer on the output of this name (`None`: the first one) of `display` (`None`: the
+    /// environment variable `WAYLAND_DISPLAY`). `None`: its compositor only draws the pointer into the
+    /// picture, or the output is turned.
+    ///
+    /// # Errors
+    /// [`CaptureError`] in one line if the display can't be reached.
+    pub fn open(
+        display: Option<&str>,
+        output: Option<&str>,
+    ) -> Result<Option<WaylandCursor>, CaptureError> {
+        let watch = PointerWatch::open(display, output)?;
+        let Some(watch) = watch else {
+            return Ok(None);
+        };
+        Ok(Some(WaylandCursor {
+            watch,
+            waker: Waker::new()?,
+            cursor: Cursor {
+                at: None,
+                shape: Arc::default(),
+            },
+        }))
+    }
+}
+
+impl CursorWatch for WaylandCursor {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
+        let until = timeout.map(|span| clock::now() + span);
+        loop {
+            if self.waker.lower() {
+                return Ok(CursorEvent::Woken);
+            }
+            let now = clock::now();
+            let shape = self.watch.advance(now)?;
+            if let Some(shape) = shape.filter(|shape| *shape != *self.cursor.shape) {
+                self.cursor.shape = Arc::new(shape);
+                return Ok(CursorEvent::Shaped(Arc::clone(&self.cursor.shape)));
+            }
+            let visible = !self.cursor.shape.is_invisible();
+            let place = self.watch.position().filter(|_| visible);
+            let at = place.and_then(|(place, size)| normalised(place, (0, 0, size)));
+            if at != self.cursor.at {
+                self.cursor.at = at;
+                return Ok(CursorEvent::Moved(at));
+            }
+            if until.is_some_and(|until| until <= now) {
+                return Ok(CursorEvent::TimedOut);
+            }
+            self.watch.wait(&self.waker, until)?;
+        }
+    }
+}

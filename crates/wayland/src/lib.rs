@@ -1,0 +1,16 @@
+//! Devices of a Wayland session: a host's capture, pointer, input and clipboard, and the window of a client.
+//!
+//! They implement the traits of `openuvr-media`, in folders of the same names. A crate of its own, because the libraries
+//! that are loaded into applications must not contain it: cargo would unify a feature into them.
+
+#![deny(unsafe_code)]
+
+pub mod capture;
+pub mod clipboard;
+pub mod cursor;
+pub mod display;
+pub mod input_sink;
+pub mod input_source;
+pub mod present;
+mod window;
+mod xkbcommon;

@@ -1,0 +1,29 @@
+//! The client's window on a Wayland compositor: pictures in shared memory, a cursor, keyboard,
+//! pointer and touch.
+//!
+//! [`open`] creates one window and returns its two parts: the [`WaylandPresenter`] for the media
+//! thread and the [`WaylandInputSource`] for the input thread. They share one connection, whose
+//! events the input source reads: poll it continuously. No X server is needed.
+
+mod presenter;
+
+use crate::input_source::WaylandInputSource;
+use openuvr_media::present::PresentError;
+pub use openuvr_media::window::WindowConfig;
+pub use presenter::WaylandPresenter;
+
+/// Opens the window.
+///
+/// # Errors
+/// [`PresentError`] in one line if the compositor can't be reached, does not answer, or lacks a
+/// protocol.
+pub fn open(config: &WindowConfig) -> Result<(WaylandPresenter, WaylandInputSource), PresentError> {
+    if !config.size.is_valid() {
+        return Err(PresentError(format!(
+            "a window can't have {} pixels",
+            config.size
+        )));
+    }
+    let (source, surface) = WaylandInputSource::open(config)?;
+    Ok((WaylandPresenter::new(surface), source))
+}

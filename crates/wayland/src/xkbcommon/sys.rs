@@ -1,0 +1,203 @@
+//! libxkbcommon, opened at run time: it compiles a key map, whose keys are returned as plain data.
+//!
+//! The declared functions have these types in every `libxkbcommon.so.0` since 1.0 (2020).
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// A key of a map.
+pub(super) struct RawKey {
+    pub(super) keycode: u8,
+    /// Its name in the map, such as `AD01`; empty if it has none.
+    pub(super) name: String,
+    /// By group, its levels.
+    pub(super) groups: Vec<Vec<Level>>,
+    /// The real modifiers that a press sets.
+    pub(super) modifiers: u8,
+}
+
+/// A level of a key.
+pub(super) struct Level {
+    /// The combinations of real modifiers that select it.
+    pub(super) masks: Vec<u8>,
+    /// Its symbol; 0: none, or several.
+    pub(super) symbol: u32,
+}
+
+type Object = *mut c_void;
+
+struct Functions {
+    context_new: unsafe extern "C" fn(c_int) -> Object,
+    context_unref: unsafe extern "C" fn(Object),
+    context_set_log_level: unsafe extern "C" fn(Object, c_int),
+    keymap_new: unsafe extern "C" fn(Object, *const c_char, usize, c_int, c_int) -> Object,
+    keymap_unref: unsafe extern "C" fn(Object),
+    key_get_name: unsafe extern "C" fn(Object, u32) -> *const c_char,
+    num_layouts: unsafe extern "C" fn(Object, u32) -> u32,
+    num_levels: unsafe extern "C" fn(Object, u32, u32) -> u32,
+    syms_by_level: unsafe extern "C" fn(Object, u32, u32, u32, *mut *const u32) -> c_int,
+    mods_for_level: unsafe extern "C" fn(Object, u32, u32, u32, *mut u32, usize) -> usize,
+    state_new: unsafe extern "C" fn(Object) -> Object,
+    state_unref: unsafe extern "C" fn(Object),
+    state_update_key: unsafe extern "C" fn(Object, u32, c_int) -> c_int,
+    state_serialize_mods: unsafe extern "C" fn(Object, c_int) -> u32,
+    /// Keeps the code of the others.
+    _library: libloading::Library,
+}
+
+/// `XKB_LOG_LEVEL_CRITICAL`: errors of the map are reported by us.
+const LOG_CRITICAL: c_int = 10;
+/// `XKB_KEYMAP_FORMAT_TEXT_V1`.
+const FORMAT_TEXT_V1: c_int = 1;
+/// `XKB_KEY_DOWN`.
+const KEY_DOWN: c_int = 1;
+/// `XKB_STATE_MODS_EFFECTIVE`.
+const MODS_EFFECTIVE: c_int = 8;
+/// Most combinations that are read for a level: all of eight modifiers.
+const MASKS: usize = 256;
+/// Most groups and levels of a key, as in XKB's protocol (section 7.2) and in libxkbcommon's own
+/// limit of levels in practice.
+const GROUPS: u32 = 4;
+const LEVELS: u32 = 64;
+
+/// The keys of the map with this text.
+///
+/// # Errors
+/// One line: the library is missing, or the text is not a key map.
+pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
+    static LIBRARY: OnceLock<Result<Functions, String>> = OnceLock::new();
+    let lib = LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone)?;
+    // SAFETY: the flags 0 are `XKB_CONTEXT_NO_FLAGS`; the function has no other precondition.
+    let context = Owned::new(unsafe { (lib.context_new)(0) }, lib.context_unref)
+        .ok_or("libxkbcommon can't start: its layout files (package xkb-data) are missing")?;
+    // SAFETY: `context` is a live context.
+    unsafe { (lib.context_set_log_level)(context.0, LOG_CRITICAL) };
+    // SAFETY: `context` is live; the library reads `text.len()` bytes, which `text` has, and copies
+    // them; it parses untrusted text by design.
+    let map = unsafe {
+        (lib.keymap_new)(
+            context.0,
+            text.as_ptr().cast(),
+            text.len(),
+            FORMAT_TEXT_V1,
+            0,
+        )
+    };
+    let map = Owned::new(map, lib.keymap_unref).ok_or("the compositor's key map is not valid")?;
+    Ok((8..=u8::MAX)
+        .map(|keycode| key(lib, &map, keycode))
+        .collect())
+}
+
+/// A key, without groups if the map lacks it.
+fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
+    let code = u32::from(keycode);
+    // SAFETY: `map` is a live map; every key code is permitted.
+    let name = unsafe { (lib.key_get_name)(map.0, code) };
+    let name = match name.is_null() {
+        true => String::new(),
+        // SAFETY: a name that is not null is a string of the map, which outlives this borrow.
+        false => unsafe { CStr::from_ptr(name) }
+            .to_string_lossy()
+            .into_owned(),
+    };
+    // SAFETY: as above.
+    let groups = unsafe { (lib.num_layouts)(map.0, code) }.min(GROUPS);
+    let groups = (0..groups).map(|group| {
+        // SAFETY: as above; the key has this group.
+        let levels = unsafe { (lib.num_levels)(map.0, code, group) }.min(LEVELS);
+        let level = |level| self::level(lib, map, (code, group, level));
+        (0..levels).map(level).collect()
+    });
+    RawKey {
+        keycode,
+        name,
+        groups: groups.collect(),
+        modifiers: modifiers(lib, map, code),
+    }
+}
+
+fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) -> Level {
+    let mut symbols = std::ptr::null();
+    // SAFETY: `map` is live, the key has this group and level; `symbols` is written by the call.
+    let count = unsafe { (lib.syms_by_level)(map.0, code, group, level, &raw mut symbols) };
+    let symbol = match count == 1 && !symbols.is_null() {
+        // SAFETY: the call returned one symbol at this address, in the map.
+        true => unsafe { *symbols },
+        false => 0,
+    };
+    let mut masks = [0; MASKS];
+    // SAFETY: as above; the function writes at most `MASKS` values, which `masks` has.
+    let count =
+        unsafe { (lib.mods_for_level)(map.0, code, group, level, masks.as_mut_ptr(), MASKS) };
+    let masks = masks.into_iter().take(count);
+    Level {
+        // The real modifiers are the first eight, in the order of core X. A combination with
+        // another one can't be seen in a state of real modifiers.
+        masks: masks.filter_map(|mask| u8::try_from(mask).ok()).collect(),
+        symbol,
+    }
+}
+
+/// The real modifiers set by a press of the key alone.
+fn modifiers(lib: &Functions, map: &Owned, code: u32) -> u8 {
+    // SAFETY: `map` is live, and outlives the state, which holds a reference of its own.
+    let state = unsafe { (lib.state_new)(map.0) };
+    let Some(state) = Owned::new(state, lib.state_unref) else {
+        return 0;
+    };
+    // SAFETY: `state` is live; every key code is permitted.
+    let mods = unsafe {
+        (lib.state_update_key)(state.0, code, KEY_DOWN);
+        (lib.state_serialize_mods)(state.0, MODS_EFFECTIVE)
+    };
+    mods.to_le_bytes()[0]
+}
+
+/// A reference to an object of the library.
+struct Owned(Object, unsafe extern "C" fn(Object));
+
+impl Owned {
+    /// `None` for a null pointer.
+    fn new(object: Object, unref: unsafe extern "C" fn(Object)) -> Option<Owned> {
+        (!object.is_null()).then_some(Owned(object, unref))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the reference is owned, not null, and released once, with its type's function.
+        unsafe { (self.1)(self.0) };
+    }
+}
+
+fn load() -> Result<Functions, String> {
+    let file = OsStr::new("libxkbcommon.so.0");
+    let failed = |why: String| format!("can't open {}: {why}", file.to_string_lossy());
+    // SAFETY: libxkbcommon has no initialiser with preconditions.
+    let library = unsafe { openuvr_media::sys::open([file]) }.map_err(failed)?;
+    // SAFETY: the functions have these types in every libxkbcommon.so.0 that has them.
+    let functions = unsafe {
+        (|| {
+            Ok(Functions {
+                context_new: *library.get(b"xkb_context_new")?,
+                context_unref: *library.get(b"xkb_context_unref")?,
+                context_set_log_level: *library.get(b"xkb_context_set_log_level")?,
+                keymap_new: *library.get(b"xkb_keymap_new_from_buffer")?,
+                keymap_unref: *library.get(b"xkb_keymap_unref")?,
+                key_get_name: *library.get(b"xkb_keymap_key_get_name")?,
+                num_layouts: *library.get(b"xkb_keymap_num_layouts_for_key")?,
+                num_levels: *library.get(b"xkb_keymap_num_levels_for_key")?,
+                syms_by_level: *library.get(b"xkb_keymap_key_get_syms_by_level")?,
+                mods_for_level: *library.get(b"xkb_keymap_key_get_mods_for_level")?,
+                state_new: *library.get(b"xkb_state_new")?,
+                state_unref: *library.get(b"xkb_state_unref")?,
+                state_update_key: *library.get(b"xkb_state_update_key")?,
+                state_serialize_mods: *library.get(b"xkb_state_serialize_mods")?,
+                _library: library,
+            })
+        })()
+    };
+    functions.map_err(|cause: libloading::Error| failed(openuvr_media::sys::words(&cause)))
+}
