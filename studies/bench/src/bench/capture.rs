@@ -5,19 +5,21 @@
 //! Once at the display's rate, with drawn-to-visible latency and the application's frame time, and once unthrottled, with
 //! the application's loss of frame rate.
 
+mod methods;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use openuvr_testbed::pair::TemporaryDir;
-use openuvr_testbed::programs;
 use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
-use super::rig::{ClientWindow, PROGRAMS, Rig, SETTLE, Setup, Source, StreamSetup};
+use super::rig::{Rig, SETTLE, Setup, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
+use methods::{CaptureMethod, StreamMode, named, possible};
 
 /// Measure the cost of each capture method, display and client window: X11, Wayland, hook, C API.
 ///
@@ -29,10 +31,10 @@ use super::turns::{ComparisonOptions, Turns};
 /// host while the picture does not change; and the time from a key press to its effect. Medians
 /// and ranges over interleaved repetitions.
 ///
-/// "session", "client-x11" and "client-wayland" need sway and Xwayland; without them they are left
-/// out unless they are named. The scene's frames are counted on its own X display, but in
-/// "session", "virtual-xvfb" and "virtual-wayland" on the client's: frames after the last visible
-/// one do not count there.
+/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland; without them
+/// they are left out unless they are named. The scene's frames are counted on its own X display,
+/// but in the sessions, "virtual-xvfb" and "virtual-wayland" on the client's: frames after the last
+/// visible one do not count there.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -40,9 +42,9 @@ use super::turns::{ComparisonOptions, Turns};
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// What to measure, of alone, read-back, screen, session, virtual-xvfb, virtual-wayland, hook,
-    /// c-api, c-api-sync, client-x11, client-wayland (default: all)
-    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
+    /// What to measure, of alone, read-back, screen, session, session-240, virtual-xvfb,
+    /// virtual-wayland, hook, c-api, c-api-sync, client-x11, client-wayland (default: all)
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = named)]
     ways: Vec<&'static CaptureMethod>,
     /// Key presses to measure in each run (0: none)
     #[arg(long, default_value_t = 20)]
@@ -60,103 +62,6 @@ const QUICK_PRESSES: u32 = 4;
 
 /// The host's limit of frames per second.
 const FPS: f64 = 60.0;
-
-/// Whether and how the scene is streamed.
-#[derive(Clone, Copy, Debug)]
-enum StreamMode {
-    /// Not at all; `true`: with read-back.
-    Alone(bool),
-    Streamed(Source),
-    /// By screen capture, into this kind of window, in a compositor.
-    Shown(ClientWindow),
-}
-
-impl StreamMode {
-    /// Whether a compositor other than the host's own is needed.
-    fn needs_compositor(self) -> bool {
-        matches!(
-            self,
-            StreamMode::Streamed(Source::Session) | StreamMode::Shown(_)
-        )
-    }
-
-    /// Whether the scene's display is a process of its own.
-    fn has_display_process(self) -> bool {
-        !matches!(self, StreamMode::Streamed(Source::Virtual("wayland")))
-    }
-}
-
-/// A measured capture method.
-#[derive(Clone, Debug)]
-struct CaptureMethod {
-    name: &'static str,
-    what: &'static str,
-    how: StreamMode,
-}
-
-static METHODS: [CaptureMethod; 11] = [
-    CaptureMethod {
-        name: "alone",
-        what: "nothing is streamed",
-        how: StreamMode::Alone(false),
-    },
-    CaptureMethod {
-        name: "read-back",
-        what: "the scene reads each picture back and discards it",
-        how: StreamMode::Alone(true),
-    },
-    CaptureMethod {
-        name: "screen",
-        what: "openuvr host captures the display, by damage",
-        how: StreamMode::Streamed(Source::Screen),
-    },
-    CaptureMethod {
-        name: "session",
-        what: "openuvr host captures a headless sway with a Wayland scene",
-        how: StreamMode::Streamed(Source::Session),
-    },
-    CaptureMethod {
-        name: "virtual-xvfb",
-        what: "openuvr host --virtual-with xvfb starts display and scene",
-        how: StreamMode::Streamed(Source::Virtual("xvfb")),
-    },
-    CaptureMethod {
-        name: "virtual-wayland",
-        what: "openuvr host --virtual-with wayland: a Wayland scene",
-        how: StreamMode::Streamed(Source::Virtual("wayland")),
-    },
-    CaptureMethod {
-        name: "hook",
-        what: "openuvr run: the host is in the scene's process, at its swap",
-        how: StreamMode::Streamed(Source::Hook),
-    },
-    CaptureMethod {
-        name: "c-api",
-        what: "the scene hands over its pixel buffer and continues (openuvr_frame_ready)",
-        how: StreamMode::Streamed(Source::Api { synchronous: false }),
-    },
-    CaptureMethod {
-        name: "c-api-sync",
-        what: "the scene waits until the frame is sent (openuvr_send_frame)",
-        how: StreamMode::Streamed(Source::Api { synchronous: true }),
-    },
-    CaptureMethod {
-        name: "client-x11",
-        what: "as screen, the client in Xwayland of a sway on its display",
-        how: StreamMode::Shown(ClientWindow::X11),
-    },
-    CaptureMethod {
-        name: "client-wayland",
-        what: "as screen, the client in a Wayland window of that sway",
-        how: StreamMode::Shown(ClientWindow::Wayland),
-    },
-];
-
-fn way(name: &str) -> Result<&'static CaptureMethod, String> {
-    let found = METHODS.iter().find(|way| way.name == name);
-    let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();
-    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
-}
 
 /// Results of one method at one rate.
 #[derive(Default)]
@@ -204,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
-        [] => possible_methods(),
+        [] => possible(),
         some => some.to_vec(),
     };
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
@@ -243,19 +148,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write_json(folder, "capture", &report)?;
     }
     Ok(())
-}
-
-/// The methods whose programs are installed.
-fn possible_methods() -> Vec<&'static CaptureMethod> {
-    let missing = PROGRAMS.map(|program| (!programs::is_installed(program)).then_some(program));
-    let missing = Vec::from_iter(missing.into_iter().flatten()).join(", ");
-    let (possible, left_out): (Vec<_>, Vec<_>) =
-        (METHODS.iter()).partition(|method| missing.is_empty() || !method.how.needs_compositor());
-    for method in left_out {
-        let name = method.name;
-        eprintln!("bench capture: {name} is left out without {missing}: apt install sway xwayland");
-    }
-    possible
 }
 
 /// Measures one method once; with key presses and a still picture, unless `presses` is `None`.

@@ -266,8 +266,8 @@ impl<'a> Rig<'a> {
         self.host_has_scene = matches!(of.source, Source::Virtual(_));
         match of.source {
             Source::Screen | Source::OwnHost => self.with_scene()?,
-            Source::Session => {
-                self.start_session()?;
+            Source::Session { refresh } => {
+                self.start_session(refresh)?;
                 self.with_scene()?;
             }
             Source::Hook | Source::Virtual(_) => {

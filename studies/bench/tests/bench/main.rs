@@ -321,6 +321,7 @@ fn wayland_displays_and_windows_are_measured_with_their_cost() {
     let size = ["--size", "320x180", "--bitrate", "4M", "--presses", "2"];
     let names = [
         "session",
+        "session-240",
         "virtual-xvfb",
         "virtual-wayland",
         "client-x11",

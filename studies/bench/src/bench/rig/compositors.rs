@@ -36,10 +36,12 @@ impl Rig<'_> {
         Ok(())
     }
 
-    /// Moves the scene into a new compositor without a screen.
-    pub(super) fn start_session(&mut self) -> Result<()> {
+    /// Moves the scene into a new compositor without a screen, whose output has this many refreshes per second.
+    pub(super) fn start_session(&mut self, refresh: u32) -> Result<()> {
         self.scene = None;
-        let sway = Sway::start(self.setup.size).context(MISSING)?;
+        let size = self.setup.size;
+        let mode = format!("output HEADLESS-1 mode {size}@{refresh}Hz");
+        let sway = Sway::start_with(size, &mode).context(MISSING)?;
         self.setup.sched.raise(sway.id(), Participant::Display);
         self.session = Some(sway);
         Ok(())

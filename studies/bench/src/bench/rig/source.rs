@@ -12,7 +12,10 @@ pub(in crate::bench) enum Source {
     /// [`crate::baseline::OPTION`].
     OwnHost,
     /// The scene is a program of a Wayland compositor without a screen, and the host captures that.
-    Session,
+    Session {
+        /// Refreshes per second of its output: a commit waits for the next one.
+        refresh: u32,
+    },
     /// The host starts a display, and the scene on it: the value of the host's option `--virtual-with`.
     Virtual(&'static str),
     /// The host draws the scene itself and submits its pictures: the value of the host's option
@@ -40,7 +43,7 @@ impl Source {
 
     /// Whether the scene draws on the rig's first display.
     pub(super) fn draws_on_near_display(self) -> bool {
-        !matches!(self, Source::Session | Source::Virtual(_))
+        !matches!(self, Source::Session { .. } | Source::Virtual(_))
     }
 
     /// The server: with the arguments of the scene or of the program with it, the socket of the compositor that shows the
@@ -56,7 +59,7 @@ impl Source {
             Source::Api { .. } => Serve::Api(scene),
             Source::OwnHost => Serve::OwnHost,
             Source::Screen | Source::Submit(_) => Serve::Host,
-            Source::Session => Serve::Session(session.unwrap_or_default()),
+            Source::Session { .. } => Serve::Session(session.unwrap_or_default()),
             Source::Virtual(with) => Serve::Virtual {
                 with,
                 size,
