@@ -47,7 +47,7 @@ impl DisplayName {
 
 /// A window with a current OpenGL context. It belongs to the thread that opened it.
 pub(crate) enum Window {
-    X11(X11Window),
+    X11(Box<X11Window>),
     Wayland(Box<WaylandWindow>),
 }
 
@@ -65,7 +65,9 @@ impl Window {
     ) -> Result<Window> {
         Ok(
             match DisplayName::choose(display, wayland, |name| std::env::var(name).ok())? {
-                DisplayName::X11(name) => Window::X11(X11Window::open(&name, size, full_screen)?),
+                DisplayName::X11(name) => {
+                    Window::X11(Box::new(X11Window::open(&name, size, full_screen)?))
+                }
                 DisplayName::Wayland(name) => {
                     Window::Wayland(Box::new(WaylandWindow::open(&name, size, full_screen)?))
                 }
