@@ -5,6 +5,9 @@
     reason = "the harness keeps it"
 )]
 
+#[path = "../../media/tests/skip/mod.rs"]
+mod skip;
+
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,7 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::picture::Picture;
 use openuvr_proto::units::Size;
 use openuvr_xserver::fixture;
+use openuvr_xserver::sway::Sway;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat};
 use x11rb::protocol::xtest::ConnectionExt as _;
@@ -50,11 +54,24 @@ fn stamp(conn: &RustConnection) -> Option<Stamp> {
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 
+/// The stamp on a compositor's output, of the scene's size; `None` also without `grim`.
+fn stamp_of_output(sway: &Sway) -> Option<Stamp> {
+    let (size, pixels) = sway.screenshot()?;
+    assert_eq!(size, SIZE);
+    let pixels = pixels.as_chunks::<3>().0.iter();
+    let pixels: Vec<u8> = pixels.flat_map(|[r, g, b]| [*b, *g, *r, 0]).collect();
+    barcode::read(&Picture::bgrx(SIZE, &pixels, 640 * 4))
+}
+
 /// Polls the display until the stamp is as required, for at most a minute.
 fn wait_for(conn: &RustConnection, condition: impl Fn(&Stamp) -> bool) -> Stamp {
+    until(|| stamp(conn), condition)
+}
+
+fn until(stamp: impl Fn() -> Option<Stamp>, condition: impl Fn(&Stamp) -> bool) -> Stamp {
     let started = Instant::now();
     loop {
-        if let Some(stamp) = stamp(conn).filter(&condition) {
+        if let Some(stamp) = stamp().filter(&condition) {
             return stamp;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "timeout");
@@ -92,6 +109,78 @@ fn it_draws_counts_and_reacts_to_a_key() {
 }
 
 #[test]
+fn a_session_without_x_shows_it_on_wayland() {
+    let Some(sway) = Sway::start(SIZE) else {
+        return;
+    };
+    if !skip::has_program("grim", "grim") || !skip::has_program("wtype", "wtype") {
+        return;
+    }
+    let mut command = sway.command(env!("CARGO_BIN_EXE_openuvr"));
+    let mut scene = Running(
+        command
+            .args(["scene", "--fps", "30"])
+            .spawn()
+            .expect("the scene starts"),
+    );
+    // The window has the size of the output instead of its own.
+    let stamp = || stamp_of_output(&sway);
+    let first = until(stamp, |_| true);
+    let later = until(stamp, |stamp| stamp.frame >= first.frame + 5);
+    assert!(later.drawn_us > first.drawn_us);
+    assert_eq!(later.inputs, 0, "no input yet");
+    // Its keyboard exists only while it types, and the scene notices each one.
+    for presses in [1, 2] {
+        let typed = (sway
+            .command("wtype")
+            .args(["-s", "500", "a", "-s", "500"])
+            .status())
+        .unwrap();
+        assert!(typed.success());
+        until(stamp, |stamp| stamp.inputs == presses);
+    }
+    let windows = sway.msg(&["-t", "get_tree"]);
+    assert!(windows.contains("openuvr-scene"), "{windows}");
+    sway.msg(&["kill"]);
+    assert!(scene.0.wait().unwrap().success(), "closing ends it cleanly");
+}
+
+#[test]
+fn a_lost_wayland_display_ends_it_cleanly() {
+    let Some(mut sway) = Sway::start(SIZE) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let times = folder.path().join("times");
+    // Also where an X display is known.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
+    command
+        .args(["scene", "--fps", "1000", "--size", "640x360", "--times"])
+        .arg(&times)
+        .arg("--wayland")
+        .arg(sway.socket())
+        .env("DISPLAY", ":65533")
+        .stderr(std::process::Stdio::piped());
+    let mut scene = Running(command.spawn().expect("the scene starts"));
+    let tree = || sway.msg(&["-t", "get_tree"]);
+    let started = Instant::now();
+    while !tree().contains("OpenUVR scene") {
+        assert!(started.elapsed() < Duration::from_secs(60), "timeout");
+    }
+    sway.kill();
+    let status = scene.0.wait().unwrap();
+    let mut text = String::new();
+    let mut errors = scene.0.stderr.take().unwrap();
+    std::io::Read::read_to_string(&mut errors, &mut text).unwrap();
+    assert!(status.success(), "{text}");
+    assert!(
+        text.contains("the compositor has ended the connection"),
+        "{text}"
+    );
+    assert!(times.exists(), "{text}");
+}
+
+#[test]
 fn it_stops_after_the_given_frames() {
     let Some(server) = fixture::xvfb("640x360", &[]) else {
         return;
@@ -109,5 +198,17 @@ fn a_missing_display_is_one_error_line() {
     let text = String::from_utf8(out.stderr).unwrap();
     assert!(!out.status.success());
     assert!(text.contains("can't open the X display :65533"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let out = Command::new(env!("CARGO_BIN_EXE_openuvr"))
+        .args(["scene", "--wayland", "/nonexistent/wayland-0"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success());
+    let words = [
+        "can't open the Wayland display /nonexistent/wayland-0: ",
+        "libwayland-client is missing: ",
+    ];
+    assert!(words.iter().any(|words| text.contains(words)), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
 }

@@ -82,7 +82,7 @@ impl Stream {
             match event {
                 InputEvent::Key { code, pressed } => {
                     events.extend(pressed.then_some(Event::Press));
-                    events.extend(direction(code).map(|to| Event::Walk(to, pressed)));
+                    events.extend(Direction::of_key(code).map(|to| Event::Walk(to, pressed)));
                 }
                 InputEvent::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
                 InputEvent::Pointer { x, y } => {
@@ -108,16 +108,4 @@ impl Stream {
         renderer.read_into(&self.buffer);
         self.context.submit(self.synchronous)
     }
-}
-
-/// The direction of a key of linux/input-event-codes.h.
-fn direction(code: u32) -> Option<Direction> {
-    Some(match code {
-        // KEY_W, KEY_UP, and so on.
-        17 | 103 => Direction::Forward,
-        31 | 108 => Direction::Back,
-        30 | 105 => Direction::Left,
-        32 | 106 => Direction::Right,
-        _ => return None,
-    })
 }

@@ -53,6 +53,16 @@ pub struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
     #[arg(long)]
     display: Option<String>,
+    /// Wayland display to open the window on, by name or the path of its socket (default: $WAYLAND_DISPLAY; without this
+    /// option only where no X display is known)
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with = "display"
+    )]
+    wayland: Option<String>,
     /// Size of the window in pixels
     #[arg(long, default_value = "1280x720")]
     size: Size,
@@ -179,7 +189,8 @@ impl Show for WindowOutput {
 }
 
 fn open(args: &Args) -> Result<(Window, Renderer)> {
-    let window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
+    let (display, wayland) = (args.display.as_deref(), args.wayland.as_deref());
+    let window = Window::open(display, wayland, args.size, args.full_screen)?;
     let renderer = Renderer::new(&window, &texture::all(), &room::meshes(), !args.coarse)?;
     Ok((window, renderer))
 }

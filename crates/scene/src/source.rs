@@ -62,6 +62,7 @@ impl Show for SubmitOutput {
 pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Submitted> {
     let args = Args {
         display: Some(display.to_owned()),
+        wayland: None,
         size,
         fps,
         frames: None,

@@ -30,6 +30,17 @@ pub enum Serve<'a> {
     Host,
     /// The same of this program, with parts replaceable; see `baseline`.
     OwnHost,
+    /// A host that captures the session of a Wayland compositor, by the path of its socket.
+    Session(&'a str),
+    /// A host that starts a virtual display, and this program with its arguments on it.
+    Virtual {
+        /// The kind of the display: a value of the host's `--virtual-with`.
+        with: &'a str,
+        /// In pixels.
+        size: Size,
+        /// The program and its arguments.
+        program: &'a [String],
+    },
     /// `openuvr run` with this program and its arguments.
     Hook(&'a [String]),
     /// `openuvr xr` with this program and its arguments.
@@ -43,7 +54,7 @@ pub enum Serve<'a> {
 pub struct Options<'a> {
     /// The server.
     pub serve: Serve<'a>,
-    /// Display to capture.
+    /// X display to capture.
     pub host_display: &'a str,
     /// Display to show on.
     pub client_display: &'a str,
@@ -78,7 +89,7 @@ impl Options<'_> {
         dir: &Path,
     ) -> Result<Command> {
         let mut host = match self.serve {
-            Serve::Host => openuvr("host")?,
+            Serve::Host | Serve::Session(_) | Serve::Virtual { .. } => openuvr("host")?,
             Serve::OwnHost => own("host")?,
             Serve::Hook(_) => openuvr("run")?,
             Serve::Xr(_) => openuvr("xr")?,
@@ -89,12 +100,22 @@ impl Options<'_> {
         }
         match self.serve {
             Serve::Host | Serve::OwnHost => _ = host.args(["--display", self.host_display]),
+            Serve::Session(socket) => {
+                host.args(["--source", "wayland", "--wayland-display", socket]);
+            }
+            Serve::Virtual { with, size, .. } => {
+                host.args(["--virtual", &size.to_string(), "--virtual-with", with]);
+                if self.sound.is_none() {
+                    // It would make a sink for the application.
+                    host.args(["--sound", "off"]);
+                }
+            }
             Serve::Hook(_) | Serve::Xr(_) => {}
             Serve::Api(words) => _ = host.args(words).arg("--api").arg(library(API_LIBRARY)?),
         }
         let fps = match self.serve {
-            Serve::Host | Serve::OwnHost | Serve::Hook(_) | Serve::Xr(_) => "--fps",
             Serve::Api(_) => "--stream-fps",
+            _ => "--fps",
         };
         host.args(["--bind", &at.to_string()])
             .args(["--pin", pin])
@@ -109,7 +130,9 @@ impl Options<'_> {
             host.env("PULSE_SERVER", server);
         }
         host.args(self.more_host);
-        if let Serve::Hook(words) | Serve::Xr(words) = self.serve {
+        if let Serve::Hook(words) | Serve::Xr(words) | Serve::Virtual { program: words, .. } =
+            self.serve
+        {
             host.arg("--").args(words);
         }
         Ok(host)
@@ -376,12 +399,16 @@ pub fn clicking_scene(words: &[String], server: &str, sink: &str) -> Result<Chil
     Child::start("scene", command, Some(null))
 }
 
-/// The scene's arguments.
+/// The scene's arguments for an X display.
 pub fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
+    scene_words_on(&["--display", display], size, fps)
+}
+
+/// The scene's arguments for a display that these ones select.
+pub fn scene_words_on(display: &[&str], size: Size, fps: f64) -> Vec<String> {
     let (size, fps) = (size.to_string(), fps.to_string());
-    ["--display", display, "--size", &size, "--fps", &fps]
-        .map(String::from)
-        .to_vec()
+    let words = [display, &["--size", &size, "--fps", &fps]].concat();
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// A UDP port that is free at the moment.

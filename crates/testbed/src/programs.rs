@@ -39,3 +39,9 @@ pub fn program() -> Result<PathBuf> {
         )
     })
 }
+
+/// Whether a program is on `$PATH`.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -69,8 +69,21 @@ pub fn admit_own_user(display: &str, authority: &Path) -> Result<(), Box<dyn Err
     let protocol = b"MIT-MAGIC-COOKIE-1".to_vec();
     let conn =
         RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie.to_vec())?;
+    admit(&conn, geteuid().as_raw())
+}
+
+/// Makes a server that admits this process also admit all processes of another user.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn admit_user(display: &str, user: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (conn, _) = x11rb::connect(Some(display))?;
+    admit(&conn, user)
+}
+
+fn admit(conn: &RustConnection, user: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
     // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
-    let user = format!("localuser\0#{}", geteuid().as_raw());
+    let user = format!("localuser\0#{user}");
     let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
     conn.change_hosts(mode, family, user.as_bytes())?.check()?;
     conn.sync()?;

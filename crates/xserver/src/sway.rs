@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use crate::fixture::has_program;
+use crate::fixture::{admit_user, has_program};
 
 /// User and group without privileges, the same on every Linux: the kernel's overflow id.
 const UNPRIVILEGED: u32 = 65_534;
@@ -31,6 +31,8 @@ pub struct Sway {
     /// Name of the display in the runtime folder, such as `wayland-1`.
     display: String,
     control: String,
+    /// Name of the display of its Xwayland, if it has one.
+    x_display: Option<String>,
 }
 
 impl Sway {
@@ -50,10 +52,8 @@ impl Sway {
     /// It does not start.
     #[must_use]
     pub fn start_with(size: Size, configuration: &str) -> Option<Sway> {
-        Sway::run(
-            &format!("output HEADLESS-1 mode {size}\n{configuration}"),
-            None,
-        )
+        let configuration = format!("output HEADLESS-1 mode {size}\n{configuration}");
+        Sway::run(&configuration, None, false)
     }
 
     /// Starts sway in a window of an X display, on an output `X11-1`. Unlike without a screen it reports when
@@ -63,18 +63,52 @@ impl Sway {
     /// It does not start.
     #[must_use]
     pub fn start_in(display: &str) -> Option<Sway> {
-        Sway::run("", Some(display))
+        Sway::run("", Some(display), false)
     }
 
-    fn run(configuration: &str, display: Option<&str>) -> Option<Sway> {
+    /// The same with an output of `size`, and with Xwayland for X11 programs ([`x_display`](Sway::x_display)); `None`,
+    /// with a message, also if Xwayland is not installed, or for the superuser xhost.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_desktop_in(display: &str, size: Size) -> Option<Sway> {
+        if !has_program("Xwayland", "xwayland") {
+            return None;
+        }
+        let superuser = geteuid().is_root();
+        if superuser && !has_program("xhost", "x11-xserver-utils") {
+            return None;
+        }
+        let sway = Sway::run(&format!("output X11-1 mode {size}"), Some(display), true)?;
+        if superuser {
+            sway.admit_superuser();
+        }
+        Some(sway)
+    }
+
+    /// Makes its Xwayland, which admits its own user alone, also admit the superuser.
+    fn admit_superuser(&self) {
+        let mut command = self.command("xhost");
+        command
+            .arg("+SI:localuser:#0")
+            .env("DISPLAY", self.x_display().unwrap_or_default())
+            .uid(UNPRIVILEGED)
+            .gid(UNPRIVILEGED);
+        let output = command.output().expect("xhost is installed");
+        assert!(output.status.success(), "xhost: {output:?}");
+    }
+
+    fn run(configuration: &str, display: Option<&str>, xwayland: bool) -> Option<Sway> {
         if !has_program("sway", "sway") || !has_program("swaymsg", "sway") {
             return None;
         }
         let runtime = TempDir::with_prefix("sway-").expect("a folder");
         let config = runtime.path().join("config");
         let text = format!(
-            "default_border none\nxwayland disable\n{configuration}\n\
-             exec echo \"$WAYLAND_DISPLAY $SWAYSOCK\"\n"
+            "default_border none\nxwayland {}\n{configuration}\n\
+             exec echo \"$WAYLAND_DISPLAY $SWAYSOCK $DISPLAY\"\n",
+            if xwayland { "enable" } else { "disable" }
         );
         std::fs::write(&config, text).expect("the folder is ours");
         let log = File::create(runtime.path().join("log")).expect("the folder is ours");
@@ -98,6 +132,9 @@ impl Sway {
             chown(runtime.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
                 .expect("the superuser may");
             command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+            if let Some(display) = display {
+                admit_user(display, UNPRIVILEGED).expect("the display admits this user");
+            }
         }
         let mut server = command.spawn().expect("sway is installed");
         let output = server.stdout.take().expect("a pipe");
@@ -106,6 +143,7 @@ impl Sway {
             runtime,
             display: String::new(),
             control: String::new(),
+            x_display: None,
         };
         // It writes its line when it is ready, or closes the pipe when it ends.
         let timeout = Timespec {
@@ -117,11 +155,13 @@ impl Sway {
         if ready == Ok(1) {
             (BufReader::new(output).read_line(&mut line)).expect("sway writes text");
         }
-        match line.trim().split_once(' ') {
-            Some((display, control)) => {
-                (sway.display, sway.control) = (display.to_owned(), control.to_owned());
+        match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [display, control, rest @ ..] => {
+                (sway.display, sway.control) = ((*display).to_owned(), (*control).to_owned());
+                let own = rest.first().filter(|_| xwayland);
+                sway.x_display = own.map(|display| (*display).to_owned());
             }
-            None => panic!("sway did not start: {}", sway.log()),
+            _ => panic!("sway did not start: {}", sway.log()),
         }
         Some(sway)
     }
@@ -136,6 +176,18 @@ impl Sway {
     #[must_use]
     pub fn display(&self) -> &str {
         &self.display
+    }
+
+    /// The name of its X display (Xwayland), such as `:3`.
+    #[must_use]
+    pub fn x_display(&self) -> Option<&str> {
+        self.x_display.as_deref()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.server.id()
     }
 
     /// The folder for `XDG_RUNTIME_DIR`.
@@ -229,6 +281,25 @@ impl Drop for Sway {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_desktop_has_displays_of_both_kinds_and_the_wanted_size() {
+        let size = Size::new(640, 360);
+        let Some(server) = crate::fixture::xvfb("640x360", &[]) else {
+            return;
+        };
+        let Some(desktop) = Sway::start_desktop_in(&server.display, size) else {
+            return;
+        };
+        assert!(desktop.socket().exists());
+        let (connection, _) = x11rb::connect(desktop.x_display()).unwrap();
+        let screen = &x11rb::connection::Connection::setup(&connection).roots[0];
+        let seen = Size::new(
+            screen.width_in_pixels.into(),
+            screen.height_in_pixels.into(),
+        );
+        assert_eq!(seen, size);
+    }
 
     #[test]
     fn compositors_run_side_by_side_and_end() {

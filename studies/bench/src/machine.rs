@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::read_to_string;
+use std::path::Path;
 
 use openuvr_proto::time::Instant;
 use serde::Serialize;
@@ -169,6 +170,24 @@ impl Used {
     }
 }
 
+/// A living descendant of process `of` whose command line satisfies `wanted`.
+pub(crate) fn descendant(of: u32, wanted: impl Fn(&[&str]) -> bool) -> Option<u32> {
+    let mut family = family(&processes(), of);
+    family.remove(&of);
+    family.into_iter().find(|id| {
+        let line = read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
+        wanted(&words)
+    })
+}
+
+/// CPU time of a process's living threads, in nanoseconds (`schedstat`, which is finer than ticks).
+pub(crate) fn process_ns(id: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    tasks.filter_map(|task| on_cpu_ns(&task.path())).sum()
+}
+
 /// Memory of a process and its living descendants, in MiB: proportional set size (PSS,
 /// proc_pid_smaps(5)). `None` if unreadable.
 pub(crate) fn memory_mib(id: u32) -> Option<f64> {
@@ -263,7 +282,12 @@ fn audio_ns(id: u32) -> Option<u64> {
         let name = read_to_string(task.join("comm")).unwrap_or_default();
         name.trim() == AUDIO_THREAD
     })?;
-    let text = read_to_string(audio.join("schedstat")).ok()?;
+    on_cpu_ns(&audio)
+}
+
+/// CPU time of the thread with this folder, in nanoseconds.
+fn on_cpu_ns(task: &Path) -> Option<u64> {
+    let text = read_to_string(task.join("schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
 
@@ -340,6 +364,27 @@ mod tests {
             (3, (2, 0)),
         ]);
         assert_eq!(family(&processes, 5), BTreeSet::from([2, 3, 5, 9]));
+    }
+
+    #[test]
+    fn a_descendant_is_found_by_its_command_line() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let own = std::process::id();
+        // Until it has executed its program, it has our command line.
+        let end = clock::now() + std::time::Duration::from_secs(20);
+        let mut found = None;
+        while found.is_none() && clock::now() < end {
+            found = descendant(own, |words| words == ["sleep", "1000"]);
+        }
+        assert_eq!(found, Some(child.id()));
+        assert_eq!(descendant(child.id(), |_| true), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(process_ns(child.id()), 0);
+        assert!(process_ns(own) > 0);
     }
 
     #[test]

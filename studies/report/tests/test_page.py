@@ -134,7 +134,19 @@ def everything():
         "enough": 59.0,
         "steps": [{"sessions": 1, "played": [played], "cores": examples.repeated(0.5, 0.6)}],
     }
-    capture = {"ways": [{"name": "hook", "what": "", "p50_ms": examples.repeated(5.0, 6.0)}]}
+    capture = {
+        "ways": [
+            {"name": "alone", "what": ""},
+            {
+                "name": "virtual-wayland",
+                "what": "",
+                "p50_ms": examples.repeated(5.0, 6.0),
+                "cores": examples.repeated(1.1, 1.2),
+                "still_cores": examples.repeated(0.0012, 0.0014),
+                "reaction_ms": examples.repeated(9.0, 11.0),
+            },
+        ]
+    }
     tails = "cell,clock,latency_us,share_longer\n" + "".join(
         f"{name},{clock},{us},{share}\n"
         for name in ("pthread/ping-pong/other", "pekko/ping-pong/other/cms", "caf/paced/other")

@@ -1,11 +1,15 @@
 //! The window and the OpenGL calls of the scene: everything of it that needs `unsafe`.
 //!
 //! Other modules decide what to draw ([`room`](super::room), [`camera`](super::camera)).
-//! Xlib and libGL are opened at run time, so that the program starts without them.
+//! Xlib and libGL, or libwayland and libEGL, are opened at run time, so that the program starts without them.
 #![allow(unsafe_code)]
 
+mod event;
 mod renderer;
+mod wayland;
 mod window;
+mod x11;
 
+pub(super) use event::{Direction, Event};
 pub(super) use renderer::{PixelBuffer, Renderer};
-pub(super) use window::{Direction, Event, Window};
+pub(super) use window::Window;

@@ -1,7 +1,5 @@
 //! OpenGL drawing and read-back.
 
-use std::ptr::null;
-
 use anyhow::{Result, bail};
 use glow::HasContext as _;
 use openuvr_media::barcode;
@@ -53,10 +51,7 @@ impl Renderer {
         // SAFETY: the window's context is current on this thread for as long as the renderer is
         // used (the loop that owns both never leaves it); buffers are sized by the slices given.
         unsafe {
-            let gl = glow::Context::from_loader_function_cstr(|name| {
-                (window.glx.glXGetProcAddressARB)(name.as_ptr().cast())
-                    .map_or(null(), |function| function as *const _)
-            });
+            let gl = glow::Context::from_loader_function_cstr(|name| window.gl_function(name));
             let room = program(&gl, ROOM_VERTEX, ROOM_FRAGMENT)?;
             let code = program(&gl, CODE_VERTEX, CODE_FRAGMENT)?;
             let textures = textures

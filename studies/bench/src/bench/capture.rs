@@ -1,9 +1,11 @@
 //! `openuvr bench capture`: the cost of each capture method for the viewer and the application.
 //!
 //! The scene alone; with each picture read back and discarded, the lower bound for capturing an
-//! application; and streamed by each capture method. Once at the display's rate, with
-//! drawn-to-visible latency and the application's frame time, and once unthrottled, with the
-//! application's loss of frame rate.
+//! application; streamed by each capture method, from each kind of display; and shown in each kind of the client's window.
+//! Once at the display's rate, with drawn-to-visible latency and the application's frame time, and once unthrottled, with
+//! the application's loss of frame rate.
+
+mod methods;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -15,16 +17,24 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
-use super::rig::{Rig, Setup, Source, StreamSetup};
+use super::rig::{Rig, SETTLE, Setup, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
+use methods::{CaptureMethod, StreamMode, named, possible};
 
-/// Measure the cost of each capture method: screen capture, hook, C API.
+/// Measure the cost of each capture method, display and client window: X11, Wayland, hook, C API.
 ///
 /// The figures, for the same scene: drawn to visible; complete frames of those drawn; cores of
 /// application, host and client together; the application's frame time, from the frame's start
 /// until the swap has returned; and its own frame rate when the display does not limit it. "alone"
-/// streams nothing; "read-back" reads each picture back and discards it. Medians and ranges over
-/// interleaved repetitions.
+/// streams nothing; "read-back" reads each picture back and discards it. A second table has the
+/// cores of the host, and of the scene's display where that is a process of its own; those of the
+/// host while the picture does not change; and the time from a key press to its effect. Medians
+/// and ranges over interleaved repetitions.
+///
+/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland; without them
+/// they are left out unless they are named. The scene's frames are counted on its own X display,
+/// but in the sessions, "virtual-xvfb" and "virtual-wayland" on the client's: frames after the last
+/// visible one do not count there.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -32,9 +42,13 @@ use super::turns::{ComparisonOptions, Turns};
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
-    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
+    /// What to measure, of alone, read-back, screen, session, session-240, virtual-xvfb,
+    /// virtual-wayland, hook, c-api, c-api-sync, client-x11, client-wayland (default: all)
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = named)]
     ways: Vec<&'static CaptureMethod>,
+    /// Key presses to measure in each run (0: none)
+    #[arg(long, default_value_t = 20)]
+    presses: u32,
     /// Write capture.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -43,63 +57,11 @@ pub(crate) struct Args {
 /// Unthrottled: more than any scene draws.
 const UNHELD: f64 = 1000.0;
 
+/// Key presses of a quick run, at most.
+const QUICK_PRESSES: u32 = 4;
+
 /// The host's limit of frames per second.
 const FPS: f64 = 60.0;
-
-/// Whether and how the scene is streamed.
-#[derive(Clone, Copy, Debug)]
-enum StreamMode {
-    /// Not at all; `true`: with read-back.
-    Alone(bool),
-    Streamed(Source),
-}
-
-/// A measured capture method.
-#[derive(Clone, Debug)]
-struct CaptureMethod {
-    name: &'static str,
-    what: &'static str,
-    how: StreamMode,
-}
-
-static METHODS: [CaptureMethod; 6] = [
-    CaptureMethod {
-        name: "alone",
-        what: "nothing is streamed",
-        how: StreamMode::Alone(false),
-    },
-    CaptureMethod {
-        name: "read-back",
-        what: "the scene reads each picture back and discards it",
-        how: StreamMode::Alone(true),
-    },
-    CaptureMethod {
-        name: "screen",
-        what: "openuvr host captures the display, by damage",
-        how: StreamMode::Streamed(Source::Screen),
-    },
-    CaptureMethod {
-        name: "hook",
-        what: "openuvr run: the host is in the scene's process, at its swap",
-        how: StreamMode::Streamed(Source::Hook),
-    },
-    CaptureMethod {
-        name: "c-api",
-        what: "the scene hands over its pixel buffer and continues (openuvr_frame_ready)",
-        how: StreamMode::Streamed(Source::Api { synchronous: false }),
-    },
-    CaptureMethod {
-        name: "c-api-sync",
-        what: "the scene waits until the frame is sent (openuvr_send_frame)",
-        how: StreamMode::Streamed(Source::Api { synchronous: true }),
-    },
-];
-
-fn way(name: &str) -> Result<&'static CaptureMethod, String> {
-    let found = METHODS.iter().find(|way| way.name == name);
-    let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();
-    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
-}
 
 /// Results of one method at one rate.
 #[derive(Default)]
@@ -127,6 +89,14 @@ struct Row {
     frame_p50_ms: Option<Range>,
     frame_p99_ms: Option<Range>,
     unheld_fps: Option<Range>,
+    /// Cores of the host alone; `None` also where it is in the application's process.
+    host_cores: Option<Range>,
+    /// Cores of the scene's display, where that is a process of its own.
+    display_cores: Option<Range>,
+    /// Cores of the host while the picture does not change.
+    still_cores: Option<Range>,
+    /// Key press on the client's display to its effect on it, the median of each run.
+    reaction_ms: Option<Range>,
 }
 
 /// Measures, prints, writes.
@@ -139,18 +109,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
-        [] => METHODS.iter().collect(),
+        [] => possible(),
         some => some.to_vec(),
     };
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
-    for (rate, all) in [(args.options.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+    let presses = match turns.quick {
+        true => args.presses.min(QUICK_PRESSES),
+        false => args.presses,
+    };
+    for (rate, presses, all) in [
+        (args.options.scene_fps, Some(presses), &mut held),
+        (UNHELD, None, &mut unheld),
+    ] {
         let setup = turns.setup(args.options.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
                 eprintln!("bench capture: {rate} frames/s, {repetition}/{repetitions} {name}");
-                once(args, way.how, setup, seconds, &stop, runs)
+                once(args, way.how, setup, seconds, presses, &stop, runs)
                     .with_context(|| format!("{name} at {rate} frames/s"))?;
             }
         }
@@ -173,12 +150,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures one method once.
+/// Measures one method once; with key presses and a still picture, unless `presses` is `None`.
 fn once(
     args: &Args,
     how: StreamMode,
     setup: Setup,
     seconds: f64,
+    presses: Option<u32>,
     stop: &AtomicBool,
     runs: &mut Runs,
 ) -> Result<()> {
@@ -186,19 +164,30 @@ fn once(
     let times = dir.path().join("times");
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
-    match how {
+    if presses.is_some() {
+        rig.measure_still(seconds);
+    }
+    let source = match how {
         StreamMode::Alone(read_back) => {
             let others = rig.alone(seconds, read_back)?;
             runs.other_cores = runs.other_cores.max(others);
+            None
         }
-        StreamMode::Streamed(source) => runs.streams.push(rig.stream(&StreamSetup {
+        StreamMode::Streamed(source) => Some(source),
+        StreamMode::Shown(window) => {
+            rig.show_in_compositor(window)?;
+            Some(Source::Screen)
+        }
+    };
+    if let Some(source) = source {
+        runs.streams.push(rig.stream(&StreamSetup {
             source,
             cable: None,
             impaired: None,
             fps: FPS,
             bitrate: &args.options.bitrate,
             seconds,
-            presses: 0,
+            presses: presses.unwrap_or(0),
             compare: false,
             dir: dir.path(),
             csv: &dir.path().join("frames.csv"),
@@ -206,11 +195,13 @@ fn once(
             pads: None,
             more_host: &[],
             more_client: &[],
-        })?),
+        })?);
     }
     // The scene writes its times at its end.
     drop(rig);
-    let frames = read_times(&times)?;
+    let mut frames = read_times(&times)?;
+    // One may be that in which the scene was stopped for a still picture.
+    frames.retain(|frame| frame.work < SETTLE.as_secs_f64() * 1e3);
     // The first frames warm up the caches.
     let settled = &frames[frames.len() / 4..];
     runs.fps
@@ -267,13 +258,20 @@ fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
         frame_p50_ms: frames(&|s| s.p50),
         frame_p99_ms: frames(&|s| s.p99),
         unheld_fps: Range::of(&unheld.fps),
+        host_cores: over(&|s| s.cores_of("host").filter(|_| s.cores_of("scene").is_some())),
+        display_cores: over(&|s| {
+            let display = s.cores_of("display A")?;
+            (way.how.has_display_process()).then_some(display)
+        }),
+        still_cores: over(&|s| s.still_cores),
+        reaction_ms: over(&|s| Some(Summary::of(&s.reaction_ms)?.p50)),
     }
 }
 
 fn print(report: &Report<Row>) {
     report.head.print("capture", ", and unheld");
     println!(
-        "\n{:<10} {:>18} {:>6} {:>8} {:>5} {:>20} {:>6} {:>14}",
+        "\n{:<15} {:>18} {:>6} {:>8} {:>5} {:>20} {:>6} {:>14}",
         "", "drawn-visible ms", "p99", "complete", "cores", "frame ms (range)", "p99", "unheld/s"
     );
     let spread = |range: &Option<Range>, digits: usize| {
@@ -291,7 +289,7 @@ fn print(report: &Report<Row>) {
     for row in &report.ways {
         let complete = (row.complete).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
         println!(
-            "{:<10} {:>18} {:>6} {complete:>8} {:>5} {:>20} {:>6} {:>14}",
+            "{:<15} {:>18} {:>6} {complete:>8} {:>5} {:>20} {:>6} {:>14}",
             row.name,
             spread(&row.p50_ms, 2),
             number(&row.p99_ms),
@@ -301,8 +299,26 @@ fn print(report: &Report<Row>) {
             spread(&row.unheld_fps, 0),
         );
     }
+    println!(
+        "\n{:<15} {:>10} {:>13} {:>24} {:>26}",
+        "", "host cores", "display cores", "still picture, % of core", "press to effect ms (range)"
+    );
+    for row in report.ways.iter().filter(|row| row.cores.is_some()) {
+        let still = row.still_cores.as_ref().and_then(|cores| {
+            let percent = cores.values.iter().map(|cores| cores * 100.0);
+            Range::of(&percent.collect::<Vec<_>>())
+        });
+        println!(
+            "{:<15} {:>10} {:>13} {:>24} {:>26}",
+            row.name,
+            number(&row.host_cores),
+            number(&row.display_cores),
+            spread(&still, 2),
+            spread(&row.reaction_ms, 1),
+        );
+    }
     println!();
     for row in &report.ways {
-        println!("{:<10} {}", row.name, row.what);
+        println!("{:<15} {}", row.name, row.what);
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Stream {
     pub(super) psnr_db: Vec<f64>,
     /// The record's rows of the compared pictures, if there is a record.
     pub(super) compared: Vec<Compared>,
+    /// Cores of the host while the picture does not change, if that was measured.
+    pub(super) still_cores: Option<f64>,
 }
 
 /// A picture with a measured PSNR.

@@ -5,9 +5,12 @@
 
 mod beside;
 mod browser;
+mod compositors;
 mod drawn;
 mod fidelity;
 mod peer;
+mod source;
+mod still;
 mod window;
 
 use std::collections::BTreeMap;
@@ -32,12 +35,17 @@ use openuvr_testbed::reader::{Reader, Sighting};
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::Screen;
 use openuvr_testbed::stats::{Frames, Summary};
+use openuvr_xserver::sway::Sway;
 
 pub(super) use self::beside::{ObserverResults, Observers};
 pub(super) use self::browser::{BrowserMeasurement, BrowserSetup};
+use self::compositors::Desktop;
+pub(super) use self::compositors::{ClientWindow, PROGRAMS};
 use self::drawn::Drawn;
 use self::fidelity::Pictures;
 pub(super) use self::peer::{Listens, PeerSetup};
+pub(super) use self::source::Source;
+pub(super) use self::still::SETTLE;
 pub(super) use self::window::{WindowContent, WindowSetup};
 use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
@@ -50,38 +58,6 @@ const FIRST_FRAME: Duration = Duration::from_secs(60);
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// Seed of the emulated link's losses: the same in each run.
 const SEED: u64 = 1;
-
-/// Capture method.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// The scene is a separate process, and the host captures its display.
-    Screen,
-    /// As [`Source::Screen`], with the host of this program, which takes the option
-    /// [`crate::baseline::OPTION`].
-    OwnHost,
-    /// The host draws the scene itself and submits its pictures: the value of the host's option
-    /// `--submit`.
-    Submit(&'static str),
-    /// `openuvr run` starts the scene, with the host in its process.
-    Hook,
-    /// The scene streams itself through the C API.
-    Api {
-        /// Whether the scene waits until each picture is sent.
-        synchronous: bool,
-    },
-}
-
-impl Source {
-    /// The host's options.
-    fn words(self) -> Vec<String> {
-        match self {
-            Source::Screen | Source::OwnHost | Source::Hook | Source::Api { .. } => Vec::new(),
-            Source::Submit(how) => ["--source", "scene", "--submit", how]
-                .map(String::from)
-                .to_vec(),
-        }
-    }
-}
 
 /// Parameters of a rig.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +111,14 @@ pub(super) struct Rig<'a> {
     meter: Option<Meter>,
     /// The sound server and the sink for the scene's clicks.
     clicks: Option<(String, String)>,
+    /// Duration of the measurement of a still picture; `None`: none.
+    still: Option<Duration>,
+    /// Whether the host has started the scene.
+    host_has_scene: bool,
+    /// The compositor with the scene, if that is no X11 program.
+    session: Option<Sway>,
+    /// The compositor with the client's window, if that is not directly on the second display.
+    desktop: Option<Desktop>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -154,6 +138,10 @@ impl<'a> Rig<'a> {
             pad_times: None,
             meter: None,
             clicks: None,
+            still: None,
+            host_has_scene: false,
+            session: None,
+            desktop: None,
             near,
             far,
         })
@@ -175,12 +163,20 @@ impl<'a> Rig<'a> {
         self.clicks = Some((server.to_owned(), sink.to_owned()));
     }
 
-    /// The scene's arguments.
+    /// The scene's arguments on its own display.
     fn scene_words(&self) -> Vec<String> {
+        match self.session.as_ref().map(Sway::socket) {
+            None => self.scene_words_on(&["--display", self.near.name()]),
+            Some(socket) => self.scene_words_on(&["--wayland", &socket.to_string_lossy()]),
+        }
+    }
+
+    /// The scene's arguments on the display that these ones select.
+    fn scene_words_on(&self, display: &[&str]) -> Vec<String> {
         let Setup {
             size, scene_fps, ..
         } = self.setup;
-        let mut words = pair::scene_words(self.near.name(), size, scene_fps);
+        let mut words = pair::scene_words_on(display, size, scene_fps);
         for (option, path) in [("--times", &self.times), ("--pad-times", &self.pad_times)] {
             if let Some(path) = path {
                 words.extend([option.to_owned(), path.display().to_string()]);
@@ -233,7 +229,7 @@ impl<'a> Rig<'a> {
         let copier = Copier::start_as(self.near.name(), self.far.name(), sched)?;
         let reader = Reader::start_as(self.far.name(), sched)?;
         let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let source = self.near.name();
+        let source = Some(self.near.name());
         let case = self.measure(source, &reader, &[], seconds, any, &mut || Ok(()))?;
         copier.stop()?;
         Ok(case)
@@ -267,13 +263,23 @@ impl<'a> Rig<'a> {
         let mut more_host = of.source.words();
         let fps = self.setup.scene_fps.to_string();
         let mut game = Vec::new();
+        self.host_has_scene = matches!(of.source, Source::Virtual(_));
         match of.source {
             Source::Screen | Source::OwnHost => self.with_scene()?,
-            Source::Hook => {
+            Source::Session { refresh } => {
+                self.start_session(refresh)?;
+                self.with_scene()?;
+            }
+            Source::Hook | Source::Virtual(_) => {
                 self.scene = None;
                 let program = programs::program()?;
                 game.extend([program.display().to_string(), "scene".to_owned()]);
-                game.extend(self.scene_words());
+                game.extend(match of.source {
+                    Source::Virtual("wayland") => self.scene_words_on(&["--wayland"]),
+                    // On the display that the host names.
+                    Source::Virtual(_) => self.scene_words_on(&[]),
+                    _ => self.scene_words(),
+                });
             }
             Source::Api { synchronous } => {
                 self.scene = None;
@@ -290,7 +296,9 @@ impl<'a> Rig<'a> {
                 more_host.extend(["--size".into(), size, "--scene-fps".into(), fps]);
             }
         }
-        let mut more_client = Vec::new();
+        let (client_display, mut more_client) = self.client_window();
+        let session = self.session.as_ref().map(Sway::socket);
+        let session = session.as_deref().map(Path::to_string_lossy);
         if self.setup.sched == Sched::Off {
             for more in [&mut more_host, &mut more_client] {
                 more.extend(["--realtime".to_owned(), "off".to_owned()]);
@@ -300,14 +308,9 @@ impl<'a> Rig<'a> {
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
         let options = pair::Options {
-            serve: match of.source {
-                Source::Hook => pair::Serve::Hook(&game),
-                Source::Api { .. } => pair::Serve::Api(&game),
-                Source::OwnHost => pair::Serve::OwnHost,
-                Source::Screen | Source::Submit(_) => pair::Serve::Host,
-            },
+            serve: (of.source).serve(&game, session.as_deref(), self.setup.size),
             host_display: self.near.name(),
-            client_display: self.far.name(),
+            client_display: &client_display,
             fps: of.fps,
             bitrate: of.bitrate,
             dir: of.dir,
@@ -331,10 +334,12 @@ impl<'a> Rig<'a> {
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
         let check = &mut || pair.check();
-        let (source, seconds) = (self.near.name(), of.seconds);
-        let case = self.measure(source, &reader, &children, seconds, any_complete, check)?;
+        let near = of.source.draws_on_near_display().then(|| self.near.name());
+        let seconds = of.seconds;
+        let case = self.measure(near, &reader, &children, seconds, any_complete, check)?;
         let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
+        let still_cores = self.still_cores(pair.host.id(), &mut || pair.check())?;
         let mut pictures = Pictures::default();
         if of.compare {
             // Last and separately: capturing whole pictures of both displays is a load in itself.
@@ -351,15 +356,17 @@ impl<'a> Rig<'a> {
         record.retain(journey::Row::belongs_to_session);
         Ok(Stream {
             link,
+            still_cores,
             ..with_record(case, &record, reaction_ms, &pictures.compared())
         })
     }
 
-    /// Measures the display `source`: for `seconds`, then until `enough` is satisfied, since a busy
-    /// machine may show nothing for that long, and a run without a figure is useless.
+    /// Measures the scene on the display `source` (`None`: on one that only the host can read): for `seconds`, then
+    /// until `enough` is satisfied, since a busy machine may show nothing for that long, and a run without a figure is
+    /// useless.
     fn measure(
         &self,
-        source: &str,
+        source: Option<&str>,
         reader: &Reader,
         children: &[(&'static str, u32)],
         seconds: f64,
@@ -367,7 +374,10 @@ impl<'a> Rig<'a> {
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Case> {
         self.first_frame(reader, check)?;
-        let scene = Drawn::open(source)?;
+        let scene = match source {
+            Some(display) => Drawn::open(display)?,
+            None => Drawn::Visible(reader),
+        };
         self.pass(self.setup.warm_up, check)?;
         let carried = || self.meter.as_ref().map(carried_bytes);
         let (unreadable, before, given) = (reader.unreadable(), Load::now(), carried());
@@ -396,6 +406,14 @@ impl<'a> Rig<'a> {
             ("bench", std::process::id()),
         ];
         let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
+        let mut cores: BTreeMap<&'static str, f64> = (children.iter().chain(&application))
+            .map(|(name, id)| (*name, used.of_family(*id)))
+            .chain(shared.map(|(name, id)| (name, used.of(id))))
+            .collect();
+        let host = children.iter().find(|(name, _)| *name == "host");
+        for (name, further) in self.further_cores(host.map(|(_, id)| *id), &used) {
+            *cores.entry(name).or_default() += further;
+        }
         Ok(Case {
             frames: Frames::drawn(drawn, samples.iter().map(|sighting| sighting.frame)),
             window: [from, to],
@@ -403,12 +421,7 @@ impl<'a> Rig<'a> {
             latency_ms: Summary::of(&latencies),
             unreadable: reader.unreadable() - unreadable,
             other_cores: used.other_cores,
-            cores: children
-                .iter()
-                .chain(&application)
-                .map(|(name, id)| (*name, used.of_family(*id)))
-                .chain(shared.map(|(name, id)| (name, used.of(id))))
-                .collect(),
+            cores,
             audio_cores: (children.iter())
                 .filter_map(|(name, id)| Some((*name, used.of_audio(*id)?)))
                 .collect(),
@@ -564,6 +577,7 @@ fn with_record(
         reaction_ms,
         psnr_db: compared.iter().map(|(_, db)| *db).collect(),
         compared: fidelity::recorded(compared, record),
+        still_cores: None,
         case,
     }
 }

@@ -334,6 +334,7 @@ mod tests {
             reaction_ms: Vec::new(),
             psnr_db: Vec::new(),
             compared: Vec::new(),
+            still_cores: None,
         });
         report
     }

@@ -20,11 +20,15 @@ mod starvation;
 mod traffic;
 mod web;
 
+#[path = "../../../../crates/media/tests/skip/mod.rs"]
+mod skip;
+
 use std::path::Path;
 use std::process::Command;
 
 use openuvr_xserver::fixture::has_xvfb;
 use serde_json::Value;
+use skip::has_program;
 use tempfile::TempDir;
 
 /// The program, next to the one that it measures.
@@ -305,6 +309,54 @@ fn each_capture_method_is_measured_with_its_cost() {
             "{row}"
         );
         assert!(row["unheld_fps"]["median"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn wayland_displays_and_windows_are_measured_with_their_cost() {
+    if !has_xvfb() || !has_program("sway", "sway") || !has_program("Xwayland", "xwayland") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let size = ["--size", "320x180", "--bitrate", "4M", "--presses", "2"];
+    let names = [
+        "session",
+        "session-240",
+        "virtual-xvfb",
+        "virtual-wayland",
+        "client-x11",
+        "client-wayland",
+    ];
+    let ways = ["--ways", &names.join(",")];
+    let words = [&["capture", "--quick"][..], &size, &ways].concat();
+    let text = bench(&words, "--out", folder.path());
+    assert!(text.contains("still picture"), "{text}");
+    let all = read_json(&folder, "capture.json");
+    let rows = all["ways"].as_array().unwrap();
+    assert_eq!(
+        Vec::from_iter(rows.iter().map(|row| row["name"].as_str().unwrap())),
+        names
+    );
+    for row in rows {
+        for figure in [
+            "p50_ms",
+            "cores",
+            "host_cores",
+            "still_cores",
+            "reaction_ms",
+            "frame_p50_ms",
+            "unheld_fps",
+        ] {
+            let median = row[figure]["median"].as_f64();
+            assert!(
+                median.is_some_and(|median| median >= 0.0),
+                "{figure}: {row}"
+            );
+        }
+        assert!(row["complete"].as_f64().unwrap() > 0.0, "{row}");
+        // The host itself is the Wayland display.
+        let own = row["name"] == "virtual-wayland";
+        assert_eq!(row["display_cores"].is_null(), own, "{row}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The frames that the application has drawn, read from its own display.
+//! The frames that the application has drawn.
 
 use std::time::Duration;
 
@@ -6,25 +6,37 @@ use anyhow::{Result, bail};
 use openuvr_clock as clock;
 use openuvr_proto::time::Instant;
 
+use openuvr_testbed::reader::Reader;
 use openuvr_testbed::screen::{Area, Screen};
 
-/// The scene's own display, and the area of the bar code.
-pub(super) struct Drawn {
-    screen: Screen,
-    area: Area,
+/// Where the newest drawn frame is read.
+pub(super) enum Drawn<'a> {
+    /// On the scene's own X display, with the area of the bar code.
+    Display { screen: Screen, area: Area },
+    /// On the measured display, for a scene whose own display only the host can read. A frame that was drawn and is still
+    /// on its way does not count yet: with a latency of less than a frame's period at most one at each end of the
+    /// measurement. Lost frames between two visible ones count as drawn, but frames after the last visible one do
+    /// not, so that a stream that stops for good is not seen in the share of complete frames.
+    Visible(&'a Reader),
 }
 
-impl Drawn {
-    pub(super) fn open(display: &str) -> Result<Drawn> {
+impl Drawn<'_> {
+    /// Reads the X display with this name, which shows the scene.
+    pub(super) fn open(display: &str) -> Result<Drawn<'static>> {
         let screen = Screen::open(display)?;
         let area = again(|| screen.find_code(&mut Vec::new()))?;
-        Ok(Drawn { screen, area })
+        Ok(Drawn::Display { screen, area })
     }
 
     /// The time of the reading, and the number of the visible frame.
     pub(super) fn newest(&self) -> Result<(Instant, u32)> {
-        let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
-        Ok((clock::now(), stamp.frame))
+        let frame = match self {
+            Drawn::Display { screen, area } => {
+                again(|| screen.stamp(*area, &mut Vec::new()))?.frame
+            }
+            Drawn::Visible(reader) => again(|| Ok(reader.latest()))?.frame,
+        };
+        Ok((clock::now(), frame))
     }
 }
 

@@ -106,7 +106,14 @@ impl Rig<'_> {
     ) -> Result<(Case, Vec<f64>, Pictures)> {
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let case = self.measure(self.near.name(), &reader, children, seconds, any, check)?;
+        let case = self.measure(
+            Some(self.near.name()),
+            &reader,
+            children,
+            seconds,
+            any,
+            check,
+        )?;
         let reaction_ms = self.reactions(self.far.name(), &reader, presses)?;
         self.pass(self.setup.warm_up, check)?;
         Ok((case, reaction_ms, self.pictures(&reader)?))
@@ -125,6 +132,7 @@ pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictu
         reaction_ms,
         psnr_db: pictures.compared().into_iter().map(|(_, db)| db).collect(),
         compared: Vec::new(),
+        still_cores: None,
     }
 }
 

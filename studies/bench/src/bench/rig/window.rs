@@ -113,7 +113,7 @@ impl Rig<'_> {
         let children = [("receiver", browser.id())];
         let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
         let check = &mut || browser.check();
-        let (source, seconds) = (self.far.name(), of.seconds);
+        let (source, seconds) = (Some(self.far.name()), of.seconds);
         let case = self.measure(source, &reader, &children, seconds, any, check)?;
         drop(reader);
         let slices = self.traced(&mut browser)?;

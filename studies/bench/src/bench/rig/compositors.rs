@@ -1,0 +1,112 @@
+//! Scene and client on a Wayland compositor instead of one of the rig's X displays.
+
+use anyhow::{Context as _, Result};
+use openuvr_testbed::sched::Participant;
+use openuvr_xserver::sway::Sway;
+
+use super::Rig;
+use crate::machine::{self, Used};
+
+/// The kind of the client's window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bench) enum ClientWindow {
+    /// Of X11, through the compositor's Xwayland.
+    X11,
+    /// Of Wayland.
+    Wayland,
+}
+
+/// A compositor in a window of the second display, and the client's window in it.
+pub(super) struct Desktop {
+    sway: Sway,
+    window: ClientWindow,
+}
+
+/// The programs that the compositors of a rig need.
+pub(in crate::bench) const PROGRAMS: [&str; 3] = ["sway", "swaymsg", "Xwayland"];
+
+const MISSING: &str = "a Wayland compositor is needed: apt install sway xwayland";
+
+impl Rig<'_> {
+    /// Shows the window of further clients in a compositor, which shows itself in a window of the second display.
+    pub(in crate::bench) fn show_in_compositor(&mut self, window: ClientWindow) -> Result<()> {
+        let sway = Sway::start_desktop_in(self.far.name(), self.setup.size).context(MISSING)?;
+        self.setup.sched.raise(sway.id(), Participant::Display);
+        self.desktop = Some(Desktop { sway, window });
+        Ok(())
+    }
+
+    /// Moves the scene into a new compositor without a screen, whose output has this many refreshes per second.
+    pub(super) fn start_session(&mut self, refresh: u32) -> Result<()> {
+        self.scene = None;
+        let size = self.setup.size;
+        let mode = format!("output HEADLESS-1 mode {size}@{refresh}Hz");
+        let sway = Sway::start_with(size, &mode).context(MISSING)?;
+        self.setup.sched.raise(sway.id(), Participant::Display);
+        self.session = Some(sway);
+        Ok(())
+    }
+
+    /// The client's X display, and its further arguments for the kind of its window.
+    pub(super) fn client_window(&self) -> (String, Vec<String>) {
+        let far = self.far.name();
+        let Some(Desktop { sway, window }) = &self.desktop else {
+            return (far.to_owned(), Vec::new());
+        };
+        let present = match window {
+            ClientWindow::X11 => "x11".to_owned(),
+            ClientWindow::Wayland => format!("wayland:{}", sway.socket().display()),
+        };
+        let display = sway.x_display().unwrap_or(far);
+        (display.to_owned(), vec!["--present".to_owned(), present])
+    }
+
+    /// Cores of the processes of these compositors, and of parts of the host that have a figure of their own: its
+    /// application and its X server, as differences to the figures of whole families.
+    pub(super) fn further_cores(&self, host: Option<u32>, used: &Used) -> Vec<(&'static str, f64)> {
+        let mut further = Vec::new();
+        for (name, sway) in [
+            ("display A", self.session.as_ref()),
+            (
+                "display B",
+                self.desktop.as_ref().map(|desktop| &desktop.sway),
+            ),
+        ] {
+            further.extend(sway.map(|sway| (name, used.of_family(sway.id()))));
+        }
+        let parts = host.filter(|_| self.host_has_scene).map(parts_of_host);
+        for (name, id) in parts.into_iter().flatten() {
+            let cores = used.of_family(id);
+            further.extend([(name, cores), ("host", -cores)]);
+        }
+        further
+    }
+
+    /// The scene's process, if it has one of its own.
+    pub(super) fn scene_process(&self, host: u32) -> Option<u32> {
+        match &self.scene {
+            Some(scene) => Some(scene.id()),
+            None if self.host_has_scene => scene_of_host(host),
+            None => None,
+        }
+    }
+}
+
+fn scene_of_host(host: u32) -> Option<u32> {
+    machine::descendant(host, |words| words.get(1) == Some(&"scene"))
+}
+
+fn parts_of_host(host: u32) -> Vec<(&'static str, u32)> {
+    let server = |words: &[&str]| {
+        words
+            .first()
+            .is_some_and(|program| program.ends_with("Xvfb"))
+    };
+    let parts = [
+        ("scene", scene_of_host(host)),
+        ("display A", machine::descendant(host, server)),
+    ];
+    (parts.into_iter())
+        .filter_map(|(name, id)| Some((name, id?)))
+        .collect()
+}
