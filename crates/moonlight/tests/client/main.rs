@@ -6,144 +6,36 @@
 
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use openuvr_media::application::WindowScope;
-use openuvr_media::capture::pattern::Pattern;
-use openuvr_media::convert::Converter;
-use openuvr_media::input_sink::{InputError, InputSink};
-use openuvr_moonlight::pairing::{OfferError, offer};
-use openuvr_moonlight::{Moonlight, MoonlightSetup};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::PadButton;
-use openuvr_proto::units::Size;
-use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
-use openuvr_runtime::sound_choice::SoundChoice;
 use serde::Deserialize;
-use tempfile::TempDir;
 
-const SIZE: Size = Size::new(640, 384);
+use self::support::Rig;
 
-/// Timeout, longer than any step on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// More input than the test sends.
-const MOST: usize = 65_536;
-
-/// Destination of input: records it.
-struct Application(SyncSender<InputEvent>);
-
-impl InputSink for Application {
-    fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
-        let _ = self.0.send(*event);
-        Ok(())
-    }
-
-    fn release_all(&mut self) -> Result<(), InputError> {
-        self.apply(&InputEvent::ReleaseAll)
-    }
-
-    fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
-
-    fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
-}
-
-/// A host that streams the test pattern and a tone to Moonlight clients.
-struct Rig {
-    // Drop order: the door holds the host.
-    door: Moonlight,
-    _host: Arc<HostRuntime>,
-    input: Receiver<InputEvent>,
-    folder: TempDir,
-}
-
-impl Rig {
-    fn new(name: &str) -> Rig {
-        let folder = TempDir::with_prefix(name).unwrap();
-        let dir = folder.path().join("host");
-        let config = Config {
-            sound: SoundChoice::parse("tone:440"),
-            bind: ([127, 0, 0, 1], 0).into(),
-            config_dir: Some(dir.clone()),
-            realtime: false,
-            ..Config::default()
-        };
-        let opened = config.open().unwrap();
-        let (application, input) = sync_channel(MOST);
-        let scheduler = config.scheduler();
-        let host = HostRuntime::start(HostSetup {
-            policy: opened.policy,
-            identity: opened.identity,
-            devices: opened.devices,
-            pairing: opened.pairing,
-            tickets: opened.tickets,
-            link: opened.link,
-            capture: Box::new(Pattern::open(SIZE, 60.0).unwrap()),
-            viewport: None,
-            cursor: None,
-            input: Input::Sink(Box::new(Application(application))),
-            converter: Converter::new(),
-            encodings: opened.encodings,
-            audio: opened.sounds.audio,
-            microphone: None,
-            pads: None,
-            clipboard: None,
-            scheduler: scheduler.clone(),
-        });
-        let host = Arc::new(host.unwrap());
-        let setup = MoonlightSetup {
-            bind: ([127, 0, 0, 1], 0).into(),
-            folder: dir,
-            name: "the <test>".to_owned(),
-            applications: vec!["Pattern & tone".to_owned()],
-            sound: true,
-            announce: Box::new(|line| println!("host: {line}")),
-        };
-        let door = Moonlight::start(setup, host.clone(), &scheduler).unwrap();
-        Rig {
-            door,
-            _host: host,
-            input,
-            folder,
-        }
-    }
-
-    /// Starts a client that pairs with `pin`, or is paired if it is empty.
-    fn client(&self, python: &str, pin: &str, frames: usize) -> Client {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
-        let address = self.door.addresses().http;
-        let mut child = Command::new(python)
-            .arg(script)
-            .args([address.ip().to_string(), address.port().to_string()])
-            .arg(self.folder.path().join("client"))
-            .args([pin.to_owned(), frames.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (lines, input) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-        Client {
-            child,
-            lines: BufReader::new(lines),
-            input,
-        }
-    }
-
-    /// Enters a PIN as a person does.
-    fn enter(&self, pin: &str) -> Result<String, OfferError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let folder = self.folder.path().join("host");
-        offer(&folder, pin, Some("a test"), now.as_secs())
-    }
-
-    fn next_input(&self) -> InputEvent {
-        self.input.recv_timeout(TIMEOUT).expect("input")
+/// Starts a client that pairs with `pin`, or is paired if it is empty.
+fn start_client(rig: &Rig, python: &str, pin: &str, frames: usize) -> Client {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
+    let address = rig.door.addresses().http;
+    let mut child = Command::new(python)
+        .arg(script)
+        .args([address.ip().to_string(), address.port().to_string()])
+        .arg(rig.client_folder("client"))
+        .args([pin.to_owned(), frames.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (lines, input) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    Client {
+        child,
+        lines: BufReader::new(lines),
+        input,
     }
 }
 
@@ -216,7 +108,7 @@ fn python() -> Option<String> {
 fn a_client_pairs_and_plays() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight");
-    let mut client = rig.client(&python, "2718", 300);
+    let mut client = start_client(&rig, &python, "2718", 300);
     let found = client.step("found");
     assert_eq!((found.name.as_str(), found.paired), ("the <test>", false));
     client.step("pairs");
@@ -298,7 +190,7 @@ fn expect_input(rig: &Rig) {
 fn a_wrong_pin_is_told_to_both_ends() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight-pin");
-    let mut client = rig.client(&python, "2718", 1);
+    let mut client = start_client(&rig, &python, "2718", 1);
     client.step("found");
     client.step("pairs");
     let why = rig.enter("3141").unwrap_err().to_string();
@@ -307,6 +199,6 @@ fn a_wrong_pin_is_told_to_both_ends() {
     while client.lines.read_line(&mut rest).unwrap() > 0 {}
     assert!(!rest.contains("\"paired\""), "{rest}");
     assert!(!client.child.wait().unwrap().success());
-    let devices = std::fs::read_to_string(rig.folder.path().join("host/devices.toml"));
+    let devices = std::fs::read_to_string(rig.trust_folder().join("devices.toml"));
     assert!(devices.is_err(), "{devices:?}");
 }
