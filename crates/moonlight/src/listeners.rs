@@ -22,6 +22,11 @@ const CONTROL: i32 = 10;
 const SOUND: i32 = 11;
 const RTSP: i32 = 21;
 
+/// Traffic classes with their two lower bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
+const INTERACTIVE_VIDEO: u8 = 34 << 2;
+const INTERACTIVE_SOUND: u8 = 46 << 2;
+const SIGNALLING: u8 = 40 << 2;
+
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
@@ -73,22 +78,25 @@ impl Sockets {
             listener.set_nonblocking(true).map_err(failed)?;
             Ok(listener)
         };
-        let socket = |offset| {
+        let socket = |offset, class: u8| {
             let address = at(offset);
             let failed = |error| BindError { address, error };
             let socket = UdpSocket::bind(address).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
             // The kernel may limit it.
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
+            // Networks may ignore it, and a family without it has the other.
+            let _ = sockopt::set_ip_tos(&socket, class);
+            let _ = sockopt::set_ipv6_tclass(&socket, class.into());
             Ok(socket)
         };
         Ok(Sockets {
             http: listener(0)?,
             https: listener(HTTPS)?,
             rtsp: listener(RTSP)?,
-            video: socket(VIDEO)?,
-            control: socket(CONTROL)?,
-            sound: socket(SOUND)?,
+            video: socket(VIDEO, INTERACTIVE_VIDEO)?,
+            control: socket(CONTROL, SIGNALLING)?,
+            sound: socket(SOUND, INTERACTIVE_SOUND)?,
         })
     }
 

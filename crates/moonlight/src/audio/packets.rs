@@ -177,8 +177,8 @@ mod tests {
                 "{lengths:?}"
             );
         }
-        // The first block has shown the lengths of all.
-        assert!(lengths[4..].iter().all(|length| *length == lengths[4]));
+        // The first two blocks have shown the lengths of all.
+        assert!(lengths[8..].iter().all(|length| *length == lengths[8]));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl ConnectedClient {
         }
         if let Some(role) = self.session.updates.take_role() {
             let (client, role) = (&self.session.owner.title, role.name());
-            tracing::info!(client, role, "the role of a Moonlight client changed");
+            tracing::debug!(client, role, "the role of a Moonlight client changed");
         }
         while let Some((pad, rumble, millis)) = self.session.updates.take_rumble() {
             let until = now + Duration::from_millis(millis.into());

@@ -177,7 +177,7 @@ impl Clients {
     /// Ends the sessions whose clients are gone, or that the host or a new launch has ended.
     fn end_lost(&mut self, now: Instant, enet: &mut Host<KnownPeers>, door: &Door) {
         for session in door.sessions.lost(now) {
-            tracing::info!(client = session.owner.title, "a Moonlight client is silent");
+            tracing::debug!(client = session.owner.title, "a Moonlight client is silent");
             door.end(&session);
         }
         let is_over = |session: &Session| session.is_closed() || session.updates.ended().is_some();

@@ -16,7 +16,7 @@ use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::PadButton;
 use serde::Deserialize;
 
-use self::support::Rig;
+use self::support::{Rig, enter};
 
 /// Starts a client that pairs with `pin`, or is paired if it is empty.
 fn start_client(rig: &Rig, python: &str, pin: &str, frames: usize) -> Client {
@@ -112,7 +112,7 @@ fn a_client_pairs_and_plays() {
     let found = client.step("found");
     assert_eq!((found.name.as_str(), found.paired), ("the <test>", false));
     client.step("pairs");
-    let paired = rig.enter("2718").unwrap();
+    let paired = enter(&rig.trust_folder(), "2718").unwrap();
     assert!(paired.starts_with("paired with a test ("), "{paired}");
     client.step("paired");
     assert_eq!(client.step("apps").names, ["Pattern & tone"]);
@@ -193,7 +193,7 @@ fn a_wrong_pin_is_told_to_both_ends() {
     let mut client = start_client(&rig, &python, "2718", 1);
     client.step("found");
     client.step("pairs");
-    let why = rig.enter("3141").unwrap_err().to_string();
+    let why = enter(&rig.trust_folder(), "3141").unwrap_err().to_string();
     assert!(why.contains("not the one that the client shows"), "{why}");
     let mut rest = String::new();
     while client.lines.read_line(&mut rest).unwrap() > 0 {}

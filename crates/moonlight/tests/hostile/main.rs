@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rusty_enet::{Event, Host, HostSettings};
 
 use self::peer::{Peer, element, exchange, get, opened, protected, sealed};
-use self::support::{Rig, TIMEOUT};
+use self::support::{Rig, TIMEOUT, enter};
 
 /// Everything that a paired client may ask for.
 const PROTECTED: [&str; 8] = [
@@ -28,10 +28,10 @@ const PROTECTED: [&str; 8] = [
 /// A paired client.
 fn paired(rig: &Rig) -> Peer {
     let peer = Peer::new();
-    let http = rig.door.addresses().http;
+    let (http, folder) = (rig.door.addresses().http, rig.trust_folder());
     std::thread::scope(|scope| {
         let first = scope.spawn(|| get(http, &peer.first_step()));
-        let entered = scope.spawn(|| rig.enter("1234"));
+        let entered = scope.spawn(|| enter(&folder, "1234"));
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         let last = peer.further_steps(http, "1234");
         assert_eq!(element(&last, "paired"), "1", "{last}");
@@ -105,20 +105,28 @@ fn a_paired_client_lists_launches_and_quits() {
 #[test]
 fn pairing_steps_are_taken_once_and_in_order() {
     let rig = Rig::new("moonlight-steps");
-    let http = rig.door.addresses().http;
+    let (http, folder) = (rig.door.addresses().http, rig.trust_folder());
     let peer = Peer::new();
     // None has begun.
-    for step in ["clientchallenge", "serverchallengeresp", "clientpairingsecret"] {
+    for step in [
+        "clientchallenge",
+        "serverchallengeresp",
+        "clientpairingsecret",
+    ] {
         let answer = get(http, &format!("pair?{step}={}", "00".repeat(32)));
         assert_eq!(element(&answer, "paired"), "0", "{answer}");
     }
-    for malformed in ["pair", "pair?phrase=getservercert", "pair?clientchallenge=xyz"] {
+    for malformed in [
+        "pair",
+        "pair?phrase=getservercert",
+        "pair?clientchallenge=xyz",
+    ] {
         let answer = get(http, malformed);
         assert!(answer.contains("status_code=\"400\""), "{answer}");
     }
     std::thread::scope(|scope| {
         let first = scope.spawn(|| get(http, &peer.first_step()));
-        let entered = scope.spawn(|| rig.enter("1234"));
+        let entered = scope.spawn(|| enter(&folder, "1234"));
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         get(http, &format!("pair?clientchallenge={}", "00".repeat(16)));
         let commitment = format!("pair?serverchallengeresp={}", "00".repeat(32));
@@ -148,7 +156,10 @@ fn absurd_launches_get_an_answer() {
         "appid=1",
     ] {
         let answer = launch(&rig, &peer, absurd);
-        assert!(!answer.contains("status_code=\"200\""), "{absurd}: {answer}");
+        assert!(
+            !answer.contains("status_code=\"200\""),
+            "{absurd}: {answer}"
+        );
         assert_eq!(element(&answer, "gamesession"), "0", "{absurd}");
     }
     let resume = peer.get_protected(rig.door.addresses().https, "resume?rikey=00");
@@ -165,7 +176,10 @@ fn rtsp_is_answered_sealed_and_once() {
     let options = "OPTIONS x RTSP/1.0\r\nCSeq: 1\r\n\r\n";
     let request = sealed(1, options);
     let answer = opened(&exchange(rtsp, &request));
-    assert!(answer.starts_with("RTSP/1.0 200 OK\r\nCSeq: 1\r\n"), "{answer}");
+    assert!(
+        answer.starts_with("RTSP/1.0 200 OK\r\nCSeq: 1\r\n"),
+        "{answer}"
+    );
     // Replayed, forged, garbage.
     assert_eq!(exchange(rtsp, &request), b"");
     let mut forged = sealed(2, options);
@@ -178,7 +192,10 @@ fn rtsp_is_answered_sealed_and_once() {
     let plain = String::from_utf8(exchange(rtsp, options.as_bytes())).unwrap();
     assert!(plain.starts_with("RTSP/1.0 454"), "{plain}");
     // PLAY without ANNOUNCE, and an ANNOUNCE of an old client.
-    let play = opened(&exchange(rtsp, &sealed(3, "PLAY / RTSP/1.0\r\nCSeq: 3\r\n\r\n")));
+    let play = opened(&exchange(
+        rtsp,
+        &sealed(3, "PLAY / RTSP/1.0\r\nCSeq: 3\r\n\r\n"),
+    ));
     assert!(play.starts_with("RTSP/1.0 455"), "{play}");
     let announce = "ANNOUNCE x RTSP/1.0\r\nCSeq: 4\r\nContent-length: 3\r\n\r\na=b";
     let announce = opened(&exchange(rtsp, &sealed(4, announce)));
@@ -186,7 +203,10 @@ fn rtsp_is_answered_sealed_and_once() {
     let setup = "SETUP streamid=video/0/0 RTSP/1.0\r\nCSeq: 5\r\n\r\n";
     let setup = opened(&exchange(rtsp, &sealed(5, setup)));
     let port = format!("server_port={}\r\n", rig.door.addresses().video.port());
-    assert!(setup.contains(&port) && setup.contains("X-SS-Ping-Payload"), "{setup}");
+    assert!(
+        setup.contains(&port) && setup.contains("X-SS-Ping-Payload"),
+        "{setup}"
+    );
 }
 
 #[test]

@@ -50,9 +50,11 @@ fn unhex(text: &str) -> Vec<u8> {
 
 /// The text of an element.
 pub(crate) fn element(document: &str, name: &str) -> String {
-    let (_, rest) = document.split_once(&format!("<{name}>")).unwrap_or_else(|| {
-        panic!("no {name} in {document}");
-    });
+    let (_, rest) = document
+        .split_once(&format!("<{name}>"))
+        .unwrap_or_else(|| {
+            panic!("no {name} in {document}");
+        });
     rest.split_once("</").unwrap().0.to_owned()
 }
 
@@ -91,7 +93,10 @@ impl Peer {
     /// The target of the first step of pairing.
     pub(crate) fn first_step(&self) -> String {
         let certificate = hex(self.certificate.as_bytes());
-        format!("pair?phrase=getservercert&salt={}&clientcert={certificate}", hex(&SALT))
+        format!(
+            "pair?phrase=getservercert&salt={}&clientcert={certificate}",
+            hex(&SALT)
+        )
     }
 
     /// The steps after the first, with this PIN. Returns the answer to the last.
@@ -119,7 +124,10 @@ impl Peer {
         let target = format!("pair?serverchallengeresp={}", hex(&commitment));
         let answer = get(to, &target);
         assert_eq!(unhex(&element(&answer, "pairingsecret")).len(), 16 + 256);
-        get(to, &format!("pair?clientpairingsecret={}", self.signed(&secret)))
+        get(
+            to,
+            &format!("pair?clientpairingsecret={}", self.signed(&secret)),
+        )
     }
 
     /// A secret with its signature.
@@ -127,8 +135,13 @@ impl Peer {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         let key = RsaKeyPair::from_pkcs8(key.secret_der()).unwrap();
         let mut signature = vec![0; key.public_modulus_len()];
-        key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), secret, &mut signature)
-            .unwrap();
+        key.sign(
+            &RSA_PKCS1_SHA256,
+            &SystemRandom::new(),
+            secret,
+            &mut signature,
+        )
+        .unwrap();
         hex(&[secret, &signature].concat())
     }
 

@@ -3,18 +3,21 @@
 #![allow(dead_code, reason = "each test uses part of it")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::capture::{Capture as _, Waker};
 use openuvr_media::convert::Converter;
+use openuvr_media::input_sink::pads::{PadSink, Pads, RumbleSource};
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_moonlight::pairing::{OfferError, offer};
 use openuvr_moonlight::{Moonlight, MoonlightSetup};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
@@ -28,6 +31,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// More input than the test sends.
 const MOST: usize = 65_536;
+
+/// How soon an idle thread notices that the host stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Destination of input: records it.
 struct Application(SyncSender<InputEvent>);
@@ -45,6 +51,37 @@ impl InputSink for Application {
     fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
 
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
+}
+
+/// Game pads: recorded like other input.
+impl PadSink for Application {
+    fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
+        let identity = *identity;
+        self.apply(&InputEvent::PadConnected { pad, identity })
+    }
+
+    fn unplug(&mut self, pad: PadId) {
+        let _ = self.apply(&InputEvent::PadDisconnected { pad });
+    }
+
+    fn held(&mut self, pad: PadId, _: &PadState, now: &PadState) -> Result<(), InputError> {
+        let state = *now;
+        self.apply(&InputEvent::Pad { pad, state })
+    }
+}
+
+/// An application that never lets a pad rumble.
+struct NoRumble(Waker);
+
+impl RumbleSource for NoRumble {
+    fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
+        std::thread::park_timeout(timeout.unwrap_or(TIMEOUT).min(POLL_INTERVAL));
+        None
+    }
+
+    fn waker(&self) -> Waker {
+        self.0.clone()
+    }
 }
 
 /// A host that streams the test pattern and a tone to Moonlight clients.
@@ -69,6 +106,11 @@ impl Rig {
         };
         let opened = config.open().unwrap();
         let (application, input) = sync_channel(MOST);
+        let capture = Pattern::open(SIZE, 60.0).unwrap();
+        let pads = Pads {
+            sink: Box::new(Application(application.clone())),
+            rumble: Box::new(NoRumble(capture.waker())),
+        };
         let scheduler = config.scheduler();
         let host = HostRuntime::start(HostSetup {
             policy: opened.policy,
@@ -77,7 +119,7 @@ impl Rig {
             pairing: opened.pairing,
             tickets: opened.tickets,
             link: opened.link,
-            capture: Box::new(Pattern::open(SIZE, 60.0).unwrap()),
+            capture: Box::new(capture),
             viewport: None,
             cursor: None,
             input: Input::Sink(Box::new(Application(application))),
@@ -85,7 +127,7 @@ impl Rig {
             encodings: opened.encodings,
             audio: opened.sounds.audio,
             microphone: None,
-            pads: None,
+            pads: Some(pads),
             clipboard: None,
             scheduler: scheduler.clone(),
         });
@@ -117,14 +159,13 @@ impl Rig {
         self.folder.path().join(name)
     }
 
-    /// Enters a PIN as a person does.
-    pub(crate) fn enter(&self, pin: &str) -> Result<String, OfferError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let folder = self.trust_folder();
-        offer(&folder, pin, Some("a test"), now.as_secs())
-    }
-
     pub(crate) fn next_input(&self) -> InputEvent {
         self.input.recv_timeout(TIMEOUT).expect("input")
     }
+}
+
+/// Enters a PIN at the host of this folder, as a person does.
+pub(crate) fn enter(folder: &Path, pin: &str) -> Result<String, OfferError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    offer(folder, pin, Some("a test"), now.as_secs())
 }
