@@ -1,12 +1,12 @@
 //! Messages of Moonlight's clients: RTSP, control stream, input, pairing.
 
+use openuvr_moonlight::Query;
 use openuvr_moonlight::control::Message;
 use openuvr_moonlight::http;
 use openuvr_moonlight::input::{InputPacket, Translator};
 use openuvr_moonlight::pairing::{ClientCertificate, Exchange, HostRandom};
 use openuvr_moonlight::rtsp::{Request, SealedRequest, parameters};
 use openuvr_moonlight::session::{Launch, Mode};
-use openuvr_moonlight::Query;
 
 /// Requests end within their limits; accepted parameters are within theirs.
 pub fn rtsp(bytes: &[u8]) {
@@ -23,7 +23,10 @@ pub fn rtsp(bytes: &[u8]) {
 fn announced(body: &[u8]) {
     if let Ok(parameters) = parameters(body) {
         let Mode { size, rate } = parameters.mode;
-        assert_eq!(Mode::new(size.width, size.height, rate), Ok(parameters.mode));
+        assert_eq!(
+            Mode::new(size.width, size.height, rate),
+            Ok(parameters.mode)
+        );
         assert!(parameters.least_parity <= 16);
     }
 }
@@ -57,7 +60,7 @@ pub fn pairing(bytes: &[u8]) {
     if let Ok(Some(request)) = http::Request::parse(bytes) {
         let query = Query::parse(&request.query);
         // Refusals have a reason.
-        if let Err(why) = Launch::launch(&query) {
+        if let Err(why) = Launch::from_launch(&query) {
             assert!(!why.to_string().is_empty());
         }
     }
@@ -72,7 +75,9 @@ pub fn pairing(bytes: &[u8]) {
     let mut exchange = Exchange::start(&[3; 16], "1234", certificate, random);
     for step in bytes.chunks(48) {
         let _ = match step.len() % 3 {
-            0 => exchange.challenge(&step[..16.min(step.len())], &[4; 256]).map(drop),
+            0 => exchange
+                .challenge(&step[..16.min(step.len())], &[4; 256])
+                .map(drop),
             1 => exchange.commit(&step[..32.min(step.len())]).map(drop),
             // No client without the key is accepted.
             _ => exchange.finish(step).map(|()| panic!("paired")),

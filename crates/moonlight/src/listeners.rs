@@ -1,7 +1,7 @@
 //! The sockets, and the threads that accept connections.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -116,12 +116,12 @@ impl Sockets {
 /// A connection whose reads and writes end with its lifetime, however slowly its peer sends.
 #[derive(Debug)]
 pub(crate) struct LimitedStream {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     ends: Instant,
 }
 
 impl LimitedStream {
-    fn new(stream: TcpStream) -> io::Result<LimitedStream> {
+    fn new(stream: Arc<TcpStream>) -> io::Result<LimitedStream> {
         // Some systems inherit it from the listener.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -143,7 +143,7 @@ impl LimitedStream {
 impl Read for LimitedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(self.rest()?))?;
-        self.stream.read(buffer)
+        (&*self.stream).read(buffer)
     }
 }
 
@@ -152,11 +152,11 @@ impl Write for LimitedStream {
         // An answer may come after the wait for a PIN: it gets time of its own.
         let rest = self.rest().unwrap_or(LIFETIME / 2);
         self.stream.set_write_timeout(Some(rest))?;
-        self.stream.write(bytes)
+        (&*self.stream).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        (&*self.stream).flush()
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn accept(
     closing: &dyn Fn() -> bool,
     serve: &Arc<Serve>,
 ) {
-    let open = Arc::new(Mutex::new(Vec::<IpAddr>::new()));
+    let open = Arc::<OpenConnections>::default();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut accepting = AcceptBackoff::new("Moonlight clients");
     while !closing() {
@@ -200,6 +200,10 @@ pub(crate) fn accept(
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
+    for (_, stream) in lock(&open).iter() {
+        // A connection that is closed already needs no shutdown.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
     for thread in threads {
         // A panic there was already reported.
         let _ = thread.join();
@@ -210,7 +214,7 @@ fn start(
     scheduler: &Scheduler,
     stream: TcpStream,
     from: SocketAddr,
-    open: &Arc<Mutex<Vec<IpAddr>>>,
+    open: &Arc<OpenConnections>,
     serve: &Arc<Serve>,
 ) -> Option<JoinHandle<()>> {
     let here = stream.local_addr().ok()?;
@@ -218,17 +222,20 @@ fn start(
         from: from.ip().to_canonical(),
         here: here.ip().to_canonical(),
     };
-    let mut addresses = lock(open);
-    let of_it = addresses.iter().filter(|other| **other == endpoints.from);
+    let stream = Arc::new(stream);
+    let mut connections = lock(open);
+    let of_it = connections
+        .iter()
+        .filter(|(other, _)| *other == endpoints.from);
     if of_it.count() >= PER_ADDRESS {
         tracing::debug!(%from, "too many connections of a Moonlight client");
         return None;
     }
-    addresses.push(endpoints.from);
-    drop(addresses);
+    connections.push((endpoints.from, stream.clone()));
+    drop(connections);
     let slot = ConnectionSlot {
         open: open.clone(),
-        address: endpoints.from,
+        stream: stream.clone(),
     };
     let serve = serve.clone();
     let work = move || {
@@ -247,17 +254,17 @@ fn start(
     }
 }
 
+/// The addresses and the connections of clients.
+type OpenConnections = Mutex<Vec<(IpAddr, Arc<TcpStream>)>>;
+
 /// A connection's place until it is dropped.
 struct ConnectionSlot {
-    open: Arc<Mutex<Vec<IpAddr>>>,
-    address: IpAddr,
+    open: Arc<OpenConnections>,
+    stream: Arc<TcpStream>,
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut open = lock(&self.open);
-        if let Some(at) = open.iter().position(|other| *other == self.address) {
-            open.swap_remove(at);
-        }
+        lock(&self.open).retain(|(_, other)| !Arc::ptr_eq(other, &self.stream));
     }
 }

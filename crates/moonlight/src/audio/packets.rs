@@ -58,7 +58,7 @@ impl SoundPackets {
     /// Calls `each` with the packet of `opus`, and after four of them with their parity. Returns whether the packet was
     /// one of the format.
     pub fn packets(&mut self, opus: &[u8], mut each: impl FnMut(&[u8])) -> bool {
-        let begins = self.sequence % 4 == 0;
+        let begins = self.sequence.is_multiple_of(4);
         if begins {
             self.block.clear();
         }
@@ -86,7 +86,7 @@ impl SoundPackets {
         self.block.push(payload);
         self.sequence = self.sequence.wrapping_add(1);
         self.time = self.time.wrapping_add(self.millis.into());
-        if self.sequence % 4 == 0 {
+        if self.sequence.is_multiple_of(4) {
             self.send_parity(&mut each);
         }
         true

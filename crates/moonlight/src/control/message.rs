@@ -8,11 +8,9 @@ use crate::input::InputPacket;
 
 /// Types from clients.
 const START_A: u16 = 0x0305;
-const START_B: u16 = 0x0307;
 const KEY_FRAME: u16 = 0x0302;
 const INVALIDATE: u16 = 0x0301;
 const PING: u16 = 0x0200;
-const LOSS: u16 = 0x0201;
 const INPUT: u16 = 0x0206;
 const FEC_STATUS: u16 = 0x5502;
 
@@ -77,8 +75,8 @@ impl Message {
                     lost: missing.min(data.saturating_add(parity)),
                 })
             }
-            // Also unknown ones: clients are newer than this host.
-            START_B | LOSS | _ => Message::Ignored,
+            // Such as 0x0307, the start of the stream, and those of newer clients.
+            _ => Message::Ignored,
         })
     }
 }

@@ -82,6 +82,10 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
         end_stream(&client, peer, &mut enet);
         door.end(&client.session);
     }
+    // Those without a control connection, too.
+    for session in door.sessions.all() {
+        door.end(&session);
+    }
     enet.flush();
 }
 

@@ -11,7 +11,7 @@ use super::response::Response;
 use crate::door::{Door, PairedClient, unix_time};
 use crate::hex::{from_hex, to_hex};
 use crate::pairing::{
-    Begun, ClientCertificate, Exchange, ExchangeError, HostRandom, OfferedPin, PinFile,
+    Begun, ClientCertificate, Exchange, ExchangeError, HostRandom, OfferedPin, PairingEnd, PinFile,
 };
 use crate::query::Query;
 use crate::session::{Launch, Mode, Owner, Session, random};
@@ -43,15 +43,15 @@ pub(super) fn answer_stranger(
         "unpair" => {
             // A client that gives up, for example because it found the PIN to be another: its own pairing, and nothing
             // that is stored.
-            if let Some((id, _)) = door.desk.offered(from) {
-                finish(
-                    door,
-                    &id,
-                    false,
-                    &format!("pairing failed: {}", ExchangeError::WrongPin),
-                );
-            }
-            door.desk.end(Instant::now(), from, false);
+            let how = match door.desk.offered(from) {
+                Some((id, _)) => {
+                    let outcome = format!("pairing failed: {}", ExchangeError::WrongPin);
+                    finish(door, &id, false, &outcome);
+                    PairingEnd::Failed
+                }
+                None => PairingEnd::GivenUp,
+            };
+            door.desk.end(Instant::now(), from, how);
             Response::ok()
         }
         _ => Response::refused(404, "Not found"),
@@ -77,11 +77,11 @@ pub(super) fn answer_paired(
         }
         "applist" => applications(door),
         "appasset" => art(door, &query),
-        "launch" => match Launch::launch(&query) {
+        "launch" => match Launch::from_launch(&query) {
             Ok(launch) => launch_session(door, client, launch, (from, here), "gamesession"),
             Err(why) => Response::refused(400, why).with("gamesession", 0),
         },
-        "resume" => match Launch::resume(&query) {
+        "resume" => match Launch::from_resume(&query) {
             Ok(launch) => launch_session(door, client, launch, (from, here), "resume"),
             Err(why) => Response::refused(400, why).with("resume", 0),
         },
@@ -234,7 +234,7 @@ fn pair(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
             if let Some((id, _)) = door.desk.offered(from) {
                 finish(door, &id, false, &format!("pairing failed: {why}"));
             }
-            door.desk.end(Instant::now(), from, false);
+            door.desk.end(Instant::now(), from, PairingEnd::Failed);
             (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
             // Clients that have a wrong PIN expect this, not an error.
             Response::ok().with("paired", 0)
@@ -284,7 +284,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    door.desk.end(Instant::now(), from, true);
+    door.desk.end(Instant::now(), from, PairingEnd::GivenUp);
     refused(408, &"No PIN was entered at the host")
 }
 
@@ -312,7 +312,7 @@ fn store(door: &Door, certificate: &ClientCertificate, from: IpAddr) -> Response
         Ok(title) => format!("paired with {title}"),
         Err(error) => format!("the device cannot be stored: {error}"),
     };
-    door.desk.end(Instant::now(), from, true);
+    door.desk.end(Instant::now(), from, PairingEnd::Paired);
     if let Some((id, _)) = offered {
         finish(door, &id, stored.is_ok(), &outcome);
     }

@@ -43,6 +43,17 @@ pub(crate) struct Begun {
     pub(crate) certificate: ClientCertificate,
 }
 
+/// How a pairing ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PairingEnd {
+    /// The client has paired.
+    Paired,
+    /// A PIN was entered, and the client did not prove it.
+    Failed,
+    /// No PIN was entered.
+    GivenUp,
+}
+
 /// The pairing that runs.
 struct Running {
     from: IpAddr,
@@ -143,15 +154,16 @@ impl Desk {
     }
 
     /// The pairing of the client at `from` is over.
-    pub(crate) fn end(&self, now: Instant, from: IpAddr, succeeded: bool) {
+    pub(crate) fn end(&self, now: Instant, from: IpAddr, how: PairingEnd) {
         let mut state = lock(&self.0);
         let of_it = (state.running).take_if(|running| running.from == from);
-        if succeeded {
-            state.failures.remove(&network(from));
-            return;
-        }
-        if of_it.is_none() {
-            return;
+        match (of_it, how) {
+            (None, _) | (_, PairingEnd::GivenUp) => return,
+            (_, PairingEnd::Paired) => {
+                state.failures.remove(&network(from));
+                return;
+            }
+            (_, PairingEnd::Failed) => {}
         }
         let known = state.failures.contains_key(&network(from));
         if !known && state.failures.len() >= MAX_NETWORKS {
@@ -194,15 +206,31 @@ mod tests {
         let (desk, now) = (Desk::default(), Instant::now());
         for _ in 0..FREE_FAILURES {
             assert_eq!(desk.start(now, address(1)), Ok(()));
-            desk.end(now, address(1), false);
+            desk.end(now, address(1), PairingEnd::Failed);
         }
         assert_eq!(desk.start(now, address(1)), Err(DeskError::Blocked));
         assert_eq!(desk.start(now, address(2)), Ok(()));
-        desk.end(now, address(2), true);
+        desk.end(now, address(2), PairingEnd::Paired);
         let later = now + PENALTY;
         assert_eq!(desk.start(later, address(1)), Ok(()));
-        desk.end(later, address(1), false);
+        desk.end(later, address(1), PairingEnd::Failed);
         assert_eq!(desk.start(later, address(1)), Ok(()));
+    }
+
+    #[test]
+    fn given_up_pairings_neither_count_nor_forgive() {
+        let (desk, now) = (Desk::default(), Instant::now());
+        for _ in 0..2 * FREE_FAILURES {
+            assert_eq!(desk.start(now, address(1)), Ok(()));
+            desk.end(now, address(1), PairingEnd::GivenUp);
+        }
+        for _ in 0..FREE_FAILURES {
+            assert_eq!(desk.start(now, address(1)), Ok(()));
+            desk.end(now, address(1), PairingEnd::Failed);
+        }
+        // Without a running pairing nothing ends.
+        desk.end(now, address(1), PairingEnd::Paired);
+        assert_eq!(desk.start(now, address(1)), Err(DeskError::Blocked));
     }
 
     #[test]
@@ -212,7 +240,7 @@ mod tests {
         for host in 1..=FREE_FAILURES {
             let from = of(&format!("2001:db8::{host}"));
             assert_eq!(desk.start(now, from), Ok(()));
-            desk.end(now, from, false);
+            desk.end(now, from, PairingEnd::Failed);
         }
         assert_eq!(desk.start(now, of("2001:db8::99")), Err(DeskError::Blocked));
         assert_eq!(desk.start(now, of("2001:db8:0:1::1")), Ok(()));
@@ -224,7 +252,7 @@ mod tests {
         for number in 0..2000_u32 {
             let from = IpAddr::from(number.to_be_bytes());
             desk.start(now, from).unwrap();
-            desk.end(now, from, false);
+            desk.end(now, from, PairingEnd::Failed);
         }
         assert_eq!(lock(&desk.0).failures.len(), MAX_NETWORKS);
     }

@@ -10,6 +10,6 @@ mod exchange;
 mod pins;
 
 pub use self::certificate::{ClientCertificate, InvalidCertificate};
-pub(crate) use self::desk::{Begun, Desk};
+pub(crate) use self::desk::{Begun, Desk, PairingEnd};
 pub use self::exchange::{Exchange, ExchangeError, HostRandom};
 pub use self::pins::{OfferError, OfferedPin, PinFile, offer};

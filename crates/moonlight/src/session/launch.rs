@@ -30,13 +30,13 @@ impl Launch {
     ///
     /// # Errors
     /// [`InvalidLaunch`]
-    pub fn launch(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
+    pub fn from_launch(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
         let application = query.number("appid").ok_or(InvalidLaunch("appid"))?;
         let mode = query.text("mode").and_then(|text| text.parse().ok());
         Ok(Launch {
             application: Some(application),
             mode: Some(mode.ok_or(InvalidLaunch("mode"))?),
-            ..Launch::resume(query)?
+            ..Launch::from_resume(query)?
         })
     }
 
@@ -44,7 +44,7 @@ impl Launch {
     ///
     /// # Errors
     /// [`InvalidLaunch`]
-    pub fn resume(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
+    pub fn from_resume(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
         let key = query.text("rikey").and_then(from_hex);
         let key: Option<[u8; 16]> = key.and_then(|bytes| bytes.try_into().ok());
         // Clients send it as a signed number.
@@ -69,7 +69,7 @@ mod tests {
     const KEY: &str = "rikey=000102030405060708090a0b0c0d0e0f";
 
     fn launch(text: &str) -> Result<Launch, InvalidLaunch> {
-        Launch::launch(&Query::parse(text))
+        Launch::from_launch(&Query::parse(text))
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(parsed.key.bytes()[15], 15);
         assert_eq!(parsed.key_id, 0xffff_fffe);
         assert!(parsed.seals_rtsp);
-        let resumed = Launch::resume(&Query::parse(&text)).unwrap();
+        let resumed = Launch::from_resume(&Query::parse(&text)).unwrap();
         assert_eq!((resumed.application, resumed.mode), (None, None));
     }
 

@@ -79,7 +79,6 @@ impl Client {
             assert!(length > 0, "the client ended before {name}");
             // The client prints other lines, too.
             let Ok(step) = serde_json::from_str::<Step>(&line) else {
-                print!("client: {line}");
                 continue;
             };
             assert_eq!(step.step, name, "{line}");
