@@ -13,6 +13,7 @@ mod conversation;
 mod files;
 mod handshake;
 mod media;
+mod moonlight;
 mod outside;
 mod players;
 #[cfg(feature = "portal")]
@@ -63,6 +64,10 @@ const TARGETS: &[(&str, Target)] = &[
     ("stun_answers", browsers::stun_answers),
     ("rtsp", players::rtsp),
     ("rtcp", players::rtcp),
+    ("moonlight_rtsp", moonlight::rtsp),
+    ("moonlight_control", moonlight::control),
+    ("moonlight_input", moonlight::input),
+    ("moonlight_pairing", moonlight::pairing),
     ("gateway_messages", processes::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),

@@ -84,7 +84,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
-            "web, rtsp and record require a program beside the application: start it with `openuvr xr -- APP`"
+            "web, rtsp, record and moonlight require a program beside the application: start it with `openuvr xr -- APP`"
         ));
     }
     let mut settings = settings(&config.config);

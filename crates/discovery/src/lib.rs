@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! openuvr host, openuvr run ── Announcer ── _openuvr._udp.local. ── search ── openuvr hosts, openuvr client
+//!            --moonlight ── MoonlightAnnouncement ── _nvstream._tcp.local. ── Moonlight
 //! ```
 //! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. They supply
 //! addresses only; the handshake authenticates the host by its complete key.
@@ -14,10 +15,12 @@ extern crate openuvr_terminal;
 
 mod announce;
 mod list;
+mod moonlight;
 mod search;
 
 pub use announce::{Announcer, HostInfo};
 pub use list::{Args, SelectedHost, run, select};
+pub use moonlight::MoonlightAnnouncement;
 
 /// The service type: an instance of it is a host (RFC 6763, section 4.1.2).
 const SERVICE: &str = "_openuvr._udp.local.";

@@ -8,10 +8,11 @@ use super::host::HostConfig;
 use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
 /// The settings of a gateway; all others belong to the application.
-const GATEWAY_SETTINGS: [&str; 16] = [
+const GATEWAY_SETTINGS: [&str; 17] = [
     "config-dir",
     "log",
     "name",
+    "moonlight",
     "sound",
     "record",
     "record-overwrite",
@@ -75,9 +76,10 @@ a saved option. The last of repeated options applies. -h prints short help, --he
                 web: None,
                 rtsp: None,
                 record: None,
+                moonlight: None,
                 ..
             } => Err(ConfigError(
-                "the gateway has nothing to serve: give --web, --rtsp or --record".to_owned(),
+                "the gateway has nothing to serve: give --web, --rtsp, --moonlight or --record".to_owned(),
             )),
             host => host.check_files(),
         }

@@ -329,6 +329,14 @@ Examples:
             rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
                 Default::Unset("generated once by the host");
         }
+        "Moonlight" {
+            /// Serve Moonlight clients: phones, televisions, consoles, desktops.
+            /// They receive the same H.264 stream and the sound, encrypted, and play. Without a value: [::]:47989;
+            /// the other ports of the protocol have fixed distances to that one. A client that pairs shows a PIN,
+            /// which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
+            moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
+                Default::Unset("disabled");
+        }
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
             /// The H.264 stream and the sound that clients receive, without another encoder. A recording counts
@@ -586,6 +594,9 @@ impl HostConfig {
             }
             () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
                 "rtsp-token is for video players: it requires rtsp"
+            }
+            () if self.moonlight.is_some() && self.lease.is_some() => {
+                "moonlight is not for portal sessions: its clients have no tickets"
             }
             () => return Ok(()),
         };

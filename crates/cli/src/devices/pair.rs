@@ -27,6 +27,12 @@ pub(super) struct Args {
     /// Duration of open pairing, at most one hour
     #[arg(long = "duration", value_name = "TIME", value_parser = window, default_value = "2m")]
     lasting: Duration,
+    /// PIN that a Moonlight client shows: pairs that client
+    #[arg(long, value_name = "PIN", conflicts_with_all = ["pin", "lasting"])]
+    moonlight: Option<String>,
+    /// Name for the Moonlight client [default: its address]
+    #[arg(long, value_name = "NAME", requires = "moonlight")]
+    name: Option<String>,
 }
 
 fn window(text: &str) -> Result<Duration, String> {
@@ -39,6 +45,9 @@ fn window(text: &str) -> Result<Duration, String> {
 
 /// Opens pairing; returns the text to print.
 pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
+    if let Some(pin) = &args.moonlight {
+        return moonlight(dir, pin, args.name.as_deref(), now);
+    }
     let lasting = args.lasting;
     let pin = match &args.pin {
         Some(pin) => pin.clone(),
@@ -76,4 +85,16 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
             "a new device may pair within {seconds} s with the PIN  {pin}, at each of {hosts} hosts\n"
         )),
     }
+}
+
+/// Pairs the Moonlight client that shows this PIN; returns the text to print.
+#[cfg(feature = "moonlight")]
+fn moonlight(dir: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<String> {
+    let outcome = openuvr_moonlight::pairing::offer(dir, pin, name, now)?;
+    Ok(format!("{outcome}\n"))
+}
+
+#[cfg(not(feature = "moonlight"))]
+fn moonlight(_: &Path, _: &str, _: Option<&str>, _: u64) -> Result<String> {
+    bail!("--moonlight: this program was built without it; build it with ./dev build")
 }

@@ -14,7 +14,7 @@ use crate::config::HostConfig;
 
 /// The error of each use.
 const ABSENT: &str =
-    "web, rtsp and record: this program was built without its gateway; build it with ./dev build";
+    "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
 
 /// No gateways.
 pub(crate) struct Gateways(());

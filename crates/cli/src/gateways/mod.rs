@@ -1,4 +1,4 @@
-//! Access for other clients: browsers, video players and a recorder, for a host in this process or in an
+//! Access for other clients: browsers, video players, Moonlight and a recorder, for a host in this process or in an
 //! application's process.
 
 #[cfg(not(feature = "gateway"))]
@@ -15,5 +15,8 @@ pub(crate) use present::{Gateways, page_authority};
 
 /// Whether any gateway is configured.
 pub(crate) fn are_configured(config: &HostConfig) -> bool {
-    config.web.is_some() || config.rtsp.is_some() || config.record.is_some()
+    config.web.is_some()
+        || config.rtsp.is_some()
+        || config.record.is_some()
+        || config.moonlight.is_some()
 }

@@ -1,5 +1,10 @@
 //! The configured gateways.
 
+#[cfg(feature = "moonlight")]
+mod moonlight;
+#[cfg(not(feature = "moonlight"))]
+#[path = "present/moonlight_absent.rs"]
+mod moonlight;
 mod record;
 mod rtsp;
 mod url;
@@ -30,6 +35,7 @@ pub(crate) struct Gateways {
     subcommand: &'static str,
     gateway: Option<Gateway>,
     players: Option<rtsp::Players>,
+    moonlight: Option<moonlight::Door>,
     recorder: Option<Recorder>,
     host: Arc<dyn GatewayHost>,
     /// The portal's lease, if there is one.
@@ -66,6 +72,7 @@ impl Gateways {
             subcommand,
             gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
+            moonlight: moonlight::open(subcommand, config, &host, scheduler, sound)?,
             recorder,
             host,
             lease,
@@ -140,11 +147,14 @@ impl Gateways {
         if let Some(players) = &self.players {
             rtsp::print_address(self.subcommand, players, &config.name);
         }
+        if let Some(door) = &self.moonlight {
+            moonlight::print_address(self.subcommand, door, &config.name);
+        }
     }
 
     /// Ends all gateways, and prints a summary of the recording.
     pub(crate) fn finish(self, config: &HostConfig) {
-        drop((self.gateway, self.players));
+        drop((self.gateway, self.players, self.moonlight));
         record::finish(self.subcommand, config, self.recorder);
     }
 }

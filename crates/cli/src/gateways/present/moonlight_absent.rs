@@ -1,0 +1,30 @@
+//! In place of `moonlight` in a program that is built without that feature.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::sched::Scheduler;
+
+use crate::config::HostConfig;
+
+/// No door.
+pub(super) type Door = Infallible;
+
+pub(super) fn open(
+    _subcommand: &'static str,
+    config: &HostConfig,
+    _host: &Arc<dyn GatewayHost>,
+    _scheduler: &Scheduler,
+    _sound: bool,
+) -> Result<Option<Door>> {
+    if config.moonlight.is_some() {
+        bail!("--moonlight: this program was built without it; build it with ./dev build");
+    }
+    Ok(None)
+}
+
+pub(super) fn print_address(_subcommand: &str, door: &Door, _name: &str) {
+    match *door {}
+}

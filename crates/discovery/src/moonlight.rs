@@ -1,0 +1,101 @@
+//! The announcement of a host for Moonlight clients: `_nvstream._tcp`, the service type that they search
+//! (`computermanager.cpp` of moonlight-qt).
+//!
+//! The records have no properties: clients ask the host itself. No failure ends a host: clients can be given its
+//! address.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mdns_sd::{IfKind, ServiceDaemon, ServiceInfo};
+use openuvr_proto::printable::printable;
+
+/// The service type.
+const SERVICE: &str = "_nvstream._tcp.local.";
+
+/// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
+const LONGEST: usize = 63;
+
+/// The maximum wait for goodbyes at the end: the records' expiry covers lost ones (guess).
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Announces the host until dropped.
+pub struct MoonlightAnnouncement {
+    daemon: ServiceDaemon,
+}
+
+impl MoonlightAnnouncement {
+    /// Announces the host `name` with the identity `number` at `address`, the one of HTTP. `None`: only this machine
+    /// reaches it, or it cannot be announced, which is printed; `subcommand` is the prefix of that line.
+    #[must_use]
+    pub fn start(
+        subcommand: &str,
+        name: &str,
+        number: &str,
+        address: SocketAddr,
+    ) -> Option<MoonlightAnnouncement> {
+        let ip = address.ip().to_canonical();
+        if ip.is_loopback() {
+            return None;
+        }
+        let announced = service(name, number, ip, address.port()).and_then(|service| {
+            let daemon = ServiceDaemon::new()?;
+            daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
+            daemon.register(service)?;
+            Ok(MoonlightAnnouncement { daemon })
+        });
+        match announced {
+            Ok(announced) => Some(announced),
+            Err(why) => {
+                let why = printable(&why.to_string());
+                eprintln!(
+                    "openuvr {subcommand}: can't announce this host to Moonlight by mDNS: {why}; add its address in Moonlight"
+                );
+                None
+            }
+        }
+    }
+}
+
+impl Drop for MoonlightAnnouncement {
+    fn drop(&mut self) {
+        if let Ok(over) = self.daemon.shutdown() {
+            let _ = over.recv_timeout(GOODBYE);
+        }
+    }
+}
+
+fn service(name: &str, number: &str, ip: IpAddr, port: u16) -> mdns_sd::Result<ServiceInfo> {
+    let name = printable(name);
+    let end = name.floor_char_boundary(LONGEST);
+    let instance = name.get(..end).unwrap_or_default().trim();
+    // As for native clients: a host name of its own.
+    let machine = format!("openuvr-moonlight-{number}-{port}.local.");
+    let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
+    let nothing: &[(&str, &str)] = &[];
+    let mut service = ServiceInfo::new(SERVICE, instance, &machine, own, port, nothing)?;
+    if !ip.is_unspecified() {
+        service.set_interfaces(vec![IfKind::Addr(ip)]);
+        return Ok(service);
+    }
+    if ip.is_ipv4() {
+        service.set_interfaces(vec![IfKind::IPv4]);
+    }
+    Ok(service.enable_addr_auto())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_has_the_name_and_the_port() {
+        let of = |ip: &str| service("desk", "0123", ip.parse().unwrap(), 47_989).unwrap();
+        let everywhere = of("::");
+        assert_eq!(everywhere.get_port(), 47_989);
+        assert!(everywhere.get_fullname().starts_with("desk._nvstream._tcp"));
+        assert!(everywhere.is_addr_auto() && !of("192.0.2.7").is_addr_auto());
+        let long = service(&"\u{65e5}".repeat(40), "0", "::".parse().unwrap(), 1).unwrap();
+        assert!(long.get_fullname().len() < 128, "{}", long.get_fullname());
+    }
+}

@@ -1,0 +1,58 @@
+//! Sends the host's sound to a client, in the host's audio thread.
+
+use std::sync::Arc;
+
+use openuvr_runtime::host::{GatewayHost, Payload};
+
+use super::cipher::SoundCipher;
+use super::multistream::Layout;
+use super::packets::SoundPackets;
+use crate::session::{Session, StreamParameters};
+
+/// Samples per millisecond of the host's sound.
+const PER_MILLI: u16 = 48;
+
+/// Sends sound until the session is closed. Returns whether there is sound that the client can play.
+pub fn listen(
+    host: &dyn GatewayHost,
+    session: &Arc<Session>,
+    parameters: &StreamParameters,
+) -> bool {
+    let Some(layout) = Layout::of(parameters.channels) else {
+        return false;
+    };
+    let cipher = match parameters.seals_sound {
+        true => match SoundCipher::new(&session.launch.key, session.launch.key_id) {
+            Ok(cipher) => Some(cipher),
+            // Never in the clear to a client that wants it encrypted.
+            Err(_) => return false,
+        },
+        false => None,
+    };
+    let millis = parameters.sound_millis;
+    let mut packets = SoundPackets::new(layout, millis, cipher);
+    let session = session.clone();
+    let mut reported = false;
+    host.listen(Box::new(move |payload: &Payload<'_>| {
+        if session.is_closed() {
+            return false;
+        }
+        if !session.sound.is_found() {
+            return true;
+        }
+        let fits = payload.samples == u16::from(millis) * PER_MILLI;
+        let sent = fits
+            && packets.packets(payload.bytes, |packet| {
+                // A packet without room is lost; its block's parity may replace it.
+                let _ = session.sound.send(packet);
+            });
+        if !sent && !std::mem::replace(&mut reported, true) {
+            let client = &session.owner.title;
+            tracing::warn!(
+                client,
+                "no sound for a Moonlight client: its packets have {millis} ms; start the host with --sound-frame {millis}"
+            );
+        }
+        true
+    }))
+}

@@ -1,0 +1,168 @@
+//! The sound's channels as clients ask for them: stereo, 5.1 or 7.1.
+//!
+//! The host captures two channels. A client with more speakers gets them as the front pair of a multistream packet
+//! (RFC 7845 section 5.1.1 and appendix B of RFC 6716); the other streams are empty frames, which decoders take for
+//! silence.
+
+use super::padding::padded;
+
+/// Streams of a number of channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    channels: u8,
+    streams: u8,
+    /// Streams of two channels; the others have one.
+    coupled: u8,
+}
+
+/// Channels in the order of decoders: front left and right, centre, low frequencies, then the pairs behind.
+const STEREO: Layout = Layout {
+    channels: 2,
+    streams: 1,
+    coupled: 1,
+};
+
+/// 5.1 and 7.1: all pairs coupled, then centre and low frequencies.
+const SURROUND: [Layout; 2] = [
+    Layout {
+        channels: 6,
+        streams: 4,
+        coupled: 2,
+    },
+    Layout {
+        channels: 8,
+        streams: 5,
+        coupled: 3,
+    },
+];
+
+/// Length of the first form of a length in self-delimiting packets.
+const SHORT: usize = 252;
+
+impl Layout {
+    /// For this many channels; `None` unless 2, 6 or 8.
+    #[must_use]
+    pub fn of(channels: u8) -> Option<Layout> {
+        let all = [STEREO].into_iter().chain(SURROUND);
+        all.into_iter().find(|layout| layout.channels == channels)
+    }
+
+    /// The length that [`Layout::packet`] needs for a packet of this length.
+    #[must_use]
+    pub fn least(self, front: usize) -> usize {
+        let beside = usize::from(self.streams - 1);
+        // Each stream but the last has a length: of one byte if there is no frame, of up to two for the front.
+        front + 3 * beside.min(1) + 2 * beside.saturating_sub(1)
+    }
+
+    /// The packet of all streams in `length` bytes, with `front`, a packet of one frame, as the first. `None` if it does
+    /// not fit or has several frames.
+    #[must_use]
+    pub fn packet(self, front: &[u8], length: usize) -> Option<Vec<u8>> {
+        if self.streams == 1 {
+            return padded(front, length);
+        }
+        let (contents, frame) = front.split_first()?;
+        if contents & 3 != 0 {
+            return None;
+        }
+        let mut packet = vec![*contents];
+        push_length(&mut packet, frame.len());
+        packet.extend_from_slice(frame);
+        for stream in 1..self.streams {
+            // The channel flag is set for two channels (RFC 6716 section 3.1).
+            let pair = if stream < self.coupled { 4 } else { 0 };
+            let contents = contents & !4 | pair;
+            match stream + 1 < self.streams {
+                // All streams but the last carry the length of their frame: none.
+                true => packet.extend([contents, 0]),
+                false => packet.extend(padded(&[contents], length.checked_sub(packet.len())?)?),
+            }
+        }
+        Some(packet)
+    }
+
+    /// The channel of each decoded channel: those of the pairs first.
+    fn mapping(self) -> Vec<u8> {
+        let pairs = 2 * self.coupled;
+        let front = [0, 1];
+        let middle = pairs..self.channels;
+        let behind = 2..pairs;
+        front.into_iter().chain(middle).chain(behind).collect()
+    }
+}
+
+/// A frame's length in one or two bytes (RFC 6716 section 3.2.1).
+fn push_length(packet: &mut Vec<u8>, length: usize) {
+    if length < SHORT {
+        packet.push(u8::try_from(length).unwrap_or(0));
+        return;
+    }
+    let low = SHORT + (length & 3);
+    packet.push(u8::try_from(low).unwrap_or(u8::MAX));
+    packet.push(u8::try_from((length - low) / 4).unwrap_or(u8::MAX));
+}
+
+/// The layouts for the description, as clients parse them: channels, streams, pairs, and the channel of each.
+///
+/// Clients move the fourth entry of the mapping to its end and back (`parseOpusConfigurations` of moonlight-common-c
+/// compensates for an old host), so that it is written rotated here.
+#[must_use]
+pub fn surround_parameters() -> Vec<String> {
+    SURROUND
+        .into_iter()
+        .map(|layout| {
+            let mut mapping = layout.mapping();
+            mapping[3..].rotate_left(1);
+            let digits: String = mapping.iter().map(u8::to_string).collect();
+            let Layout {
+                channels,
+                streams,
+                coupled,
+            } = layout;
+            format!("{channels}{streams}{coupled}{digits}")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_those_that_clients_parse() {
+        // Front pair, low frequencies last: mapping 0 1 4 5 2 3 and 0 1 6 7 2 3 4 5 before the rotation.
+        assert_eq!(surround_parameters(), ["642014235", "85301623457"]);
+        assert_eq!(Layout::of(3), None);
+    }
+
+    #[test]
+    fn stereo_is_the_packet_itself_and_surround_contains_it() {
+        let front = [0xfc, 7, 8, 9];
+        assert_eq!(STEREO.packet(&front, 4).unwrap(), front);
+        let packet = SURROUND[0].packet(&front, 10).unwrap();
+        assert_eq!(packet, [0xfc, 3, 7, 8, 9, 0xfc, 0, 0xf8, 0, 0xf8]);
+        for layout in SURROUND {
+            for length in layout.least(4)..600 {
+                assert_eq!(layout.packet(&front, length).unwrap().len(), length);
+            }
+            assert_eq!(layout.packet(&front, 8), None);
+            assert_eq!(layout.packet(&[0xfd, 1, 2], 64), None);
+            assert_eq!(layout.packet(&[], 64), None);
+        }
+    }
+
+    #[test]
+    fn long_frames_have_two_length_bytes() {
+        let decoded = |bytes: &[u8]| match bytes {
+            [short] => usize::from(*short),
+            [low, high] => usize::from(*low) + 4 * usize::from(*high),
+            _ => panic!("{bytes:?}"),
+        };
+        for length in 0..1275 {
+            let mut bytes = Vec::new();
+            push_length(&mut bytes, length);
+            assert_eq!(decoded(&bytes), length);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The control stream: messages over ENet, sealed with AES-GCM.
+
+mod cipher;
+mod message;
+mod peers;
+mod server;
+mod socket;
+
+pub use self::cipher::{ControlCipher, OpenError};
+pub use self::message::{InvalidMessage, Message, Outgoing};
+pub(crate) use self::server::serve;

@@ -1,0 +1,179 @@
+//! A connected client on the control stream: its messages become input and feedback, the host's updates become
+//! messages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::error::Unspecified;
+use openuvr_clock as clock;
+use openuvr_proto::host::InputRefused;
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::pad::{MAX_PADS, PadId, Rumble};
+use openuvr_proto::send::loss::{LinkState, Loss};
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::time::PeerInstant;
+use openuvr_runtime::host::GatewayHost;
+
+use super::cipher::ControlCipher;
+use super::message::{Message, Outgoing};
+use crate::feedback::Repair;
+use crate::input::Translator;
+use crate::session::Session;
+
+/// Input that the host has not accepted yet: a second of a 1000 Hz mouse. Beyond it, everything is released.
+const MAX_WAITING: usize = 1024;
+
+/// The client sends a message ten times a second; without one for three of these it is not counted as active, and the
+/// host releases its keys.
+const ACTIVE_FOR: Duration = Duration::from_millis(350);
+
+/// Interval of the state of its link.
+const LINK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The shortest round trip that is told to the host: ENet rounds down to milliseconds.
+const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
+
+/// A connected client.
+pub(super) struct ConnectedClient {
+    pub(super) session: Arc<Session>,
+    cipher: ControlCipher,
+    translator: Translator,
+    waiting: VecDeque<InputEvent>,
+    heard: Instant,
+    link_at: Instant,
+    /// When each pad's motors stop.
+    rumbles_until: [Option<Instant>; MAX_PADS as usize],
+    /// Refused messages; the first is logged.
+    refused: u64,
+}
+
+impl ConnectedClient {
+    pub(super) fn new(session: Arc<Session>, now: Instant) -> Result<ConnectedClient, Unspecified> {
+        Ok(ConnectedClient {
+            cipher: ControlCipher::new(&session.launch.key)?,
+            session,
+            translator: Translator::default(),
+            waiting: VecDeque::new(),
+            heard: now,
+            link_at: now,
+            rumbles_until: [None; MAX_PADS as usize],
+            refused: 0,
+        })
+    }
+
+    /// A message arrived.
+    pub(super) fn receive(&mut self, now: Instant, bytes: &[u8], host: &dyn GatewayHost) {
+        let message = match self.cipher.open(bytes) {
+            Ok(contents) => Message::parse(&contents).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match message {
+            Ok(message) => {
+                self.heard = now;
+                self.session.note_message(now);
+                self.message(now, message, host);
+            }
+            Err(error) => {
+                self.refused += 1;
+                if self.refused == 1 {
+                    let client = &self.session.owner.title;
+                    tracing::warn!(client, error, "message of a Moonlight client refused");
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, now: Instant, message: Message, host: &dyn GatewayHost) {
+        match message {
+            Message::KeyFrame => self.repair(self.session.frames.key_frame_requested(), host),
+            Message::LostFrom(first) => self.repair(self.session.frames.lost_from(first), host),
+            Message::Fec(status) => self.session.redundancy.reported(now, status),
+            Message::Input(packet) => {
+                let waiting = &mut self.waiting;
+                self.translator
+                    .events(&packet, |event| waiting.push_back(event));
+                self.forward_input(host);
+            }
+            Message::Ping | Message::Ignored => {}
+        }
+    }
+
+    fn repair(&self, repair: Repair, host: &dyn GatewayHost) {
+        if let Some(subscriber) = self.session.subscriber() {
+            let Repair { last_good, newest } = repair;
+            host.feedback(subscriber, Feedback::KeyFrame { last_good, newest });
+        }
+    }
+
+    fn forward_input(&mut self, host: &dyn GatewayHost) {
+        let Some(subscriber) = self.session.subscriber() else {
+            self.waiting.clear();
+            return;
+        };
+        if self.waiting.len() > MAX_WAITING {
+            self.waiting.clear();
+            self.waiting.push_back(InputEvent::ReleaseAll);
+        }
+        while let Some(event) = self.waiting.front() {
+            // The protocol has no time of input: this is its arrival.
+            let sampled = PeerInstant(clock::now().0);
+            match host.input(subscriber, *event, sampled) {
+                Err(InputRefused::Busy) => return,
+                // An observer's input has no effect.
+                Ok(_) | Err(InputRefused::NotPlayer) => {
+                    self.waiting.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Does the work that is due; calls `send` with messages to the client.
+    pub(super) fn turn(
+        &mut self,
+        now: Instant,
+        round_trip: Duration,
+        host: &dyn GatewayHost,
+        mut send: impl FnMut(Vec<u8>),
+    ) {
+        self.forward_input(host);
+        if let Some(subscriber) = self.session.subscriber() {
+            if now.saturating_duration_since(self.heard) < ACTIVE_FOR {
+                host.on_activity(subscriber);
+            }
+            if now >= self.link_at {
+                self.link_at = now + LINK_INTERVAL;
+                let loss = Loss {
+                    rate: self.session.redundancy.loss(now),
+                    run: 1.0,
+                };
+                let round_trip = round_trip.max(SHORTEST_ROUND_TRIP);
+                host.feedback(subscriber, Feedback::Link(LinkState { round_trip, loss }));
+            }
+        }
+        if let Some(role) = self.session.updates.take_role() {
+            let (client, role) = (&self.session.owner.title, role.name());
+            tracing::debug!(client, role, "the role of a Moonlight client changed");
+        }
+        while let Some((pad, rumble, millis)) = self.session.updates.take_rumble() {
+            let until = now + Duration::from_millis(millis.into());
+            self.rumbles_until[pad.index()] = (rumble != Rumble::OFF).then_some(until);
+            self.seal(Outgoing::Rumble(pad, rumble), &mut send);
+        }
+        for pad in PadId::all() {
+            let until = &mut self.rumbles_until[pad.index()];
+            if until.take_if(|until| now >= *until).is_some() {
+                self.seal(Outgoing::Rumble(pad, Rumble::OFF), &mut send);
+            }
+        }
+    }
+
+    /// Seals a message and passes it on. One that cannot be sealed is not sent.
+    pub(super) fn seal(&self, message: Outgoing, send: &mut impl FnMut(Vec<u8>)) {
+        let number = self.session.next_control();
+        let sealed = number.and_then(|number| self.cipher.seal(number, &message.bytes()).ok());
+        if let Some(sealed) = sealed {
+            send(sealed);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The socket of the control stream: hears only addresses that have a session. To others the port is silent, and the
+//! ENet library never sees their datagrams.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rusty_enet::{MTU_MAX, PacketReceived, Socket, SocketOptions};
+
+use crate::session::Sessions;
+
+/// Datagrams of strangers discarded in a row, before the thread does its other work.
+const MAX_DISCARDED: usize = 64;
+
+/// The filtered socket.
+pub(super) struct KnownPeers {
+    socket: UdpSocket,
+    sessions: Arc<Sessions>,
+}
+
+impl KnownPeers {
+    pub(super) fn new(socket: UdpSocket, sessions: Arc<Sessions>) -> KnownPeers {
+        KnownPeers { socket, sessions }
+    }
+}
+
+impl AsFd for KnownPeers {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Socket for KnownPeers {
+    type Address = SocketAddr;
+    type Error = io::Error;
+
+    fn init(&mut self, _: SocketOptions) -> io::Result<()> {
+        self.socket.set_nonblocking(true)
+    }
+
+    fn send(&mut self, address: SocketAddr, buffer: &[u8]) -> io::Result<usize> {
+        match self.socket.send_to(buffer, address) {
+            Ok(sent) => Ok(sent),
+            // ENet resends what matters; an error would stop the other peers' messages.
+            Err(_) => Ok(0),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        buffer: &mut [u8; MTU_MAX],
+    ) -> io::Result<Option<(SocketAddr, PacketReceived)>> {
+        for _ in 0..MAX_DISCARDED {
+            match self.socket.recv_from(buffer) {
+                Ok((length, from)) if self.sessions.is_known(from.ip().to_canonical()) => {
+                    return Ok(Some((from, PacketReceived::Complete(length))));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                // Such as the refusal of an earlier datagram by a peer that is gone.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,154 @@
+//! What all servers of the door share.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use openuvr_proto::control::handshake::{DeviceStatus, foreign_key};
+use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::lock::lock;
+use openuvr_runtime::store::StoreError;
+use openuvr_runtime::trust_store::DeviceStore;
+
+use crate::applications::Application;
+use crate::identity::Identity;
+use crate::pairing::Desk;
+use crate::session::{Session, Sessions};
+
+/// Prints a line for the people at the host.
+pub type Announce = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Bound addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// Unprotected requests: description and pairing.
+    pub http: SocketAddr,
+    /// Requests of paired clients.
+    pub https: SocketAddr,
+    /// RTSP.
+    pub rtsp: SocketAddr,
+    /// Video.
+    pub video: SocketAddr,
+    /// Control stream.
+    pub control: SocketAddr,
+    /// Sound.
+    pub sound: SocketAddr,
+}
+
+/// The shared state.
+pub(crate) struct Door {
+    pub(crate) host: Arc<dyn GatewayHost>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) name: String,
+    pub(crate) applications: Vec<Application>,
+    pub(crate) sound: bool,
+    pub(crate) identity: Identity,
+    pub(crate) addresses: Addresses,
+    pub(crate) desk: Desk,
+    pub(crate) folder: PathBuf,
+    pub(crate) announce: Announce,
+    pub(crate) devices: Mutex<DeviceStore>,
+    pub(crate) closing: Arc<AtomicBool>,
+    /// For video and for sound.
+    pub(crate) media: (Arc<UdpSocket>, Arc<UdpSocket>),
+}
+
+/// A paired client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PairedClient {
+    pub(crate) device: PublicKey,
+    pub(crate) title: String,
+}
+
+/// The key that a client is stored under: the hash of its certificate, whose private key it proves to have.
+#[must_use]
+pub(crate) fn device_key(certificate: &[u8]) -> PublicKey {
+    foreign_key("moonlight", certificate)
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+impl Door {
+    /// Whether it closes.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// The sockets for video and for sound.
+    pub(crate) fn media_sockets(&self) -> (Arc<UdpSocket>, Arc<UdpSocket>) {
+        self.media.clone()
+    }
+
+    /// The paired client with this certificate, if the host allows it.
+    pub(crate) fn paired(&self, certificate: &[u8]) -> Option<PairedClient> {
+        let device = device_key(certificate);
+        let mut devices = lock(&self.devices);
+        if let Err(error) = devices.refresh() {
+            tracing::warn!("the list of devices: {error}");
+        }
+        match devices.standing(&ClientId::of(&device)) {
+            DeviceStatus::Allowed(key) if key == device => {}
+            _ => return None,
+        }
+        let known = devices.devices().iter().find(|known| known.key == device)?;
+        let title = known.title();
+        Some(PairedClient { device, title })
+    }
+
+    /// Whether the host forbids the client with this certificate.
+    pub(crate) fn is_forbidden(&self, certificate: &[u8]) -> bool {
+        let device = device_key(certificate);
+        let mut devices = lock(&self.devices);
+        // An unreadable list admits no client: `paired`.
+        let _ = devices.refresh();
+        let standing = devices.standing(&ClientId::of(&device));
+        matches!(standing, DeviceStatus::Forbidden(_))
+    }
+
+    /// Stores a client that has proved the PIN; returns its name for people.
+    pub(crate) fn pair(
+        &self,
+        certificate: &[u8],
+        from: IpAddr,
+        name: Option<&str>,
+    ) -> Result<String, StoreError> {
+        let name = name.map_or_else(|| format!("Moonlight at {from}"), str::to_owned);
+        let name = DeviceName::new(&name);
+        let key = device_key(certificate);
+        lock(&self.devices).pair(key, &name, unix_time())?;
+        let title = format!("{} ({})", name.as_str(), key.fingerprint());
+        (self.announce)(&format!("paired with {title}"));
+        Ok(title)
+    }
+
+    /// Forgets a client that asked for it.
+    pub(crate) fn unpair(&self, client: &PairedClient) {
+        let forgotten = lock(&self.devices).forget(&client.device.fingerprint());
+        match forgotten {
+            Ok(device) => (self.announce)(&format!("{} has unpaired", device.title())),
+            Err(error) => tracing::warn!("cannot forget a Moonlight client: {error}"),
+        }
+    }
+
+    /// Records a visit.
+    pub(crate) fn seen(&self, client: &PairedClient) {
+        if let Err(error) = lock(&self.devices).seen(&client.device, unix_time()) {
+            tracing::warn!("cannot record the visit of a Moonlight client: {error}");
+        }
+    }
+
+    /// Ends a session. May be called again.
+    pub(crate) fn end(&self, session: &Arc<Session>) {
+        self.sessions.remove(session);
+        if let Some(subscriber) = session.close() {
+            self.host.unsubscribe(subscriber);
+        }
+    }
+}

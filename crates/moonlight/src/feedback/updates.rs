@@ -1,0 +1,56 @@
+//! What the host tells a session's client: the newest of each kind, so that a slow client has no queue.
+
+use std::sync::Mutex;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::input::pad::{MAX_PADS, PadId, Rumble};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_runtime::lock::lock;
+
+/// Pending updates.
+#[derive(Debug, Default)]
+pub struct Updates(Mutex<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    role: Option<Role>,
+    rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
+    ended: Option<GoodbyeReason>,
+}
+
+impl Updates {
+    /// Replaces an earlier one of its kind. The protocol has no message for the others, such as cursor and clipboard.
+    pub fn put(&self, update: Update) {
+        let mut pending = lock(&self.0);
+        match update {
+            Update::Role { role, .. } => pending.role = Some(role),
+            Update::Rumble {
+                pad,
+                rumble,
+                millis,
+            } => pending.rumbles[pad.index()] = Some((rumble, millis)),
+            Update::Ended(reason) => pending.ended = Some(reason),
+            _ => {}
+        }
+    }
+
+    /// The changed role.
+    pub fn take_role(&self) -> Option<Role> {
+        lock(&self.0).role.take()
+    }
+
+    /// The changed motors of a pad, and for how many milliseconds.
+    pub fn take_rumble(&self) -> Option<(PadId, Rumble, u16)> {
+        let mut pending = lock(&self.0);
+        PadId::all().find_map(|pad| {
+            let (rumble, millis) = pending.rumbles[pad.index()].take()?;
+            Some((pad, rumble, millis))
+        })
+    }
+
+    /// Why the host has ended the subscription.
+    pub fn ended(&self) -> Option<GoodbyeReason> {
+        lock(&self.0).ended
+    }
+}

@@ -1,0 +1,331 @@
+//! The answers: a stranger gets the host's description and may pair; a paired client gets the rest.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openuvr_proto::printable::printable;
+
+use super::request::Request;
+use super::response::Response;
+use crate::door::{Door, PairedClient, unix_time};
+use crate::hex::{from_hex, to_hex};
+use crate::pairing::{
+    Begun, ClientCertificate, Exchange, ExchangeError, HostRandom, OfferedPin, PairingEnd, PinFile,
+};
+use crate::query::Query;
+use crate::session::{Launch, Mode, Owner, Session, random};
+
+/// Version of the protocol: clients choose their behaviour by it. A negative last number stands for a host of this
+/// family, whose extensions are those of Sunshine (`IS_SUNSHINE` of moonlight-common-c).
+const VERSION: &str = "7.1.431.-1";
+
+/// Version of the program that the protocol comes from; clients want some.
+const PROGRAM_VERSION: &str = "3.23.0.74";
+
+/// Offered codecs: H.264 (`SCM_H264` of moonlight-common-c).
+const CODECS: u32 = 1;
+
+/// Interval of looks for an entered PIN.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Answers a request by HTTP.
+pub(super) fn answer_stranger(
+    door: &Door,
+    request: &Request,
+    from: IpAddr,
+    here: IpAddr,
+) -> Response {
+    let query = Query::parse(&request.query);
+    match request.path.as_str() {
+        "serverinfo" => description(door, None, here),
+        "pair" => pair(door, &query, from),
+        "unpair" => {
+            // A client that gives up, for example because it found the PIN to be another: its own pairing, and nothing
+            // that is stored.
+            let how = match door.desk.offered(from) {
+                Some((id, _)) => {
+                    let outcome = format!("pairing failed: {}", ExchangeError::WrongPin);
+                    finish(door, &id, false, &outcome);
+                    PairingEnd::Failed
+                }
+                None => PairingEnd::GivenUp,
+            };
+            door.desk.end(Instant::now(), from, how);
+            Response::ok()
+        }
+        _ => Response::refused(404, "Not found"),
+    }
+}
+
+/// Answers a request by HTTPS of a paired client.
+pub(super) fn answer_paired(
+    door: &Door,
+    request: &Request,
+    client: &PairedClient,
+    from: IpAddr,
+    here: IpAddr,
+) -> Response {
+    let query = Query::parse(&request.query);
+    match request.path.as_str() {
+        "serverinfo" => description(door, Some(client), here),
+        // The last step: that this answer arrives shows that both sides are paired.
+        "pair" => Response::ok().with("paired", 1),
+        "unpair" => {
+            door.unpair(client);
+            Response::ok()
+        }
+        "applist" => applications(door),
+        "appasset" => art(door, &query),
+        "launch" => match Launch::from_launch(&query) {
+            Ok(launch) => launch_session(door, client, launch, (from, here), "gamesession"),
+            Err(why) => Response::refused(400, why).with("gamesession", 0),
+        },
+        "resume" => match Launch::from_resume(&query) {
+            Ok(launch) => launch_session(door, client, launch, (from, here), "resume"),
+            Err(why) => Response::refused(400, why).with("resume", 0),
+        },
+        "cancel" => {
+            if let Some(session) = door.sessions.of_device(&client.device) {
+                door.end(&session);
+            }
+            Response::ok().with("cancel", 1)
+        }
+        _ => Response::refused(404, "Not found"),
+    }
+}
+
+/// The host's description: names, ports, and whether this client plays.
+fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
+    let session = client.and_then(|client| door.sessions.of_device(&client.device));
+    let state = match session {
+        Some(_) => "OPENUVR_SERVER_BUSY",
+        None => "OPENUVR_SERVER_FREE",
+    };
+    Response::ok()
+        .with("hostname", &door.name)
+        .with("appversion", VERSION)
+        .with("GfeVersion", PROGRAM_VERSION)
+        .with("uniqueid", &door.identity.number)
+        .with("HttpsPort", door.addresses.https.port())
+        .with("ExternalPort", door.addresses.http.port())
+        .with("MaxLumaPixelsHEVC", 0)
+        // Not told: a stranger has no use for it.
+        .with("mac", "00:00:00:00:00:00")
+        .with("LocalIP", here)
+        .with("ServerCodecModeSupport", CODECS)
+        .with("PairStatus", u8::from(client.is_some()))
+        .with(
+            "currentgame",
+            session.map_or(0, |session| session.application),
+        )
+        .with("state", state)
+}
+
+fn applications(door: &Door) -> Response {
+    let elements = door.applications.iter().map(|application| {
+        let title = super::response::escaped(&application.title);
+        let number = application.number;
+        format!(
+            "<App><IsHdrSupported>0</IsHdrSupported><AppTitle>{title}</AppTitle><ID>{number}</ID></App>"
+        )
+    });
+    Response::ok().with_elements(&elements.collect::<String>())
+}
+
+fn art(door: &Door, query: &Query<'_>) -> Response {
+    let number = query.number("appid");
+    let mut all = door.applications.iter();
+    let application = all.find(|application| Some(application.number) == number);
+    match application.and_then(|application| application.art()) {
+        Some(picture) => Response::Picture(picture),
+        None => Response::refused(404, "No such application"),
+    }
+}
+
+/// Begins a session, in place of the client's earlier one.
+fn launch_session(
+    door: &Door,
+    client: &PairedClient,
+    launch: Launch,
+    (from, here): (IpAddr, IpAddr),
+    element: &str,
+) -> Response {
+    let refused = |status, why: &str| Response::refused(status, why).with(element, 0);
+    if !door.host.is_available() {
+        return refused(
+            503,
+            "The application shows no picture yet: try again when it does",
+        );
+    }
+    let picture = match (launch.application, launch.mode) {
+        (Some(number), Some(mode)) => {
+            let mut all = door.applications.iter();
+            if !all.any(|application| application.number == number) {
+                return refused(404, "This host does not have that application");
+            }
+            Some((number, mode))
+        }
+        _ => {
+            let before = door.sessions.of_device(&client.device);
+            before.map(|before: Arc<Session>| -> (u32, Mode) { (before.application, before.mode) })
+        }
+    };
+    let Some(picture) = picture else {
+        return refused(503, "Nothing runs that could be resumed: start it again");
+    };
+    let owner = Owner {
+        device: client.device,
+        title: client.title.clone(),
+        address: from,
+    };
+    let seals_rtsp = launch.seals_rtsp;
+    let session = Session::new(owner, launch, picture, door.media_sockets());
+    let Ok(session) = session else {
+        return refused(500, "The host has no random numbers");
+    };
+    match door.sessions.add(Arc::new(session)) {
+        Ok(before) => {
+            if let Some(before) = before {
+                door.end(&before);
+            }
+        }
+        Err(_) => return refused(503, "Too many clients watch this host"),
+    }
+    door.seen(client);
+    let scheme = if seals_rtsp { "rtspenc" } else { "rtsp" };
+    // Displayed with brackets if it is an IPv6 address.
+    let place = SocketAddr::new(here, door.addresses.rtsp.port());
+    Response::ok()
+        .with("sessionUrl0", format!("{scheme}://{place}"))
+        .with(element, 1)
+}
+
+/// A step of pairing by HTTP.
+fn pair(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+    let bytes = |name: &str| query.text(name).and_then(from_hex);
+    let answered = if query.text("phrase") == Some("getservercert") {
+        return start_pairing(door, query, from);
+    } else if let Some(challenge) = bytes("clientchallenge") {
+        let signature = &door.identity.signature;
+        step(door, from, |exchange| {
+            exchange.challenge(&challenge, signature)
+        })
+        .map(|answer| Response::ok().with("challengeresponse", to_hex(&answer)))
+    } else if let Some(commitment) = bytes("serverchallengeresp") {
+        step(door, from, |exchange| exchange.commit(&commitment)).and_then(|secret| {
+            let signature = door.identity.sign(&secret).ok_or(ExchangeError::Library)?;
+            let secret = [&secret[..], &signature].concat();
+            Ok(Response::ok().with("pairingsecret", to_hex(&secret)))
+        })
+    } else if let Some(secret) = bytes("clientpairingsecret") {
+        step(door, from, |exchange| {
+            exchange
+                .finish(&secret)
+                .map(|()| exchange.certificate().clone())
+        })
+        .map(|certificate| store(door, &certificate, from))
+    } else {
+        return Response::refused(400, "Not a step of pairing").with("paired", 0);
+    };
+    match answered {
+        Ok(response) => response.with("paired", 1),
+        Err(why) => {
+            if let Some((id, _)) = door.desk.offered(from) {
+                finish(door, &id, false, &format!("pairing failed: {why}"));
+            }
+            door.desk.end(Instant::now(), from, PairingEnd::Failed);
+            (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
+            // Clients that have a wrong PIN expect this, not an error.
+            Response::ok().with("paired", 0)
+        }
+    }
+}
+
+fn step<T>(
+    door: &Door,
+    from: IpAddr,
+    step: impl FnOnce(&mut Exchange) -> Result<T, ExchangeError>,
+) -> Result<T, ExchangeError> {
+    let done = door.desk.step(Instant::now(), from, step);
+    done.unwrap_or(Err(ExchangeError::Order))
+}
+
+/// The first step: waits until a person enters the client's PIN.
+fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+    let refused =
+        |status, why: &dyn ToString| Response::refused(status, why.to_string()).with("paired", 0);
+    let salt = query.text("salt").and_then(from_hex);
+    let salt: Option<[u8; 16]> = salt.and_then(|salt| salt.try_into().ok());
+    let certificate = query.text("clientcert").and_then(from_hex);
+    let certificate = certificate.and_then(|pem| ClientCertificate::from_pem(&pem).ok());
+    let (Some(salt), Some(certificate)) = (salt, certificate) else {
+        return refused(400, &"The salt or the certificate is missing or invalid");
+    };
+    if door.is_forbidden(&certificate.der) {
+        return refused(403, &"This host forbids the client");
+    }
+    if let Err(why) = door.desk.start(Instant::now(), from) {
+        return refused(503, &why);
+    }
+    (door.announce)(&format!(
+        "a Moonlight client at {from} wants to pair: enter the PIN that it shows: openuvr devices pair --moonlight PIN"
+    ));
+    let begun = Begun { salt, certificate };
+    let file = PinFile::new(&door.folder);
+    while door.desk.waits(Instant::now(), from) && !door.is_closing() {
+        match file.take(unix_time()) {
+            Ok(Some(offered)) => return entered(door, begun, &offered),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!("the PIN of a Moonlight client: {error}");
+                break;
+            }
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    door.desk.end(Instant::now(), from, PairingEnd::GivenUp);
+    refused(408, &"No PIN was entered at the host")
+}
+
+fn entered(door: &Door, begun: Begun, offered: &OfferedPin) -> Response {
+    let (Ok(secret), Ok(challenge)) = (random(), random()) else {
+        return Response::refused(500, "The host has no random numbers").with("paired", 0);
+    };
+    let random = HostRandom { secret, challenge };
+    let exchange = Exchange::start(&begun.salt, &offered.pin, begun.certificate, random);
+    let name = offered.name.as_deref().map(printable);
+    door.desk
+        .entered(Instant::now(), exchange, (offered.id.clone(), name));
+    let certificate = to_hex(door.identity.pem.as_bytes());
+    Response::ok()
+        .with("plaincert", certificate)
+        .with("paired", 1)
+}
+
+/// The client has paired.
+fn store(door: &Door, certificate: &ClientCertificate, from: IpAddr) -> Response {
+    let offered = door.desk.offered(from);
+    let name = offered.as_ref().and_then(|(_, name)| name.clone());
+    let stored = door.pair(&certificate.der, from, name.as_deref());
+    let outcome = match &stored {
+        Ok(title) => format!("paired with {title}"),
+        Err(error) => format!("the device cannot be stored: {error}"),
+    };
+    door.desk.end(Instant::now(), from, PairingEnd::Paired);
+    if let Some((id, _)) = offered {
+        finish(door, &id, stored.is_ok(), &outcome);
+    }
+    match stored {
+        Ok(_) => Response::ok(),
+        Err(_) => Response::refused(500, "The host cannot store the device"),
+    }
+}
+
+/// Tells the person who entered the PIN.
+fn finish(door: &Door, id: &str, paired: bool, outcome: &str) {
+    let finished = PinFile::new(&door.folder).finish(id, paired, outcome);
+    if let Err(error) = finished {
+        tracing::warn!("the outcome of pairing: {error}");
+    }
+}

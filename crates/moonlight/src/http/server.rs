@@ -1,0 +1,76 @@
+//! A connection by HTTP or HTTPS: one request, one answer.
+
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::answers::{answer_paired, answer_stranger};
+use super::request::{MAX_HEADER, Request};
+use super::response::Response;
+use crate::door::Door;
+
+/// Answers a request by HTTP from `from`, at the host's own address `here`.
+///
+/// # Errors
+/// The connection failed, or the bytes were no request.
+pub(crate) fn serve(
+    door: &Door,
+    stream: &mut (impl Read + Write),
+    from: IpAddr,
+    here: IpAddr,
+) -> io::Result<()> {
+    let request = read(stream)?;
+    let response = answer_stranger(door, &request, from, here);
+    write(stream, &response)
+}
+
+/// Answers a request by HTTPS.
+///
+/// # Errors
+/// The connection failed, or the bytes were no request.
+pub(crate) fn serve_tls(
+    door: &Door,
+    config: Arc<ServerConfig>,
+    stream: impl Read + Write,
+    from: IpAddr,
+    here: IpAddr,
+) -> io::Result<()> {
+    let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut stream = StreamOwned::new(connection, stream);
+    let request = read(&mut stream)?;
+    let certificate = stream
+        .conn
+        .peer_certificates()
+        .and_then(|chain| chain.first());
+    let certificate = certificate.map(|certificate| certificate.as_ref());
+    let response = match certificate.and_then(|certificate| door.paired(certificate)) {
+        Some(client) => answer_paired(door, &request, &client, from, here),
+        None => Response::refused(401, "The client is not paired with this host"),
+    };
+    write(&mut stream, &response)?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+fn read(stream: &mut impl Read) -> io::Result<Request> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let parsed = Request::parse(&bytes);
+        if let Some(request) = parsed.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))? {
+            return Ok(request);
+        }
+        let length = stream.read(&mut buffer)?;
+        if length == 0 || bytes.len() > MAX_HEADER + 4 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.extend_from_slice(&buffer[..length]);
+    }
+}
+
+fn write(stream: &mut impl Write, response: &Response) -> io::Result<()> {
+    stream.write_all(&response.bytes())?;
+    stream.flush()
+}

@@ -1,0 +1,208 @@
+//! Access for Moonlight's clients: phones, televisions, consoles and desktops, on the host's own encode.
+//!
+//! ```text
+//!  client                         door                                       host
+//!  description, pairing ◄─ HTTP ──  http, pairing ─────────────────────────►  devices
+//!  launch, resume       ◄─ HTTPS ─  http ── session
+//!  handshake            ◄─ RTSP ──  rtsp ── session
+//!  pings                ── UDP ──►  media ───────────────────── subscribe ─►  the player's rendition
+//!  video                ◄─ UDP ───  video ◄───────────────────────── slices ─
+//!  sound                ◄─ UDP ───  audio ◄─────────────────────── payloads ─
+//!  input, losses        ◄─ ENet ──  control ── input ── feedback ───────────►  roles, injection, policy
+//! ```
+//!
+//! Each client is one subscriber, with a thread that the host gives it: the native player never waits for it. There is
+//! no async runtime: the requests of one connection are few, and so are clients.
+//!
+//! The protocol was learned from public sources; `docs/moonlight.md` names them, and what of it is served.
+#![forbid(unsafe_code)]
+
+mod applications;
+pub mod audio;
+pub mod control;
+mod door;
+pub mod feedback;
+mod hex;
+pub mod http;
+mod identity;
+pub mod input;
+mod listeners;
+mod media;
+pub mod pairing;
+mod query;
+pub mod rtsp;
+pub mod session;
+pub mod video;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_runtime::store::StoreError;
+use openuvr_runtime::trust_store::DeviceStore;
+
+use self::applications::Application;
+use self::door::Door;
+pub use self::door::{Addresses, Announce};
+use self::identity::Identity;
+pub use self::identity::IdentityError;
+pub use self::listeners::BindError;
+use self::listeners::{Serve, Sockets, accept};
+use self::pairing::Desk;
+pub use self::query::Query;
+use self::session::Sessions;
+
+/// The protocol's port for HTTP, from which clients derive nothing but the default.
+pub const PORT: u16 = 47_989;
+
+/// Configuration of a door.
+pub struct MoonlightSetup {
+    /// Address and port of HTTP; the other ports are relative to it. Port 0: any.
+    pub bind: SocketAddr,
+    /// Folder of keys and devices.
+    pub folder: PathBuf,
+    /// Name of the host.
+    pub name: String,
+    /// Names of the applications.
+    pub applications: Vec<String>,
+    /// The host may have sound.
+    pub sound: bool,
+    /// Prints a line for the people at the host.
+    pub announce: Announce,
+}
+
+/// Why a door does not open. Each is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum MoonlightError {
+    /// An address is not available.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The host's certificate.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The list of devices.
+    #[error(transparent)]
+    Devices(#[from] StoreError),
+    /// The certificate is not one that TLS can use.
+    #[error("the certificate for Moonlight clients: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The system provides no thread or no socket.
+    #[error("cannot start a thread for Moonlight clients: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// A running door. Dropping it ends all sessions.
+pub struct Moonlight {
+    addresses: Addresses,
+    identity: String,
+    closing: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Moonlight {
+    /// Binds the ports and serves `host` on threads of its own.
+    ///
+    /// # Errors
+    /// [`MoonlightError`]
+    pub fn start(
+        setup: MoonlightSetup,
+        host: Arc<dyn GatewayHost>,
+        scheduler: &Scheduler,
+    ) -> Result<Moonlight, MoonlightError> {
+        let identity = Identity::open(&setup.folder, SystemTime::now())?;
+        let devices = DeviceStore::open(&setup.folder)?;
+        let tls = http::config(&identity)?;
+        let number = identity.number.clone();
+        let sockets = Sockets::bind(setup.bind)?;
+        let addresses = sockets.addresses()?;
+        let (video, sound) = (Arc::new(sockets.video), Arc::new(sockets.sound));
+        let closing = Arc::new(AtomicBool::new(false));
+        let titles = setup.applications.iter();
+        let door = Arc::new(Door {
+            host,
+            sessions: Arc::new(Sessions::default()),
+            name: setup.name,
+            applications: titles.map(|title| Application::new(title)).collect(),
+            sound: setup.sound,
+            identity,
+            addresses,
+            desk: Desk::default(),
+            folder: setup.folder,
+            announce: setup.announce,
+            devices: Mutex::new(devices),
+            closing: closing.clone(),
+            media: (video.clone(), sound.clone()),
+        });
+        // From here on, dropping it ends the threads that were started.
+        let mut started = Moonlight {
+            addresses,
+            identity: number,
+            closing,
+            threads: Vec::new(),
+        };
+        let plain: Arc<Serve> = {
+            let door = door.clone();
+            Arc::new(move |mut stream, endpoints| {
+                http::serve(&door, &mut stream, endpoints.from, endpoints.here)
+            })
+        };
+        let protected: Arc<Serve> = {
+            let door = door.clone();
+            Arc::new(move |stream, endpoints| {
+                http::serve_tls(&door, tls.clone(), stream, endpoints.from, endpoints.here)
+            })
+        };
+        let handshakes: Arc<Serve> = {
+            let door = door.clone();
+            Arc::new(move |mut stream, endpoints| rtsp::serve(&door, &mut stream, endpoints.from))
+        };
+        for (listener, serve) in [
+            (sockets.http, plain),
+            (sockets.https, protected),
+            (sockets.rtsp, handshakes),
+        ] {
+            let (door, connections) = (door.clone(), scheduler.clone());
+            let work = move || accept(&listener, &connections, &|| door.is_closing(), &serve);
+            let thread = scheduler.spawn(ThreadRole::Background, "ouvr-moon-tcp", work)?;
+            started.threads.push(thread);
+        }
+        let control = {
+            let (door, socket) = (door.clone(), sockets.control);
+            move || control::serve(&door, socket)
+        };
+        let thread = scheduler.spawn(ThreadRole::Background, "ouvr-moon-ctl", control)?;
+        started.threads.push(thread);
+        let pings = move || media::serve(&door, &video, &sound);
+        let thread = scheduler.spawn(ThreadRole::Background, "ouvr-moon-ping", pings)?;
+        started.threads.push(thread);
+        Ok(started)
+    }
+
+    /// The bound addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The number that clients know the host by.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+}
+
+impl Drop for Moonlight {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic there was already reported.
+            let _ = thread.join();
+        }
+    }
+}

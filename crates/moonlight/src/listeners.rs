@@ -1,0 +1,270 @@
+//! The sockets, and the threads that accept connections.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use openuvr_runtime::accept_backoff::{self, AcceptBackoff};
+use openuvr_runtime::lock::lock;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+
+use crate::door::Addresses;
+
+/// Ports of the protocol relative to that of HTTP, 47989 by default: HTTPS 47984, video 47998, control 47999, sound
+/// 48000, RTSP 48010.
+const HTTPS: i32 = -5;
+const VIDEO: i32 = 9;
+const CONTROL: i32 = 10;
+const SOUND: i32 = 11;
+const RTSP: i32 = 21;
+
+/// Traffic classes with their two lower bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
+const INTERACTIVE_VIDEO: u8 = 34 << 2;
+const INTERACTIVE_SOUND: u8 = 46 << 2;
+const SIGNALLING: u8 = 40 << 2;
+
+/// Kernel buffer for datagrams: two key frames of 1080p (guess).
+const SOCKET_BUFFER: usize = 1 << 20;
+
+/// Connections at a time for each TCP port, in total and from one address: clients have one or two.
+const CONNECTIONS: usize = 32;
+const PER_ADDRESS: usize = 8;
+
+/// Lifetime of a connection, without the wait for a PIN: clients need a second.
+const LIFETIME: Duration = Duration::from_secs(10);
+
+/// Interval at which a waiting thread checks whether the door closes.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// All sockets.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) http: TcpListener,
+    pub(crate) https: TcpListener,
+    pub(crate) rtsp: TcpListener,
+    pub(crate) video: UdpSocket,
+    pub(crate) control: UdpSocket,
+    pub(crate) sound: UdpSocket,
+}
+
+/// An address is not available.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve Moonlight clients at {address}: {error}")]
+pub struct BindError {
+    /// The address.
+    pub address: SocketAddr,
+    /// The system's error.
+    pub error: io::Error,
+}
+
+impl Sockets {
+    /// Binds all ports, relative to that of `bind`; with port 0, any.
+    pub(crate) fn bind(bind: SocketAddr) -> Result<Sockets, BindError> {
+        let at = |offset: i32| {
+            let port = match bind.port() {
+                0 => 0,
+                port => u16::try_from(i32::from(port) + offset).unwrap_or(0),
+            };
+            SocketAddr::new(bind.ip(), port)
+        };
+        let listener = |offset| {
+            let address = at(offset);
+            let failed = |error| BindError { address, error };
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            Ok(listener)
+        };
+        let socket = |offset, class: u8| {
+            let address = at(offset);
+            let failed = |error| BindError { address, error };
+            let socket = UdpSocket::bind(address).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            // The kernel may limit it.
+            let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
+            // Networks may ignore it, and a family without it has the other.
+            let _ = sockopt::set_ip_tos(&socket, class);
+            let _ = sockopt::set_ipv6_tclass(&socket, class.into());
+            Ok(socket)
+        };
+        Ok(Sockets {
+            http: listener(0)?,
+            https: listener(HTTPS)?,
+            rtsp: listener(RTSP)?,
+            video: socket(VIDEO, INTERACTIVE_VIDEO)?,
+            control: socket(CONTROL, SIGNALLING)?,
+            sound: socket(SOUND, INTERACTIVE_SOUND)?,
+        })
+    }
+
+    /// The bound addresses.
+    pub(crate) fn addresses(&self) -> io::Result<Addresses> {
+        Ok(Addresses {
+            http: self.http.local_addr()?,
+            https: self.https.local_addr()?,
+            rtsp: self.rtsp.local_addr()?,
+            video: self.video.local_addr()?,
+            control: self.control.local_addr()?,
+            sound: self.sound.local_addr()?,
+        })
+    }
+}
+
+/// A connection whose reads and writes end with its lifetime, however slowly its peer sends.
+#[derive(Debug)]
+pub(crate) struct LimitedStream {
+    stream: Arc<TcpStream>,
+    ends: Instant,
+}
+
+impl LimitedStream {
+    fn new(stream: Arc<TcpStream>) -> io::Result<LimitedStream> {
+        // Some systems inherit it from the listener.
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        Ok(LimitedStream {
+            stream,
+            ends: Instant::now() + LIFETIME,
+        })
+    }
+
+    fn rest(&self) -> io::Result<Duration> {
+        let rest = self.ends.saturating_duration_since(Instant::now());
+        match rest.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(rest),
+        }
+    }
+}
+
+impl Read for LimitedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.rest()?))?;
+        (&*self.stream).read(buffer)
+    }
+}
+
+impl Write for LimitedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // An answer may come after the wait for a PIN: it gets time of its own.
+        let rest = self.rest().unwrap_or(LIFETIME / 2);
+        self.stream.set_write_timeout(Some(rest))?;
+        (&*self.stream).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.stream).flush()
+    }
+}
+
+/// The ends of a connection: the client's address and the host's own, both canonical.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Endpoints {
+    pub(crate) from: IpAddr,
+    pub(crate) here: IpAddr,
+}
+
+/// Serves one connection.
+pub(crate) type Serve = dyn Fn(LimitedStream, Endpoints) -> io::Result<()> + Send + Sync;
+
+/// Accepts connections of `listener` until `closing`, each with a thread, and then waits for their threads.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    scheduler: &Scheduler,
+    closing: &dyn Fn() -> bool,
+    serve: &Arc<Serve>,
+) {
+    let open = Arc::<OpenConnections>::default();
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut accepting = AcceptBackoff::new("Moonlight clients");
+    while !closing() {
+        threads.retain(|thread| !thread.is_finished());
+        if threads.len() >= CONNECTIONS {
+            std::thread::sleep(accept_backoff::PAUSE);
+            continue;
+        }
+        match listener.accept() {
+            Ok((stream, from)) => {
+                accepting.succeeded();
+                threads.extend(start(scheduler, stream, from, &open, serve));
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let timeout = Timespec::try_from(POLL_INTERVAL).ok();
+                let mut polled = [PollFd::new(listener, PollFlags::IN)];
+                // Interrupted or failed: tried again.
+                let _ = poll(&mut polled, timeout.as_ref());
+            }
+            Err(e) => std::thread::sleep(accepting.failed(&e)),
+        }
+    }
+    for (_, stream) in lock(&open).iter() {
+        // A connection that is closed already needs no shutdown.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    for thread in threads {
+        // A panic there was already reported.
+        let _ = thread.join();
+    }
+}
+
+fn start(
+    scheduler: &Scheduler,
+    stream: TcpStream,
+    from: SocketAddr,
+    open: &Arc<OpenConnections>,
+    serve: &Arc<Serve>,
+) -> Option<JoinHandle<()>> {
+    let here = stream.local_addr().ok()?;
+    let endpoints = Endpoints {
+        from: from.ip().to_canonical(),
+        here: here.ip().to_canonical(),
+    };
+    let stream = Arc::new(stream);
+    let mut connections = lock(open);
+    let of_it = connections
+        .iter()
+        .filter(|(other, _)| *other == endpoints.from);
+    if of_it.count() >= PER_ADDRESS {
+        tracing::debug!(%from, "too many connections of a Moonlight client");
+        return None;
+    }
+    connections.push((endpoints.from, stream.clone()));
+    drop(connections);
+    let slot = ConnectionSlot {
+        open: open.clone(),
+        stream: stream.clone(),
+    };
+    let serve = serve.clone();
+    let work = move || {
+        let _slot = slot;
+        let served = LimitedStream::new(stream).and_then(|stream| serve(stream, endpoints));
+        if let Err(error) = served {
+            tracing::debug!(%from, %error, "connection of a Moonlight client");
+        }
+    };
+    match scheduler.spawn(ThreadRole::Background, "ouvr-moon-conn", work) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            tracing::warn!(%from, %error, "cannot start a thread for a Moonlight client");
+            None
+        }
+    }
+}
+
+/// The addresses and the connections of clients.
+type OpenConnections = Mutex<Vec<(IpAddr, Arc<TcpStream>)>>;
+
+/// A connection's place until it is dropped.
+struct ConnectionSlot {
+    open: Arc<OpenConnections>,
+    stream: Arc<TcpStream>,
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        lock(&self.open).retain(|(_, other)| !Arc::ptr_eq(other, &self.stream));
+    }
+}

@@ -1,0 +1,260 @@
+//! The sessions of clients: from `launch` until the client leaves or is silent.
+//!
+//! A session belongs to a device, which has at most one. Its secrets reach the client inside TLS (the key) and inside
+//! RTSP (the words of its pings, the number of its control connection).
+
+mod key;
+mod launch;
+mod mode;
+mod outlet;
+mod parameters;
+mod registry;
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use aws_lc_rs::rand;
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::id::SubscriberId;
+use openuvr_runtime::lock::lock;
+
+pub use self::key::SessionKey;
+pub use self::launch::{InvalidLaunch, Launch};
+pub use self::mode::{InvalidMode, Mode};
+pub use self::outlet::{Outlet, SendOutcome};
+pub use self::parameters::StreamParameters;
+pub use self::registry::{MAX_SESSIONS, Sessions};
+use crate::feedback::{Redundancy, SentFrames, Updates};
+use crate::hex::to_hex;
+
+/// Length of the words in a client's pings.
+pub const PING_WORDS: usize = 16;
+
+/// The client of a session.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// Its identity at the host.
+    pub device: PublicKey,
+    /// Its name for people.
+    pub title: String,
+    /// Its canonical address.
+    pub address: IpAddr,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    /// The client.
+    pub owner: Owner,
+    /// What it asked for.
+    pub launch: Launch,
+    /// The application's number.
+    pub application: u32,
+    /// The requested picture.
+    pub mode: Mode,
+    /// Its name in RTSP.
+    pub name: String,
+    /// The words of its pings, in both media streams.
+    pub ping: [u8; PING_WORDS],
+    /// The number that its control connection presents.
+    pub connect_data: u32,
+    /// Where video goes.
+    pub video: Outlet,
+    /// Where sound goes.
+    pub sound: Outlet,
+    /// The frames that were sent.
+    pub frames: SentFrames,
+    /// The loss of its video.
+    pub redundancy: Redundancy,
+    /// What the host tells its client.
+    pub updates: Updates,
+    /// Nothing more is sent or received.
+    closed: AtomicBool,
+    /// Messages sealed by the host on the control stream.
+    control_sealed: AtomicU32,
+    /// Messages sealed by the host in RTSP.
+    rtsp_sealed: AtomicU32,
+    state: Mutex<State>,
+}
+
+/// The progress of a session.
+#[derive(Debug)]
+struct State {
+    /// From ANNOUNCE.
+    parameters: Option<StreamParameters>,
+    /// PLAY was answered.
+    plays: bool,
+    /// Frames are sent.
+    started: bool,
+    subscriber: Option<SubscriberId>,
+    /// The newest number of a sealed RTSP request.
+    rtsp_opened: Option<u32>,
+    last_message: Instant,
+}
+
+/// The system has no random numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the system provides no random numbers")]
+pub struct NoRandomness;
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(bytes)
+}
+
+impl Session {
+    /// A session of `owner` that sends through these sockets, for video and for sound.
+    ///
+    /// # Errors
+    /// [`NoRandomness`]
+    pub fn new(
+        owner: Owner,
+        launch: Launch,
+        (application, mode): (u32, Mode),
+        (video, sound): (Arc<UdpSocket>, Arc<UdpSocket>),
+    ) -> Result<Session, NoRandomness> {
+        let mut ping = [0; PING_WORDS];
+        ping.copy_from_slice(to_hex(&random::<{ PING_WORDS / 2 }>()?).as_bytes());
+        Ok(Session {
+            owner,
+            launch,
+            application,
+            mode,
+            name: to_hex(&random::<8>()?),
+            ping,
+            connect_data: u32::from_ne_bytes(random()?),
+            video: Outlet::new(video),
+            sound: Outlet::new(sound),
+            frames: SentFrames::default(),
+            redundancy: Redundancy::new(Instant::now()),
+            updates: Updates::default(),
+            closed: AtomicBool::new(false),
+            control_sealed: AtomicU32::new(0),
+            rtsp_sealed: AtomicU32::new(0),
+            state: Mutex::new(State {
+                parameters: None,
+                plays: false,
+                started: false,
+                subscriber: None,
+                rtsp_opened: None,
+                last_message: Instant::now(),
+            }),
+        })
+    }
+
+    /// Takes the parameters of its streams. Returns whether they were accepted: not after PLAY.
+    #[must_use]
+    pub fn announce(&self, parameters: StreamParameters) -> bool {
+        let mut state = lock(&self.state);
+        if !state.plays {
+            state.parameters = Some(parameters);
+        }
+        !state.plays
+    }
+
+    /// Begins to play. Returns whether it may: once, after its parameters.
+    ///
+    /// Once, since the nonces of its streams begin with the key's first use.
+    #[must_use]
+    pub fn play(&self) -> bool {
+        let mut state = lock(&self.state);
+        let may = state.parameters.is_some() && !state.plays;
+        state.plays |= may;
+        may
+    }
+
+    /// The parameters of its streams, once when they are to be started: it plays, and the client's address for video is
+    /// known.
+    #[must_use]
+    pub fn start(&self) -> Option<StreamParameters> {
+        let mut state = lock(&self.state);
+        if !state.plays || state.started || !self.video.is_found() || self.is_closed() {
+            return None;
+        }
+        state.started = true;
+        state.parameters
+    }
+
+    /// Whether PLAY was answered.
+    #[must_use]
+    pub fn plays(&self) -> bool {
+        lock(&self.state).plays
+    }
+
+    /// The client's subscription to frames.
+    #[must_use]
+    pub fn subscriber(&self) -> Option<SubscriberId> {
+        lock(&self.state).subscriber
+    }
+
+    /// Sets it. Returns it again if the session was closed meanwhile: it must be unsubscribed.
+    #[must_use]
+    pub fn subscribed(&self, subscriber: SubscriberId) -> Option<SubscriberId> {
+        let mut state = lock(&self.state);
+        if self.is_closed() {
+            return Some(subscriber);
+        }
+        state.subscriber = Some(subscriber);
+        None
+    }
+
+    /// Checks the number of a sealed RTSP request. Returns whether it is newer than all before.
+    #[must_use]
+    pub fn opens_rtsp(&self, number: u32) -> bool {
+        let mut state = lock(&self.state);
+        let newer = state.rtsp_opened.is_none_or(|newest| number > newest);
+        if newer {
+            state.rtsp_opened = Some(number);
+        }
+        newer
+    }
+
+    /// The number of the next message that the host seals in RTSP; `None` after the last.
+    #[must_use]
+    pub fn next_rtsp(&self) -> Option<u32> {
+        next(&self.rtsp_sealed)
+    }
+
+    /// The number of the next message that the host seals on the control stream; `None` after the last.
+    #[must_use]
+    pub fn next_control(&self) -> Option<u32> {
+        next(&self.control_sealed)
+    }
+
+    /// A message of the client arrived.
+    pub fn note_message(&self, now: Instant) {
+        lock(&self.state).last_message = now;
+    }
+
+    /// When the last one arrived.
+    #[must_use]
+    pub fn last_message(&self) -> Instant {
+        lock(&self.state).last_message
+    }
+
+    /// Ends it. Returns its subscription, the first time.
+    #[must_use]
+    pub fn close(&self) -> Option<SubscriberId> {
+        let mut state = lock(&self.state);
+        self.closed.store(true, Ordering::Relaxed);
+        self.video.forget();
+        self.sound.forget();
+        state.subscriber.take()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts without wrapping: a repeated number would repeat a nonce.
+fn next(counter: &AtomicU32) -> Option<u32> {
+    let counted = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
+    counted.ok()
+}

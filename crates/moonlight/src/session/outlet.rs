@@ -1,0 +1,65 @@
+//! Where a session's packets go: a socket, and the address that the client's pings came from.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+use openuvr_runtime::lock::lock;
+
+/// Result of sending a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendOutcome {
+    /// It was sent.
+    Sent,
+    /// The socket has no room.
+    Full,
+    /// The client's address is not known.
+    Nowhere,
+}
+
+/// One stream's way to its client.
+#[derive(Debug)]
+pub struct Outlet {
+    socket: Arc<UdpSocket>,
+    to: Mutex<Option<SocketAddr>>,
+}
+
+impl Outlet {
+    /// Through this socket, which does not block; without an address yet.
+    #[must_use]
+    pub fn new(socket: Arc<UdpSocket>) -> Outlet {
+        Outlet {
+            socket,
+            to: Mutex::new(None),
+        }
+    }
+
+    /// The address of the client; returns whether it is the first.
+    pub fn found(&self, address: SocketAddr) -> bool {
+        lock(&self.to).replace(address).is_none()
+    }
+
+    /// Whether the address is known.
+    #[must_use]
+    pub fn is_found(&self) -> bool {
+        lock(&self.to).is_some()
+    }
+
+    /// Sends nothing more until the client pings again.
+    pub fn forget(&self) {
+        *lock(&self.to) = None;
+    }
+
+    /// Sends a packet.
+    #[must_use]
+    pub fn send(&self, packet: &[u8]) -> SendOutcome {
+        let Some(to) = *lock(&self.to) else {
+            return SendOutcome::Nowhere;
+        };
+        match self.socket.send_to(packet, to) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => SendOutcome::Full,
+            // A network that is down temporarily loses packets; a client that is gone stops pinging.
+            _ => SendOutcome::Sent,
+        }
+    }
+}

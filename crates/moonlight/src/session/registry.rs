@@ -1,0 +1,98 @@
+//! All sessions of a host.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::lock::lock;
+
+use super::{PING_WORDS, Session};
+
+/// Sessions at a time (a guess: more than a household watches one application with).
+pub const MAX_SESSIONS: usize = 8;
+
+/// A session that plays and is silent for this long has lost its client: it sends a message ten times a second
+/// (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// From `launch` to PLAY: a few round trips.
+const SET_UP: Duration = Duration::from_secs(60);
+
+/// The sessions.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<Vec<Arc<Session>>>);
+
+impl Sessions {
+    /// Adds a session in place of an earlier one of its device, which is returned to be ended. `Err`: there are
+    /// [`MAX_SESSIONS`] others.
+    pub fn add(&self, session: Arc<Session>) -> Result<Option<Arc<Session>>, Arc<Session>> {
+        let mut all = lock(&self.0);
+        let before = all
+            .iter()
+            .position(|other| other.owner.device == session.owner.device)
+            .map(|at| all.swap_remove(at));
+        if before.is_none() && all.len() >= MAX_SESSIONS {
+            return Err(session);
+        }
+        all.push(session);
+        Ok(before)
+    }
+
+    /// The session of a device.
+    #[must_use]
+    pub fn of_device(&self, device: &PublicKey) -> Option<Arc<Session>> {
+        self.find(|session| session.owner.device == *device)
+    }
+
+    /// Those launched from an address, the newest first.
+    #[must_use]
+    pub fn from_address(&self, address: IpAddr) -> Vec<Arc<Session>> {
+        let all = lock(&self.0);
+        let of_it = all.iter().rev().filter(|s| s.owner.address == address);
+        of_it.cloned().collect()
+    }
+
+    /// Whether there is one from an address.
+    #[must_use]
+    pub fn is_known(&self, address: IpAddr) -> bool {
+        lock(&self.0).iter().any(|s| s.owner.address == address)
+    }
+
+    /// The session whose client pings with these words.
+    #[must_use]
+    pub fn of_ping(&self, words: &[u8; PING_WORDS], address: IpAddr) -> Option<Arc<Session>> {
+        self.find(|session| session.ping == *words && session.owner.address == address)
+    }
+
+    /// The session whose client presents this number.
+    #[must_use]
+    pub fn of_connection(&self, connect_data: u32, address: IpAddr) -> Option<Arc<Session>> {
+        self.find(|s| s.connect_data == connect_data && s.owner.address == address)
+    }
+
+    /// Removes a session.
+    pub fn remove(&self, session: &Arc<Session>) {
+        lock(&self.0).retain(|other| !Arc::ptr_eq(other, session));
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        lock(&self.0).clone()
+    }
+
+    /// Removes and returns those whose clients are gone.
+    #[must_use]
+    pub fn lost(&self, now: Instant) -> Vec<Arc<Session>> {
+        let is_lost = |session: &mut Arc<Session>| {
+            let limit = if session.plays() { SILENCE } else { SET_UP };
+            now.saturating_duration_since(session.last_message()) > limit
+        };
+        lock(&self.0).extract_if(.., is_lost).collect()
+    }
+
+    fn find(&self, is: impl Fn(&Session) -> bool) -> Option<Arc<Session>> {
+        lock(&self.0).iter().find(|session| is(session)).cloned()
+    }
+}

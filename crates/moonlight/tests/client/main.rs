@@ -1,0 +1,203 @@
+//! A client from PyPI (`moonlight-python`), which carries the protocol code of Moonlight's own clients: real sockets, a
+//! real host.
+//!
+//! It needs a Python with that package: `python3`, or the program in `OPENUVR_MOONLIGHT_PYTHON`.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+#[path = "../../../media/tests/skip/mod.rs"]
+mod skip;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::pad::PadButton;
+use serde::Deserialize;
+
+use self::support::{Rig, enter};
+
+/// Starts a client that pairs with `pin`, or is paired if it is empty.
+fn start_client(rig: &Rig, python: &str, pin: &str, frames: usize) -> Client {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
+    let address = rig.door.addresses().http;
+    let mut child = Command::new(python)
+        .arg(script)
+        .args([address.ip().to_string(), address.port().to_string()])
+        .arg(rig.client_folder("client"))
+        .args([pin.to_owned(), frames.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (lines, input) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    Client {
+        child,
+        lines: BufReader::new(lines),
+        input,
+    }
+}
+
+/// A running client; it is killed if the test fails.
+struct Client {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    input: ChildStdin,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A step that the client reports.
+#[derive(Deserialize, Debug, Default)]
+#[serde(default)]
+struct Step {
+    step: String,
+    name: String,
+    paired: bool,
+    names: Vec<String>,
+    seen: Vec<(u32, Option<u32>)>,
+    unread: usize,
+    latency: Vec<u32>,
+    shape: Vec<usize>,
+    frequency: f64,
+    indices: Vec<u64>,
+}
+
+impl Client {
+    /// The next step, which must be this one.
+    fn step(&mut self, name: &str) -> Step {
+        loop {
+            let mut line = String::new();
+            let length = self.lines.read_line(&mut line).unwrap();
+            assert!(length > 0, "the client ended before {name}");
+            // The client prints other lines, too.
+            let Ok(step) = serde_json::from_str::<Step>(&line) else {
+                continue;
+            };
+            assert_eq!(step.step, name, "{line}");
+            return step;
+        }
+    }
+}
+
+/// The Python that has the client.
+fn python() -> Option<String> {
+    let named = std::env::var("OPENUVR_MOONLIGHT_PYTHON");
+    let python = named.unwrap_or_else(|_| "python3".to_owned());
+    let found = Command::new(&python)
+        .args(["-c", "import moonlight_python"])
+        .stderr(Stdio::null())
+        .status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        skip::skip("moonlight-python is not installed: pip install moonlight-python");
+    }
+    found.then_some(python)
+}
+
+#[test]
+#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
+fn a_client_pairs_and_plays() {
+    let Some(python) = python() else { return };
+    let rig = Rig::new("moonlight");
+    let mut client = start_client(&rig, &python, "2718", 300);
+    let found = client.step("found");
+    assert_eq!((found.name.as_str(), found.paired), ("the <test>", false));
+    client.step("pairs");
+    let paired = enter(&rig.trust_folder(), "2718").unwrap();
+    assert!(paired.starts_with("paired with a test ("), "{paired}");
+    client.step("paired");
+    assert_eq!(client.step("apps").names, ["Pattern & tone"]);
+    client.step("plays");
+    let frames = client.step("frames");
+    assert_eq!(frames.unread, 0, "{:?}", frames.seen);
+    assert_eq!(frames.shape, [384, 640, 3]);
+    let consecutive = |pair: &[(u32, Option<u32>)]| pair[1].0 > pair[0].0 && pair[1].1 > pair[0].1;
+    assert!(frames.seen.windows(2).all(consecutive), "{:?}", frames.seen);
+    // The unit is 0.1 ms there.
+    assert!(frames.latency.iter().all(|latency| *latency > 0));
+    let sound = client.step("sound");
+    assert!(
+        (sound.frequency - 440.0).abs() < 5.0,
+        "{} Hz",
+        sound.frequency
+    );
+    client.step("input");
+    expect_input(&rig);
+    client.input.write_all(b"\n").unwrap();
+    client.step("key");
+    client.step("quit");
+    assert!(!sound.indices.is_empty());
+}
+
+/// The input of `send_input` in `client.py`.
+fn expect_input(rig: &Rig) {
+    let next = || loop {
+        // The client moves the mouse by itself at its start.
+        match rig.next_input() {
+            InputEvent::PointerRelative { dx, .. } if dx != 7 => {}
+            event => return event,
+        }
+    };
+    let key = |code, text, pressed| InputEvent::Key {
+        code: KeyCode(code),
+        text,
+        pressed,
+    };
+    // KEY_A, KEY_ENTER, KEY_LEFTSHIFT, KEY_F1.
+    for code in [30, 28, 42, 59] {
+        assert_eq!(next(), key(code, None, true));
+        assert_eq!(next(), key(code, None, false));
+    }
+    assert_eq!(next(), key(0, Some('é'), true));
+    assert_eq!(next(), key(0, None, false));
+    // 319 of 639.
+    let absolute = InputEvent::PointerAbsolute { x: 32_716, y: 0 };
+    assert_eq!(next(), absolute);
+    assert_eq!(next(), InputEvent::PointerRelative { dx: 7, dy: -5 });
+    for pressed in [true, false] {
+        let button = Button::RIGHT;
+        assert_eq!(next(), InputEvent::Button { button, pressed });
+    }
+    assert_eq!(next(), InputEvent::Wheel { dx: 0, dy: 120 });
+    assert_eq!(next(), InputEvent::Wheel { dx: -60, dy: 0 });
+    assert!(matches!(next(), InputEvent::PadConnected { .. }));
+    let state = loop {
+        match next() {
+            // A pad's arrival is followed by its first state.
+            InputEvent::Pad { state, .. } if state.buttons != 0 => break state,
+            InputEvent::Pad { .. } => {}
+            event => panic!("{event:?}"),
+        }
+    };
+    assert!(state.is_down(PadButton::South));
+    assert_eq!(
+        (state.sticks, state.triggers),
+        ([1000, -2000, 0, 0], [u16::MAX, 0])
+    );
+}
+
+#[test]
+#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
+fn a_wrong_pin_is_told_to_both_ends() {
+    let Some(python) = python() else { return };
+    let rig = Rig::new("moonlight-pin");
+    let mut client = start_client(&rig, &python, "2718", 1);
+    client.step("found");
+    client.step("pairs");
+    let why = enter(&rig.trust_folder(), "3141").unwrap_err().to_string();
+    assert!(why.contains("not the one that the client shows"), "{why}");
+    let mut rest = String::new();
+    while client.lines.read_line(&mut rest).unwrap() > 0 {}
+    assert!(!rest.contains("\"paired\""), "{rest}");
+    assert!(!client.child.wait().unwrap().success());
+    let devices = std::fs::read_to_string(rig.trust_folder().join("devices.toml"));
+    assert!(devices.is_err(), "{devices:?}");
+}

@@ -1,0 +1,265 @@
+//! A client with full control of each step.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{
+    AES_128, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey,
+};
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use openuvr_moonlight::pairing::ClientCertificate;
+use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+};
+
+/// Timeout of an answer, longer than any takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The key of its sessions.
+const KEY: [u8; 16] = [5; 16];
+
+/// The salt of its pairings.
+const SALT: [u8; 16] = [3; 16];
+
+/// A client.
+pub(crate) struct Peer {
+    certificate: String,
+    key: String,
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+/// The text of an element.
+pub(crate) fn element(document: &str, name: &str) -> String {
+    let (_, rest) = document
+        .split_once(&format!("<{name}>"))
+        .unwrap_or_else(|| {
+            panic!("no {name} in {document}");
+        });
+    rest.split_once("</").unwrap().0.to_owned()
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream
+}
+
+/// What a host sends until it closes the connection, after these bytes.
+pub(crate) fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = connect(to);
+    // A host that refuses may close first.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// A document by HTTP.
+pub(crate) fn get(to: SocketAddr, target: &str) -> String {
+    let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
+    String::from_utf8(exchange(to, request.as_bytes())).unwrap()
+}
+
+impl Peer {
+    pub(crate) fn new() -> Peer {
+        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+        let parameters = CertificateParams::new(Vec::new()).unwrap();
+        Peer {
+            certificate: parameters.self_signed(&key).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    /// The target of the first step of pairing.
+    pub(crate) fn first_step(&self) -> String {
+        let certificate = hex(self.certificate.as_bytes());
+        format!(
+            "pair?phrase=getservercert&salt={}&clientcert={certificate}",
+            hex(&SALT)
+        )
+    }
+
+    /// The steps after the first, with this PIN. Returns the answer to the last.
+    pub(crate) fn further_steps(&self, to: SocketAddr, pin: &str) -> String {
+        let salted = digest(&SHA256, &[&SALT[..], pin.as_bytes()].concat());
+        let key = || UnboundCipherKey::new(&AES_128, &salted.as_ref()[..16]).unwrap();
+        let mut challenge = vec![1; 16];
+        let encrypting = EncryptingKey::ecb(key()).unwrap();
+        encrypting
+            .less_safe_encrypt(&mut challenge, EncryptionContext::None)
+            .unwrap();
+        let answer = get(to, &format!("pair?clientchallenge={}", hex(&challenge)));
+        let mut response = unhex(&element(&answer, "challengeresponse"));
+        let decrypting = DecryptingKey::ecb(key()).unwrap();
+        let response = decrypting
+            .decrypt(&mut response, DecryptionContext::None)
+            .unwrap();
+        let own = ClientCertificate::from_pem(self.certificate.as_bytes()).unwrap();
+        let secret = [7; 16];
+        let parts = [&response[32..], &own.signature, &secret].concat();
+        let mut commitment = digest(&SHA256, &parts).as_ref().to_vec();
+        encrypting
+            .less_safe_encrypt(&mut commitment, EncryptionContext::None)
+            .unwrap();
+        let target = format!("pair?serverchallengeresp={}", hex(&commitment));
+        let answer = get(to, &target);
+        assert_eq!(unhex(&element(&answer, "pairingsecret")).len(), 16 + 256);
+        get(
+            to,
+            &format!("pair?clientpairingsecret={}", self.signed(&secret)),
+        )
+    }
+
+    /// A secret with its signature.
+    pub(crate) fn signed(&self, secret: &[u8]) -> String {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let key = RsaKeyPair::from_pkcs8(key.secret_der()).unwrap();
+        let mut signature = vec![0; key.public_modulus_len()];
+        key.sign(
+            &RSA_PKCS1_SHA256,
+            &SystemRandom::new(),
+            secret,
+            &mut signature,
+        )
+        .unwrap();
+        hex(&[secret, &signature].concat())
+    }
+
+    /// A document by HTTPS, with this client's certificate.
+    pub(crate) fn get_protected(&self, to: SocketAddr, target: &str) -> String {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        protected(to, target, Some((certificate, key)))
+    }
+
+    /// The target of `launch`, with another parameter, which counts.
+    pub(crate) fn launch(application: &str, more: &str) -> String {
+        let key = hex(&KEY);
+        format!("launch?appid={application}&mode=640x384x60&rikey={key}&rikeyid=1&corever=1&{more}")
+    }
+}
+
+/// A document by HTTPS.
+pub(crate) fn protected(
+    to: SocketAddr,
+    target: &str,
+    client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+) -> String {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyHost));
+    let config = match client {
+        Some((certificate, key)) => config
+            .with_client_auth_cert(vec![certificate], key)
+            .unwrap(),
+        None => config.with_no_client_auth(),
+    };
+    let name = ServerName::try_from("host").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(connection, connect(to));
+    let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Seals an RTSP request as a client does.
+pub(crate) fn sealed(number: u32, request: &str) -> Vec<u8> {
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY).unwrap());
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&number.to_le_bytes());
+    nonce[10..].copy_from_slice(b"CR");
+    let mut body = request.as_bytes().to_vec();
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let tag = key
+        .seal_in_place_separate_tag(nonce, Aad::empty(), &mut body)
+        .unwrap();
+    let length = u32::try_from(body.len()).unwrap() | 1 << 31;
+    [
+        &length.to_be_bytes()[..],
+        &number.to_be_bytes(),
+        tag.as_ref(),
+        &body,
+    ]
+    .concat()
+}
+
+/// The text of a sealed RTSP response.
+pub(crate) fn opened(response: &[u8]) -> String {
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY).unwrap());
+    let mut nonce = [0; 12];
+    for (at, byte) in response[4..8].iter().rev().enumerate() {
+        nonce[at] = *byte;
+    }
+    nonce[10..].copy_from_slice(b"HR");
+    let mut body = response[24..].to_vec();
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let opened = key
+        .open_in_place_separate_tag(nonce, Aad::empty(), &response[8..24], &mut body)
+        .unwrap();
+    String::from_utf8(opened.to_vec()).unwrap()
+}
+
+/// Takes any certificate of a host.
+#[derive(Debug)]
+struct AnyHost;
+
+impl ServerCertVerifier for AnyHost {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
