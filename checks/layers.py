@@ -32,9 +32,9 @@ ALLOWED = {
     "terminal": {"proto", "clock"},
         # Only these two have an async runtime: `ONLY` below.
     "gateway": {"gateway-settings", "pinning", "proto", "clock", "runtime"},
-        # It starts sessions as processes of `openuvr`, and links no streaming code.
         # Without an async runtime: few clients, and few requests.
     "moonlight": {"proto", "clock", "runtime"},
+        # It starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"pinning", "proto", "terminal"},
         # The parts of the program `openuvr`, each with dependencies or unsafe code of its own; none needs another one.
     "session": {"proto", "clock", "compositor", "net", "media", "runtime", "terminal", "xserver"},
