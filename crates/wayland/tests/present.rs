@@ -426,6 +426,25 @@ fn typed_text_arrives_letter_by_letter() {
         _ => None,
     });
     assert_eq!(letters.collect::<String>(), text);
+
+    // Keys without a character have no usual name in the program's key map, either.
+    let pressed = sway
+        .command("wtype")
+        .args(["-k", "Return", "-k", "F5"])
+        .status();
+    assert!(pressed.unwrap().success());
+    let last = InputEvent::Key {
+        code: KeyCode(63),
+        text: None,
+        pressed: false,
+    };
+    let events = window.until_input(last);
+    let keys = events.iter().filter_map(|event| match event {
+        InputEvent::Key { code, pressed, .. } if code.0 != 0 => Some((code.0, *pressed)),
+        _ => None,
+    });
+    let expected = [(28, true), (28, false), (63, true), (63, false)];
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl KeyTranslator {
             return None;
         }
         self.already_held.forget(keycode);
-        let Some(code) = keyboard.code(keycode) else {
+        let by_symbol = || codes::by_symbol(keyboard.map.symbol(keycode, state, press.group)?);
+        let Some(code) = keyboard.code(keycode).or_else(by_symbol) else {
             self.press_already_held(keyboard, state, press.grabbed, events);
             self.type_without_key(keyboard, press, events);
             return None;

@@ -99,6 +99,47 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     Some(Some(KeyCode(code)))
 }
 
+/// The key of a symbol that is no character, as on a PC keyboard (`keysymdef.h`).
+///
+/// For keys without a known physical name: on-screen keyboards and programs that type give them key maps of their own.
+#[must_use]
+pub fn by_symbol(symbol: u32) -> Option<KeyCode> {
+    let code = match symbol {
+        0xff08 => 14,                                                 // XK_BackSpace
+        0xff09 => 15,                                                 // XK_Tab
+        0xff0d => 28,                                                 // XK_Return
+        0xff13 => 119,                                                // XK_Pause
+        0xff14 => 70,                                                 // XK_Scroll_Lock
+        0xff1b => 1,                                                  // XK_Escape
+        0xff50 => 102,                                                // XK_Home
+        0xff51 => 105,                                                // XK_Left
+        0xff52 => 103,                                                // XK_Up
+        0xff53 => 106,                                                // XK_Right
+        0xff54 => 108,                                                // XK_Down
+        0xff55 => 104,                                                // XK_Prior
+        0xff56 => 109,                                                // XK_Next
+        0xff57 => 107,                                                // XK_End
+        0xff61 => 99,                                                 // XK_Print
+        0xff63 => 110,                                                // XK_Insert
+        0xff67 => 127,                                                // XK_Menu
+        0xff8d => 96,                                                 // XK_KP_Enter
+        0xffbe..=0xffc7 => u16::try_from(symbol - 0xffbe).ok()? + 59, // XK_F1 to XK_F10
+        0xffc8 => 87,                                                 // XK_F11
+        0xffc9 => 88,                                                 // XK_F12
+        0xffe1 => 42,                                                 // XK_Shift_L
+        0xffe2 => 54,                                                 // XK_Shift_R
+        0xffe3 => 29,                                                 // XK_Control_L
+        0xffe4 => 97,                                                 // XK_Control_R
+        0xffe9 => 56,                                                 // XK_Alt_L
+        0xffea => 100,                                                // XK_Alt_R
+        0xffeb => 125,                                                // XK_Super_L
+        0xffec => 126,                                                // XK_Super_R
+        0xffff => 111,                                                // XK_Delete
+        _ => return None,
+    };
+    Some(KeyCode(code))
+}
+
 /// Names in other key code files (`xfree86`) for keys of [`KEYS`].
 const XKB_ALIASES: &[(&str, u16)] = &[
     ("BRK", 119),
@@ -379,6 +420,31 @@ mod tests {
             }
         }
         assert_eq!(by_xkb_name(""), None);
+    }
+
+    #[test]
+    fn symbols_have_the_keys_of_a_pc_board() {
+        for (symbol, key) in [
+            (xkeysym::key::Return, "KEY_ENTER"),
+            (xkeysym::key::BackSpace, "KEY_BACKSPACE"),
+            (xkeysym::key::Delete, "KEY_DELETE"),
+            (xkeysym::key::Prior, "KEY_PAGEUP"),
+            (xkeysym::key::Next, "KEY_PAGEDOWN"),
+            (xkeysym::key::Up, "KEY_UP"),
+            (xkeysym::key::Down, "KEY_DOWN"),
+            (xkeysym::key::Left, "KEY_LEFT"),
+            (xkeysym::key::Right, "KEY_RIGHT"),
+            (xkeysym::key::F1, "KEY_F1"),
+            (xkeysym::key::F10, "KEY_F10"),
+            (xkeysym::key::F11, "KEY_F11"),
+            (xkeysym::key::F12, "KEY_F12"),
+            (xkeysym::key::KP_Enter, "KEY_KPENTER"),
+            (xkeysym::key::Super_L, "KEY_LEFTMETA"),
+            (xkeysym::key::Alt_R, "KEY_RIGHTALT"),
+        ] {
+            assert_eq!(by_symbol(symbol), by_name(key), "{key}");
+        }
+        assert_eq!(by_symbol(xkeysym::key::a), None);
     }
 
     #[test]
