@@ -179,8 +179,11 @@ mod tests {
         #[cfg(feature = "moonlight")]
         for (words, why) in [
             (&["pair", "--moonlight", "12"][..], "the four digits"),
-            (&["pair", "--moonlight", "1234", "--pin", "123456"], "--pin"),
-            (&["pair", "--name", "attic"], "--moonlight"),
+            (
+                &["pair", "--moonlight", "1234", "--pin", "123456"][..],
+                "--pin",
+            ),
+            (&["pair", "--name", "attic"][..], "--moonlight"),
         ] {
             let told = call(&dir, words).unwrap_err().to_string();
             assert!(told.contains(why), "{told}");
