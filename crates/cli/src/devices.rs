@@ -176,6 +176,18 @@ mod tests {
         let standing = store.standing(&ClientId::of(&attic));
         assert_eq!(standing, DeviceStatus::Allowed(attic));
         assert_eq!(store.devices().len(), 1);
+        #[cfg(feature = "moonlight")]
+        for (words, why) in [
+            (&["pair", "--moonlight", "12"][..], "the four digits"),
+            (
+                &["pair", "--moonlight", "1234", "--pin", "123456"][..],
+                "--pin",
+            ),
+            (&["pair", "--name", "attic"][..], "--moonlight"),
+        ] {
+            let told = call(&dir, words).unwrap_err().to_string();
+            assert!(told.contains(why), "{told}");
+        }
         let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
         assert!(why.contains("no device named 'unknown'"), "{why}");
     }

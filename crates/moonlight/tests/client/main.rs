@@ -11,21 +11,24 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::PadButton;
+use openuvr_runtime::trust_store::DeviceStore;
 use serde::Deserialize;
 
-use self::support::{Rig, enter};
+use self::support::{Rig, TIMEOUT, enter};
 
-/// Starts a client that pairs with `pin`, or is paired if it is empty.
-fn start_client(rig: &Rig, python: &str, pin: &str, frames: usize) -> Client {
+/// Starts the client `name` that pairs with `pin`, or is paired if it is empty.
+fn start_client(rig: &Rig, python: &str, name: &str, pin: &str, frames: usize) -> Client {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
     let address = rig.door.addresses().http;
     let mut child = Command::new(python)
         .arg(script)
         .args([address.ip().to_string(), address.port().to_string()])
-        .arg(rig.client_folder("client"))
+        .arg(rig.client_folder(name))
         .args([pin.to_owned(), frames.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -62,6 +65,7 @@ struct Step {
     name: String,
     paired: bool,
     names: Vec<String>,
+    runs: bool,
     seen: Vec<(u32, Option<u32>)>,
     unread: usize,
     latency: Vec<u32>,
@@ -107,11 +111,11 @@ fn python() -> Option<String> {
 fn a_client_pairs_and_plays() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight");
-    let mut client = start_client(&rig, &python, "2718", 300);
+    let mut client = start_client(&rig, &python, "client", "2718", 300);
     let found = client.step("found");
     assert_eq!((found.name.as_str(), found.paired), ("the <test>", false));
     client.step("pairs");
-    let paired = enter(&rig.trust_folder(), "2718").unwrap();
+    let paired = enter(&rig.trust_folder(), "2718", "a test").unwrap();
     assert!(paired.starts_with("paired with a test ("), "{paired}");
     client.step("paired");
     assert_eq!(client.step("apps").names, ["Pattern & tone"]);
@@ -189,10 +193,12 @@ fn expect_input(rig: &Rig) {
 fn a_wrong_pin_is_told_to_both_ends() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight-pin");
-    let mut client = start_client(&rig, &python, "2718", 1);
+    let mut client = start_client(&rig, &python, "client", "2718", 1);
     client.step("found");
     client.step("pairs");
-    let why = enter(&rig.trust_folder(), "3141").unwrap_err().to_string();
+    let why = enter(&rig.trust_folder(), "3141", "a test")
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("not the one that the client shows"), "{why}");
     let mut rest = String::new();
     while client.lines.read_line(&mut rest).unwrap() > 0 {}
@@ -200,4 +206,90 @@ fn a_wrong_pin_is_told_to_both_ends() {
     assert!(!client.child.wait().unwrap().success());
     let devices = std::fs::read_to_string(rig.trust_folder().join("devices.toml"));
     assert!(devices.is_err(), "{devices:?}");
+}
+
+/// Frames that no test waits for.
+const ENDLESS: usize = 1_000_000;
+
+/// Waits until the host's subscribers have these roles.
+fn expect_roles(rig: &Rig, roles: &[Role]) {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        let figures = rig.host.figures();
+        let mut found: Vec<Role> = figures.iter().map(|figures| figures.role).collect();
+        found.sort_by_key(|role| *role as u8);
+        if found == roles {
+            return;
+        }
+        assert!(Instant::now() < until, "{found:?} instead of {roles:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Pairs a client, which then plays endlessly.
+fn playing(rig: &Rig, python: &str, name: &str, pin: &str) -> Client {
+    let mut client = start_client(rig, python, name, pin, ENDLESS);
+    client.step("found");
+    client.step("pairs");
+    enter(&rig.trust_folder(), pin, name).unwrap();
+    client.step("paired");
+    assert!(!client.step("apps").runs);
+    client.step("plays");
+    client
+}
+
+#[test]
+#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
+fn clients_share_the_roles_resume_and_are_forbidden() {
+    let Some(python) = python() else { return };
+    let rig = Rig::new("moonlight-roles");
+    let one = playing(&rig, &python, "one", "1111");
+    expect_roles(&rig, &[Role::Player]);
+    let _two = playing(&rig, &python, "two", "2222");
+    expect_roles(&rig, &[Role::Player, Role::Observer]);
+    // Killed, as by a lost network: it comes back before the host misses it.
+    drop(one);
+    let mut one = start_client(&rig, &python, "one", "", ENDLESS);
+    one.step("found");
+    assert!(one.step("apps").runs);
+    one.step("plays");
+    expect_roles(&rig, &[Role::Player, Role::Observer]);
+    let mut devices = DeviceStore::open(&rig.trust_folder()).unwrap();
+    devices.set_allowed("two", false).unwrap();
+    expect_roles(&rig, &[Role::Player]);
+    // Silent for longer than a client that lives.
+    drop(one);
+    expect_roles(&rig, &[]);
+}
+
+/// Runs the test of a playing client where one of a hundred video packets is lost.
+#[test]
+#[ignore = "tier moonlight: needs moonlight-python from PyPI, and network namespaces"]
+fn single_losses_are_repaired() {
+    if python().is_none()
+        || !skip::has_program("iptables", "iptables")
+        || !skip::has_program("ip", "iproute2")
+    {
+        return;
+    }
+    let own = std::env::current_exe().unwrap();
+    // Only packets of video are that long.
+    let script = "ip link set lo up && \
+        iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability 0.01 -j DROP && \
+        \"$0\" --ignored --exact a_client_pairs_and_plays --nocapture && \
+        iptables -L INPUT -v -x -n | tail -1";
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", script])
+        .arg(own)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if text.is_empty() {
+        skip::skip("no network namespace: run as root");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    let dropped = text.lines().last().unwrap_or_default();
+    let count: u32 = dropped.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(count > 0, "{text}");
 }

@@ -31,7 +31,7 @@ fn paired(rig: &Rig) -> Peer {
     let (http, folder) = (rig.door.addresses().http, rig.trust_folder());
     std::thread::scope(|scope| {
         let first = scope.spawn(|| get(http, &peer.first_step()));
-        let entered = scope.spawn(|| enter(&folder, "1234"));
+        let entered = scope.spawn(|| enter(&folder, "1234", "a test"));
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         let last = peer.further_steps(http, "1234");
         assert_eq!(element(&last, "paired"), "1", "{last}");
@@ -126,7 +126,7 @@ fn pairing_steps_are_taken_once_and_in_order() {
     }
     std::thread::scope(|scope| {
         let first = scope.spawn(|| get(http, &peer.first_step()));
-        let entered = scope.spawn(|| enter(&folder, "1234"));
+        let entered = scope.spawn(|| enter(&folder, "1234", "a test"));
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         get(http, &format!("pair?clientchallenge={}", "00".repeat(16)));
         let commitment = format!("pair?serverchallengeresp={}", "00".repeat(32));

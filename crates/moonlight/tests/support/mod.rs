@@ -164,8 +164,8 @@ impl Rig {
     }
 }
 
-/// Enters a PIN at the host of this folder, as a person does.
-pub(crate) fn enter(folder: &Path, pin: &str) -> Result<String, OfferError> {
+/// Enters a PIN at the host of this folder, as a person does, with a name for the client.
+pub(crate) fn enter(folder: &Path, pin: &str, name: &str) -> Result<String, OfferError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    offer(folder, pin, Some("a test"), now.as_secs())
+    offer(folder, pin, Some(name), now.as_secs())
 }
