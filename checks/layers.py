@@ -15,6 +15,8 @@ ALLOWED = {
     "media": {"proto", "clock"},
         # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media"},
+        # The one crate that asks a desktop's portals.
+    "desktop-portal": {"proto", "clock", "media"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},
@@ -28,7 +30,7 @@ ALLOWED = {
         # OpenXR applications: independent of the runtime.
     "vr": {"proto", "media"},
     "terminal": {"proto", "clock"},
-        # Only these two have an async runtime: `ONLY` below.
+        # Only these two and desktop-portal have an async runtime: `ONLY` below.
     "gateway": {"gateway-settings", "pinning", "proto", "clock", "runtime"},
         # It starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"pinning", "proto", "terminal"},
@@ -38,11 +40,11 @@ ALLOWED = {
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
-    "doctor": {"proto", "clock", "net", "media", "runtime", "terminal"},
+    "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal"},
         # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
-        "pinning", "proto", "clock", "compositor", "net", "media", "runtime", "terminal", "gateway",
+        "pinning", "proto", "clock", "compositor", "desktop-portal", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "vr",
         "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
@@ -61,7 +63,8 @@ PREFIX = "openuvr-"
 # Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no
 # database in a streaming process.
 ONLY = {
-    "tokio": {"gateway", "portal"},
+    "tokio": {"desktop-portal", "gateway", "portal"},
+    "ashpd": {"desktop-portal"},
     "hyper": {"gateway", "portal"},
     "str0m": {"gateway"},
     "axum": {"portal"},

@@ -11,6 +11,8 @@ pub(crate) mod compose;
 pub mod keymap;
 mod load;
 #[cfg(feature = "wayland")]
+pub mod session;
+#[cfg(feature = "wayland")]
 pub(crate) mod xkbcommon;
 
 pub(crate) use load::CORE_KEYBOARD;

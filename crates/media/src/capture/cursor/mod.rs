@@ -1,7 +1,7 @@
 //! The pointer as a separate stream: position and shape, one file per window system.
 
 mod hidden_pointer;
-mod position;
+pub mod position;
 #[cfg(feature = "wayland")]
 pub mod wayland;
 pub mod x11;
