@@ -10,10 +10,11 @@ use openuvr_media::damage::Block;
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::session::Connected;
 use crate::stream::{End, Frame, Stream};
+use crate::wait::wait_until;
 
 /// A [`Capture`] of a session's stream. The compositor sends a picture when it has drawn something; nothing is polled.
 pub struct PortalCapture {
@@ -47,7 +48,7 @@ impl PortalCapture {
         })
     }
 
-    /// What has happened, if anything has.
+    /// The event since the last call, if there is one.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         let arrived = &self.stream.arrived;
         match arrived.ended() {
@@ -96,19 +97,6 @@ impl PortalCapture {
             PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
         ];
         wait_until(&mut fds, next)
-    }
-}
-
-/// Waits for one of these descriptors, or until `next`. An interruption ends the wait early.
-pub(crate) fn wait_until(
-    fds: &mut [PollFd<'_>],
-    next: Option<Instant>,
-) -> Result<(), CaptureError> {
-    let left = next.map(|next| next.since(clock::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    match poll(fds, left.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(cause) => Err(CaptureError(format!("can't wait for the desktop: {cause}"))),
     }
 }
 

@@ -10,8 +10,8 @@ use openuvr_media::capture::{CaptureError, Waker};
 use openuvr_media::cursor::Cursor;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::capture::wait_until;
 use crate::stream::{Arrived, End};
+use crate::wait::wait_until;
 
 /// Watches the pointer of a session; owned by one thread. Whether an application has locked the pointer is not announced.
 pub struct PortalCursor {

@@ -20,11 +20,14 @@
 
 mod capture;
 mod cursor;
+mod desktop;
 mod input;
 mod session;
 mod stream;
+mod wait;
 
 pub use capture::PortalCapture;
 pub use cursor::PortalCursor;
+pub use desktop::DesktopSession;
 pub use input::PortalInput;
-pub use session::{DesktopSession, Options, PortalError, Portals};
+pub use session::{Options, PortalError, Portals};

@@ -28,7 +28,7 @@ pub(super) enum Step {
     Symbol(u32, bool),
 }
 
-/// What is down for a key of the user.
+/// The pressed key of the session for a key of the user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Down {
     /// A key by its X code.

@@ -24,22 +24,22 @@ const REMOTE_DESKTOP_KEEPS: u32 = 2;
 /// The size that is offered first if the portal names none. Any other is taken too.
 const USUAL_SIZE: Size = Size::new(1920, 1080);
 
-/// What the session consists of.
-pub(super) struct Grant {
+/// The parts of a granted session.
+pub(crate) struct Grant {
     /// The connection to the PipeWire server that has only this stream.
-    pub(super) remote: OwnedFd,
+    pub(crate) remote: OwnedFd,
     /// The number of the stream's node.
-    pub(super) node: u32,
+    pub(crate) node: u32,
     /// The size of the stream in the desktop's units; absolute positions are in them.
-    pub(super) extent: Option<Size>,
+    pub(crate) extent: Option<Size>,
     /// The probable size of the picture.
-    pub(super) hint: Size,
+    pub(crate) hint: Size,
     /// Whether the pointer comes beside the picture.
-    pub(super) cursor: bool,
+    pub(crate) cursor: bool,
     /// Whether keys are taken.
-    pub(super) keyboard: bool,
+    pub(crate) keyboard: bool,
     /// Whether pointer motion is taken.
-    pub(super) pointer: bool,
+    pub(crate) pointer: bool,
 }
 
 /// A session of one of the portals.

@@ -19,12 +19,10 @@ use tokio::sync::mpsc as queue;
 
 pub(crate) use self::command::{Command, Wheel};
 pub use self::error::PortalError;
-use self::grant::{Grant, Granted};
+pub(crate) use self::grant::Grant;
+use self::grant::Granted;
 pub use self::probe::Portals;
-use crate::capture::PortalCapture;
-use crate::cursor::PortalCursor;
-use crate::input::PortalInput;
-use crate::stream::{Arrived, End, Stream};
+use crate::stream::{Arrived, End};
 
 /// The longest wait for the user's answer: time to walk to the machine (guess).
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(120);
@@ -35,7 +33,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The longest wait for the portal to end the session or to take the last input (guess: it takes a millisecond).
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Input events that may wait for the portal: as many as a host takes elsewhere.
+/// Input events that may wait for the portal: the same number as at the Wayland display.
 const QUEUE: usize = 1024;
 
 /// What to ask the desktop for.
@@ -54,47 +52,6 @@ pub struct Options {
     pub display: Option<String>,
 }
 
-/// An open session and its parts. It is closed when all parts are dropped.
-pub struct DesktopSession {
-    /// The pictures.
-    pub capture: PortalCapture,
-    /// The pointer; `None`: it is drawn into the picture, or hidden.
-    pub cursor: Option<PortalCursor>,
-    /// The input; `None`: it was not asked for, the desktop has no RemoteDesktop portal, or the user has not allowed it.
-    pub input: Option<PortalInput>,
-}
-
-impl DesktopSession {
-    /// Asks the desktop for its screen, and waits for the user's answer. `keep_waiting` is called about ten times per second
-    /// with the time so far, and ends the wait by `false`.
-    ///
-    /// # Errors
-    /// One line: there is no portal, it says no or does not answer within 120 s, or PipeWire fails.
-    pub fn open(
-        options: &Options,
-        keep_waiting: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<DesktopSession, PortalError> {
-        let arrived = Arrived::new()?;
-        let (session, grant) = Connected::open(options, &arrived, keep_waiting)?;
-        let session = Arc::new(session);
-        let stream = Stream::open(grant.remote, grant.node, grant.hint, Arc::clone(&arrived))?;
-        // In pixels of the desktop, which differ from those of the picture with a scale.
-        let extent = grant.extent.unwrap_or(stream.first_size);
-        let input = (grant.keyboard || grant.pointer).then(|| {
-            let (session, display) = (Arc::clone(&session), options.display.as_deref());
-            PortalInput::new(session, display, grant.node, extent)
-        });
-        let cursor = (grant.cursor)
-            .then(|| PortalCursor::new(arrived))
-            .transpose()?;
-        Ok(DesktopSession {
-            capture: PortalCapture::new(stream, session)?,
-            cursor,
-            input,
-        })
-    }
-}
-
 /// The connection to the portal. On drop the session is closed.
 pub(crate) struct Connected {
     commands: Option<queue::Sender<Command>>,
@@ -102,7 +59,7 @@ pub(crate) struct Connected {
 }
 
 impl Connected {
-    fn open(
+    pub(crate) fn open(
         options: &Options,
         arrived: &Arc<Arrived>,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,

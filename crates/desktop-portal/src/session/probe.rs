@@ -46,7 +46,7 @@ async fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
     let casts = Screencast::with_connection(bus.clone())
         .await
         .map_err(asking)?;
-    // The version is a default if nobody has answered.
+    // Without an answer the version is a default.
     casts.available_source_types().await.map_err(asking)?;
     let pointer_apart = match casts.version() {
         0 | 1 => false,

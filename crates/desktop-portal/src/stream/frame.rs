@@ -53,7 +53,7 @@ impl Frame {
         let Some(chunk) = chunk else {
             return Ok(None);
         };
-        let place = Place::of(chunk.offset, chunk.stride, format, memory.bytes().len())?;
+        let place = Layout::of(chunk.offset, chunk.stride, format, memory.bytes().len())?;
         let all = Block {
             columns: 0..format.size.width,
             rows: 0..format.size.height,
@@ -79,7 +79,7 @@ impl Frame {
         }))
     }
 
-    /// Takes the place of a frame that nobody has seen: its damage adds to that of this one.
+    /// Takes the place of a frame that was not shown: its damage adds to that of this one.
     pub(super) fn follow(&mut self, before: &Frame) {
         self.damage = match (&self.damage, &before.damage) {
             (Some(new), Some(old)) if self.size == before.size => Some(old.joined(new)),
@@ -104,14 +104,14 @@ impl Frame {
 
 /// Where the rows of a picture are in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct Layout {
     offset: usize,
     stride: usize,
 }
 
-impl Place {
+impl Layout {
     /// The place that a chunk states, in a buffer of `length` bytes.
-    fn of(offset: u32, stride: i32, format: VideoFormat, length: usize) -> Result<Place, String> {
+    fn of(offset: u32, stride: i32, format: VideoFormat, length: usize) -> Result<Layout, String> {
         let row = format.size.width as usize * format.pixels.packed().unwrap_or(4);
         // Some producers leave it out.
         let stride = match usize::try_from(stride) {
@@ -130,7 +130,7 @@ impl Place {
         let end = (rows.saturating_sub(1)).checked_mul(stride);
         let end = end.and_then(|before| before.checked_add(row)?.checked_add(offset));
         match end {
-            Some(end) if end <= length => Ok(Place { offset, stride }),
+            Some(end) if end <= length => Ok(Layout { offset, stride }),
             _ => Err(format!(
                 "its pictures of {} do not fit into their buffers of {length} bytes",
                 format.size
@@ -144,7 +144,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*word))
 }
 
-/// The rectangle of a `struct spa_meta_region`, limited to what is right and below of the origin. `None`: invalid.
+/// The rectangle of a `struct spa_meta_region`, limited to positive positions. `None`: invalid.
 fn region(bytes: &[u8]) -> Option<Block> {
     let (left, top) = (word(bytes, 0)?.cast_signed(), word(bytes, 4)?.cast_signed());
     let (width, height) = (word(bytes, 8)?, word(bytes, 12)?);
@@ -213,10 +213,10 @@ mod tests {
 
     #[test]
     fn a_picture_must_lie_in_its_buffer() {
-        let place = |offset, stride, length| Place::of(offset, stride, FORMAT, length);
+        let place = |offset, stride, length| Layout::of(offset, stride, FORMAT, length);
         assert_eq!(
             place(0, 40, 160).unwrap(),
-            Place {
+            Layout {
                 offset: 0,
                 stride: 40
             }
@@ -225,7 +225,7 @@ mod tests {
         // The last row needs no padding.
         assert_eq!(
             place(8, 64, 240).unwrap(),
-            Place {
+            Layout {
                 offset: 8,
                 stride: 64
             }

@@ -34,7 +34,7 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// What has arrived, shared between the thread of libpipewire and those of capture and pointer.
+/// Frames, pointer and end of a stream, shared between the thread of libpipewire and those of capture and pointer.
 pub(crate) struct Arrived {
     state: Mutex<State>,
     /// Notified at each change of format or end.

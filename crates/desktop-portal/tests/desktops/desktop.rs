@@ -24,6 +24,13 @@ pub(crate) enum Kind {
     Kde,
 }
 
+impl Kind {
+    /// Whether pictures come from its screen. KWin 5.27 without one composes and agrees on a format, but fills no buffer.
+    pub(crate) fn streams_pictures(self) -> bool {
+        self == Kind::Gnome
+    }
+}
+
 /// A running desktop. On drop all of its programs are killed.
 pub(crate) struct Desktop {
     folder: TempDir,

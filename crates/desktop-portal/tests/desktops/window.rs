@@ -1,4 +1,4 @@
-//! A window of ours that fills the screen of a desktop, shows numbered pictures, and receives its input.
+//! A window of the test that fills the screen of a desktop, shows numbered pictures, and receives its input.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,7 +93,7 @@ impl Window {
                 break;
             }
         }
-        // What the attempts have left.
+        // Events of further attempts.
         while self.event(Duration::from_millis(500)).is_some() {}
     }
 
@@ -112,7 +112,7 @@ impl Window {
         panic!("only {seen:?}");
     }
 
-    /// Types a text by keys that have other characters, and returns what has arrived.
+    /// Types a text by keys that have other characters, and returns the characters that arrive.
     pub(crate) fn typed(&self, input: &mut PortalInput, text: &str) -> String {
         for (code, ch) in (30..).zip(text.chars()) {
             let event = |pressed| InputEvent::Key {

@@ -128,7 +128,7 @@ impl Connection {
         if thread.is_null() {
             return Err(failed("making a thread"));
         }
-        // From here on its drop frees what was made.
+        // From here on its drop frees the objects made so far.
         let mut connection = Connection {
             shared: Box::new(Shared {
                 library,
