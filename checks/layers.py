@@ -17,6 +17,8 @@ ALLOWED = {
     "wayland": {"proto", "clock", "media"},
         # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media"},
+        # The one crate that asks a desktop's portals.
+    "desktop-portal": {"proto", "clock", "media", "wayland"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},
@@ -30,7 +32,7 @@ ALLOWED = {
         # OpenXR applications: independent of the runtime.
     "vr": {"proto", "media"},
     "terminal": {"proto", "clock"},
-        # Only these two have an async runtime: `ONLY` below.
+        # Only these two and desktop-portal have an async runtime: `ONLY` below.
     "gateway": {"gateway-settings", "pinning", "proto", "clock", "runtime"},
         # Without an async runtime: few clients, and few requests.
     "moonlight": {"proto", "clock", "runtime"},
@@ -42,11 +44,11 @@ ALLOWED = {
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
-    "doctor": {"proto", "clock", "net", "media", "runtime", "terminal", "wayland"},
+    "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
         # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
-        "pinning", "proto", "clock", "compositor", "net", "media", "runtime", "terminal", "gateway",
+        "pinning", "proto", "clock", "compositor", "desktop-portal", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
         "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
@@ -67,7 +69,8 @@ PREFIX = "openuvr-"
 # Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no
 # database in a streaming process.
 ONLY = {
-    "tokio": {"gateway", "portal"},
+    "tokio": {"desktop-portal", "gateway", "portal"},
+    "ashpd": {"desktop-portal"},
     "hyper": {"gateway", "portal"},
     "str0m": {"gateway"},
     "axum": {"portal"},

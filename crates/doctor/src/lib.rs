@@ -22,6 +22,7 @@ mod hook;
 mod kernel;
 mod machine;
 mod network;
+mod portal;
 mod privileges;
 mod sys;
 mod wayland;

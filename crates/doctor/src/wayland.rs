@@ -6,6 +6,7 @@ use openuvr_wayland::display;
 
 use super::Role;
 use super::finding::Finding;
+use super::portal::{self, Offer};
 
 /// Compositors that offer the protocols.
 const REMEDY: &str = "use a compositor based on wlroots, such as sway or labwc, an X11 session, or stream an \
@@ -38,9 +39,13 @@ pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::ok(title, name)];
     if role.hosts() {
-        findings.push(capture(&interfaces, required));
-        findings.push(pointer(&interfaces));
-        findings.push(input(&interfaces));
+        // Only where it is needed: the question starts programs.
+        let portal = (!display::can_capture(&interfaces.0)).then(portal::probe);
+        let portal = portal.as_ref();
+        findings.push(capture(&interfaces, portal, required));
+        let offer = portal.and_then(|asked| asked.as_ref().ok());
+        findings.push(pointer(&interfaces, offer));
+        findings.push(input(&interfaces, offer));
         findings.push(clipboard(&interfaces));
     }
     findings
@@ -58,7 +63,11 @@ fn has_image_copy(interfaces: &Interfaces) -> bool {
         && interfaces.has("ext_output_image_capture_source_manager_v1", 1)
 }
 
-fn capture(interfaces: &Interfaces, required: bool) -> Finding {
+fn capture(
+    interfaces: &Interfaces,
+    portal: Option<&Result<Offer, String>>,
+    required: bool,
+) -> Finding {
     let title = "Wayland capture";
     let windows = interfaces.has("ext_foreign_toplevel_image_capture_source_manager_v1", 1)
         && interfaces.has("ext_foreign_toplevel_list_v1", 1);
@@ -70,18 +79,29 @@ fn capture(interfaces: &Interfaces, required: bool) -> Finding {
         () if interfaces.has("zwlr_screencopy_manager_v1", 3) => {
             Finding::ok(title, "outputs (wlr-screencopy)")
         }
-        () => problem(
-            title,
-            "the compositor lets no program capture its screen: no ext-image-copy-capture, no wlr-screencopy 3",
-            REMEDY,
-            required,
-        ),
+        () => match portal {
+            Some(Ok(_)) => Finding::ok(
+                title,
+                "a screen that the desktop's portal shares (--source portal)",
+            ),
+            Some(Err(why)) => {
+                let (why, remedy) = why.rsplit_once(": ").unwrap_or((why, REMEDY));
+                let why = format!("the compositor lets no program capture its screen, and {why}");
+                problem(title, &why, &format!("{remedy}; or {REMEDY}"), required)
+            }
+            None => problem(
+                title,
+                "the compositor lets no program capture its screen: no ext-image-copy-capture, no wlr-screencopy 3",
+                REMEDY,
+                required,
+            ),
+        },
     }
 }
 
-fn pointer(interfaces: &Interfaces) -> Finding {
+fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     let title = "Wayland pointer";
-    match has_image_copy(interfaces) {
+    match has_image_copy(interfaces) || portal.is_some_and(|offer| offer.pointer_apart) {
         true => Finding::ok(title, "sent apart from the picture"),
         false => Finding::better(
             title,
@@ -91,7 +111,7 @@ fn pointer(interfaces: &Interfaces) -> Finding {
     }
 }
 
-fn input(interfaces: &Interfaces) -> Finding {
+fn input(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),
         (
@@ -106,6 +126,9 @@ fn input(interfaces: &Interfaces) -> Finding {
     let absent: Vec<&str> = absent.map(|(words, ..)| *words).collect();
     let title = "Wayland input";
     match absent.is_empty() {
+        _ if portal.is_some_and(|offer| offer.input) => {
+            Finding::ok(title, "by the desktop's portal (RemoteDesktop)")
+        }
         true => Finding::ok(title, "virtual-keyboard, wlr-virtual-pointer"),
         false => Finding::better(
             title,
@@ -138,14 +161,19 @@ mod tests {
     use super::*;
 
     fn levels(names: &[(&str, u32)]) -> Vec<Level> {
+        levels_with(names, None)
+    }
+
+    fn levels_with(names: &[(&str, u32)], portal: Option<&Result<Offer, String>>) -> Vec<Level> {
         let map = names
             .iter()
             .map(|(name, version)| ((*name).to_owned(), *version));
         let interfaces = Interfaces(map.collect());
+        let offer = portal.and_then(|asked| asked.as_ref().ok());
         let findings = [
-            capture(&interfaces, true),
-            pointer(&interfaces),
-            input(&interfaces),
+            capture(&interfaces, portal, true),
+            pointer(&interfaces, offer),
+            input(&interfaces, offer),
             clipboard(&interfaces),
         ];
         findings.map(|finding| finding.level).to_vec()
@@ -171,6 +199,32 @@ mod tests {
         assert_eq!(levels(&newer), [Ok, Ok, Better, Ok]);
         // Version 2 lacks damage.
         assert_eq!(levels(&[("zwlr_screencopy_manager_v1", 2)])[0], Missing);
+    }
+
+    #[test]
+    fn a_portal_replaces_the_protocols_that_it_can() {
+        use Level::{Better, Missing, Ok as Fine};
+        let whole = Offer {
+            pointer_apart: true,
+            input: true,
+        };
+        assert_eq!(
+            levels_with(&[], Some(&Ok(whole))),
+            [Fine, Fine, Fine, Better]
+        );
+        let pictures = Offer {
+            pointer_apart: false,
+            input: false,
+        };
+        assert_eq!(
+            levels_with(&[], Some(&Ok(pictures))),
+            [Fine, Better, Better, Better]
+        );
+        let none = Err("no portal: install one".to_owned());
+        assert_eq!(
+            levels_with(&[], Some(&none)),
+            [Missing, Better, Better, Better]
+        );
     }
 
     #[test]

@@ -108,6 +108,15 @@ impl Dispatch<WlRegistry, GlobalListContents> for RefreshRates {
     }
 }
 
+/// Whether a compositor with these interfaces lets programs capture its screen.
+#[must_use]
+pub fn can_capture(interfaces: &BTreeMap<String, u32>) -> bool {
+    let has = |name: &str, version: u32| interfaces.get(name).is_some_and(|v| *v >= version);
+    let image_copy = has("ext_image_copy_capture_manager_v1", 1)
+        && has("ext_output_image_capture_source_manager_v1", 1);
+    image_copy || has("zwlr_screencopy_manager_v1", 3)
+}
+
 /// The interfaces that the compositor offers, with their versions. Waits for the compositor's answer.
 ///
 /// # Errors

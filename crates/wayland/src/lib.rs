@@ -12,5 +12,6 @@ pub mod display;
 pub mod input_sink;
 pub mod input_source;
 pub mod present;
+pub mod session_keyboard;
 mod window;
 mod xkbcommon;

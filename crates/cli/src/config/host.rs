@@ -67,11 +67,13 @@ Examples:
         "Video source" {
             /// Picture source.
             /// `x11`: an X display. `wayland`: the session of a Wayland compositor, such as sway.
+            /// `portal`: a screen that GNOME, KDE or another desktop shares through its portal; the desktop asks its
+            /// user to choose the screen.
             /// `pattern`: a moving test pattern, to test a link without an application.
             /// `clip`: a video file, for measurements with reproducible pictures. `scene`: the scene of
             /// `openuvr scene`, rendered by the host on its display and submitted without capture.
             source: Option<SourceKind> = "source", optional(choice()),
-                Default::Unset("x11, or wayland in a Wayland session");
+                Default::Unset("x11, or wayland in a Wayland session, or portal where its compositor lets no program capture");
             /// X display.
             /// Captured with --source x11; input is injected into it.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
@@ -470,7 +472,9 @@ impl HostConfig {
                 Subject::Window(window.clone())
             }
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
-            (SourceKind::Wayland, ..) | (SourceKind::X11, None, None) => Subject::Display,
+            (SourceKind::Wayland | SourceKind::Portal, ..) | (SourceKind::X11, None, None) => {
+                Subject::Display
+            }
         }
     }
 
@@ -507,6 +511,7 @@ impl HostConfig {
         let source = self.source();
         let (x11, session) = (source == SourceKind::X11, source == SourceKind::Wayland);
         let (clip, scene) = (source == SourceKind::Clip, source == SourceKind::Scene);
+        let portal = source == SourceKind::Portal;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
                 "window and region are mutually exclusive: give one of them"
@@ -524,7 +529,7 @@ impl HostConfig {
             () if clip != self.clip.is_some() => {
                 "source clip and clip require each other: give --source clip --clip FILE"
             }
-            () if (x11 || session || clip) && self.size.is_some() => {
+            () if (x11 || session || portal || clip) && self.size.is_some() => {
                 "size requires source pattern or scene: displays and windows have their own size"
             }
             () if !x11 && self.virtual_display.is_some() => {
@@ -539,7 +544,9 @@ impl HostConfig {
             () if self.output.is_some() && !session => {
                 "output names an output of a Wayland session: it requires source wayland"
             }
-            () if session && self.fit => "fit resizes an X display: it excludes source wayland",
+            () if (session || portal) && self.fit => {
+                "fit resizes an X display: it excludes source wayland and portal"
+            }
             () if self.fit && self.subject() != Subject::Display => {
                 "fit resizes the whole display: it excludes window, region and other sources"
             }
@@ -610,6 +617,9 @@ impl HostConfig {
                 Some(_) => Ok(()),
                 None => Err(ConfigError(NO_WAYLAND_DISPLAY.to_owned())),
             };
+        }
+        if self.source() == SourceKind::Portal {
+            return Ok(());
         }
         let shown = matches!(self.source(), SourceKind::X11 | SourceKind::Scene);
         let display = self.display.is_some() || self.virtual_display.is_some();

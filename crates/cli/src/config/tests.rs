@@ -404,7 +404,11 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn a_bad_value_is_refused_with_name_and_allowed_range() {
     let cases = [
-        ("source", "kms", "one of x11, wayland, pattern, clip, scene"),
+        (
+            "source",
+            "kms",
+            "one of x11, wayland, portal, pattern, clip, scene",
+        ),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
@@ -586,6 +590,20 @@ fn without_a_display_a_wayland_session_is_named() {
     let both = ["--display", ":5", "--source", "wayland"];
     let both = effective::<HostConfig>(&both, &around).unwrap().config;
     assert_eq!(both.wayland_display.as_deref(), Some("wayland-1"));
+    let portal = effective::<HostConfig>(&["--source", "portal"], &around).unwrap();
+    assert!(portal.config.injects());
+    for other in [
+        &["--window", "a"][..],
+        &["--output", "DP-1"],
+        &["--fit"],
+        &["--size", "9x9"],
+    ] {
+        let both = [&["--source", "portal"][..], other].concat();
+        assert!(
+            effective::<HostConfig>(&both, &around).is_err(),
+            "{other:?}"
+        );
+    }
     let host = effective::<HostConfig>(&["--source", "x11"], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk", "--present", "x11"], &around).unwrap_err();
     for error in [host.to_string(), client.to_string()] {
@@ -665,7 +683,7 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     assert_eq!(
         refused("source = [\n\"x11\"]\n", &[]),
-        "/host.toml:1: source must be one of x11, wayland, pattern, clip, scene, not `[`"
+        "/host.toml:1: source must be one of x11, wayland, portal, pattern, clip, scene, not `[`"
     );
     let broken = refused("fps = 30\nslices = = 4\n", &[]);
     assert!(broken.starts_with("/host.toml:2: "), "{broken}");

@@ -1,5 +1,7 @@
 //! The endpoints of a display: the source of its pictures, and the targets of the player's input and clipboard.
 
+mod portal;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ impl DisplayEndpoints {
     ) -> Result<DisplayEndpoints> {
         match (own, config.source()) {
             (Some(display), _) => open_wayland(config, display),
+            (None, SourceKind::Portal) => portal::open(config, stop),
+            (None, SourceKind::Wayland) if portal::is_needed(config) => portal::open(config, stop),
             (None, SourceKind::Wayland) => open_session(config, stop),
             (None, _) => open_x11(config, stop),
         }

@@ -195,7 +195,7 @@ fn screencopy(compositor: &Compositor, pointer: bool) -> Result<Screencopy, Capt
     let manager = manager.map_err(|_| {
         CaptureError(format!(
             "{}: its compositor lets no program capture its screen (ext-image-copy-capture, wlr-screencopy 3): \
-             stream one application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use a \
+             ask the desktop's portal (--source portal), stream one application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use a \
              compositor based on wlroots, such as sway",
             compositor.name
         ))

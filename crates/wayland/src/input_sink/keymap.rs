@@ -9,13 +9,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::xkbcommon;
 use openuvr_media::keyboard::XkbKeyboard;
 use openuvr_media::keyboard::keymap::symbol_of;
 
-/// The map of a session without a keyboard, as compositors build one: its layout is that of the
-/// environment variable `XKB_DEFAULT_LAYOUT`, else `us`.
-const LAYOUT: &str = "XKB_DEFAULT_LAYOUT";
+use crate::session_keyboard::default_map;
+use crate::xkbcommon;
 
 /// A key map, and its text for the compositor.
 pub(super) struct SessionKeymap {
@@ -118,24 +116,6 @@ fn extended(text: &str, section: &str, lines: &str) -> String {
         Some(end) => format!("{}\n{lines}{}", &text[..end], &text[end..]),
         None => text.to_owned(),
     }
-}
-
-fn default_map() -> String {
-    let named = std::env::var(LAYOUT).ok();
-    let plain = |name: &String| {
-        !name.is_empty()
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"()_-".contains(&b))
-    };
-    // Of several layouts the first.
-    let first = named.and_then(|named| named.split(',').next().map(str::to_owned));
-    let layout = first.filter(plain).unwrap_or_else(|| "us".to_owned());
-    format!(
-        "xkb_keymap {{\nxkb_keycodes {{ include \"evdev+aliases(qwerty)\" }};\n\
-         xkb_types {{ include \"complete\" }};\nxkb_compat {{ include \"complete\" }};\n\
-         xkb_symbols {{ include \"pc+{layout}+inet(evdev)\" }};\n}};\n"
-    )
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub enum SourceKind {
     X11,
     /// The session of a Wayland compositor.
     Wayland,
+    /// A screen that the desktop's portal shares.
+    Portal,
     /// The test pattern.
     Pattern,
     /// A file.
@@ -105,6 +107,7 @@ impl Choice for SourceKind {
     const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
         ("wayland", SourceKind::Wayland),
+        ("portal", SourceKind::Portal),
         ("pattern", SourceKind::Pattern),
         ("clip", SourceKind::Clip),
         ("scene", SourceKind::Scene),

@@ -1,0 +1,51 @@
+//! A session with its parts: pictures, pointer and input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::capture::PortalCapture;
+use crate::cursor::PortalCursor;
+use crate::input::PortalInput;
+use crate::session::{Connected, Options, PortalError};
+use crate::stream::{Arrived, Stream};
+
+/// An open session and its parts. It is closed when all parts are dropped.
+pub struct DesktopSession {
+    /// The pictures.
+    pub capture: PortalCapture,
+    /// The pointer; `None`: it is drawn into the picture, or hidden.
+    pub cursor: Option<PortalCursor>,
+    /// The input; `None`: it was not asked for, the desktop has no RemoteDesktop portal, or the user has not allowed it.
+    pub input: Option<PortalInput>,
+}
+
+impl DesktopSession {
+    /// Asks the desktop for its screen, and waits for the user's answer. `keep_waiting` is called about ten times per second
+    /// with the time so far, and ends the wait by `false`.
+    ///
+    /// # Errors
+    /// One line: there is no portal, it says no or does not answer within 120 s, or PipeWire fails.
+    pub fn open(
+        options: &Options,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<DesktopSession, PortalError> {
+        let arrived = Arrived::new()?;
+        let (session, grant) = Connected::open(options, &arrived, keep_waiting)?;
+        let session = Arc::new(session);
+        let stream = Stream::open(grant.remote, grant.node, grant.hint, Arc::clone(&arrived))?;
+        // In pixels of the desktop, which differ from those of the picture with a scale.
+        let extent = grant.extent.unwrap_or(stream.first_size);
+        let input = (grant.keyboard || grant.pointer).then(|| {
+            let (session, display) = (Arc::clone(&session), options.display.as_deref());
+            PortalInput::new(session, display, grant.node, extent)
+        });
+        let cursor = (grant.cursor)
+            .then(|| PortalCursor::new(arrived))
+            .transpose()?;
+        Ok(DesktopSession {
+            capture: PortalCapture::new(stream, session)?,
+            cursor,
+            input,
+        })
+    }
+}

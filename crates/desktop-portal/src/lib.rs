@@ -1,0 +1,33 @@
+//! A desktop session captured through its portals: for compositors that let no program copy their screen, such as those of
+//! GNOME and KDE.
+//!
+//! ```text
+//!                    ┌─ session thread ─┐          D-Bus
+//! DesktopSession ────┤  async (tokio)   ├════ xdg-desktop-portal ═══ compositor
+//!   │   │   │        └──────────────────┘                               ║
+//!   │   │   └ input: one queue, in order                                ║ PipeWire: pictures in shared memory
+//!   │   └ PortalCursor ◄─ pointer ─┐                                    ║
+//!   └ PortalCapture    ◄─ frames ──┴─ thread of libpipewire ════════════╝
+//! ```
+//! The portal ScreenCast asks the user which screen to share, and names a PipeWire stream; the portal RemoteDesktop, where
+//! there is one, takes input in the same session. libpipewire is opened at run time.
+//!
+//! Limits: pictures in shared memory, none in GPU buffers; one screen or window; no clipboard.
+//!
+//! Spec: XDG Desktop Portal, `org.freedesktop.portal.ScreenCast` version 4, `org.freedesktop.portal.RemoteDesktop`
+//! version 1.
+#![deny(unsafe_code)]
+
+mod capture;
+mod cursor;
+mod desktop;
+mod input;
+mod session;
+mod stream;
+mod wait;
+
+pub use capture::PortalCapture;
+pub use cursor::PortalCursor;
+pub use desktop::DesktopSession;
+pub use input::PortalInput;
+pub use session::{Options, PortalError, Portals};

@@ -1,0 +1,64 @@
+//! Input events in the portal's units, in the order in which they are performed.
+
+use std::sync::mpsc::SyncSender;
+
+/// A rotation of the wheel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Wheel {
+    /// Whole notches to the right and down.
+    Notches(i32, i32),
+    /// A distance to the right and down, as libinput reports it: 15 for a notch.
+    Smooth(f64, f64),
+}
+
+/// An input event.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A key by its Linux code.
+    Key(i32, bool),
+    /// A key by its symbol.
+    Symbol(i32, bool),
+    /// A pointer button by its Linux code.
+    Button(i32, bool),
+    /// A motion in pixels.
+    Move(f64, f64),
+    /// A position in the stream of this node.
+    MoveTo(u32, f64, f64),
+    /// The wheel turned.
+    Wheel(Wheel),
+    /// All events before it are performed: reports it.
+    Flush(SyncSender<()>),
+}
+
+impl Command {
+    /// The next command to perform, and the one after it: motions that follow each other are one.
+    pub(super) fn merged(self, next: Option<Command>) -> (Command, Option<Command>) {
+        match (self, next) {
+            (Command::Move(dx, dy), Some(Command::Move(x, y))) => {
+                (Command::Move(dx + x, dy + y), None)
+            }
+            (Command::MoveTo(..), Some(to @ Command::MoveTo(..))) => (to, None),
+            (now, next) => (now, next),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn motions_merge_and_nothing_else_is_lost() {
+        let (now, next) = Command::Move(1.0, 2.0).merged(Some(Command::Move(3.0, -1.0)));
+        assert!(matches!(now, Command::Move(4.0, 1.0)) && next.is_none());
+        let (now, next) = Command::MoveTo(7, 1.0, 2.0).merged(Some(Command::MoveTo(7, 3.0, 4.0)));
+        assert!(matches!(now, Command::MoveTo(7, 3.0, 4.0)) && next.is_none());
+        let (now, next) = Command::Move(1.0, 0.0).merged(Some(Command::Button(0x110, true)));
+        assert!(matches!(now, Command::Move(..)) && matches!(next, Some(Command::Button(..))));
+        let (now, next) = Command::Key(30, true).merged(Some(Command::Key(30, false)));
+        assert!(matches!(
+            (now, next),
+            (Command::Key(_, true), Some(Command::Key(_, false)))
+        ));
+    }
+}

@@ -1,0 +1,210 @@
+//! A session of the portals: asked for, granted, and kept open by a thread of its own.
+
+mod command;
+mod error;
+mod grant;
+mod probe;
+mod token;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ashpd::zbus::Connection;
+use ashpd::zbus::connection::Builder;
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc as queue;
+
+pub(crate) use self::command::{Command, Wheel};
+pub use self::error::PortalError;
+pub(crate) use self::grant::Grant;
+use self::grant::Granted;
+pub use self::probe::Portals;
+use crate::stream::{Arrived, End};
+
+/// The longest wait for the user's answer: time to walk to the machine (guess).
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(120);
+
+/// Time between two calls of the caller while it waits.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The longest wait for the portal to end the session or to take the last input (guess: it takes a millisecond).
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Input events that may wait for the portal: the same number as at the Wayland display.
+const QUEUE: usize = 1024;
+
+/// What to ask the desktop for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The pointer beside the picture, or drawn into it where the desktop can only do that. Else it is hidden.
+    pub cursor: bool,
+    /// Keyboard and pointer input.
+    pub input: bool,
+    /// The file that keeps the permission, so that the desktop asks only once; `None`: it asks each time.
+    pub permission: Option<PathBuf>,
+    /// The address of the D-Bus session; `None`: the environment variable `DBUS_SESSION_BUS_ADDRESS`.
+    pub bus: Option<String>,
+    /// The Wayland display of the session, whose keyboard layout decides which keys type a text; `None`: the environment
+    /// variable `WAYLAND_DISPLAY`.
+    pub display: Option<String>,
+}
+
+/// The connection to the portal. On drop the session is closed.
+pub(crate) struct Connected {
+    commands: Option<queue::Sender<Command>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Connected {
+    pub(crate) fn open(
+        options: &Options,
+        arrived: &Arc<Arrived>,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(Connected, Grant), PortalError> {
+        let (commands, queued) = queue::channel(QUEUE);
+        let (answer, answers) = mpsc::channel();
+        let (options, arrived) = (options.clone(), Arc::clone(arrived));
+        let runtime = runtime()?;
+        let thread = std::thread::Builder::new().name("desktop-portal".to_owned());
+        let thread = thread.spawn(move || {
+            runtime.block_on(run(&options, &answer, queued, &arrived));
+        });
+        let thread =
+            thread.map_err(|cause| PortalError::new(format!("can't start a thread: {cause}")))?;
+        // Its drop ends the thread.
+        let connected = Connected {
+            commands: Some(commands),
+            thread: Some(thread),
+        };
+        let begun = Instant::now();
+        loop {
+            match answers.recv_timeout(TICK) {
+                Ok(result) => return Ok((connected, result?)),
+                Err(RecvTimeoutError::Disconnected) => return Err(PortalError::broken()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let waited = begun.elapsed();
+            if !keep_waiting(waited) {
+                return Err(PortalError::new(
+                    "the wait for the desktop's permission was ended",
+                ));
+            }
+            if waited > ANSWER_WAIT {
+                return Err(PortalError::unanswered());
+            }
+        }
+    }
+
+    /// Queues an input event; `false`: the portal has ended, or takes none.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        let queue = self.commands.as_ref();
+        queue.is_some_and(|queue| queue.try_send(command).is_ok())
+    }
+
+    /// Waits until the queued events have reached the portal, at most a second.
+    pub(crate) fn flush(&self) {
+        let (done, waited) = mpsc::sync_channel(1);
+        if self.send(Command::Flush(done)) {
+            // A portal that does not answer gets no more time.
+            let _ = waited.recv_timeout(LAST_WAIT);
+        }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of its libraries was reported by it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connects to the D-Bus session, in the calling runtime: ashpd's own connection would outlive it.
+async fn connect(address: Option<&str>) -> Result<Connection, PortalError> {
+    let builder = match address {
+        Some(address) => Builder::address(address),
+        None => Builder::session(),
+    };
+    let connected = match builder {
+        Ok(builder) => builder.build().await,
+        Err(why) => Err(why),
+    };
+    connected.map_err(|cause| PortalError::no_bus(&cause))
+}
+
+/// A runtime for one thread.
+fn runtime() -> Result<tokio::runtime::Runtime, PortalError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .map_err(|cause| PortalError::new(format!("can't wait for the desktop's portal: {cause}")))
+}
+
+/// The thread: negotiates, then passes on input until the session or its owner ends.
+async fn run(
+    options: &Options,
+    answer: &mpsc::Sender<Result<Grant, PortalError>>,
+    mut queued: queue::Receiver<Command>,
+    arrived: &Arrived,
+) {
+    let negotiated = tokio::select! {
+        negotiated = grant::negotiate(options) => negotiated,
+        // The owner has stopped waiting.
+        _ = queued.recv() => return,
+    };
+    let (granted, grant) = match negotiated {
+        Ok(both) => both,
+        Err(why) => {
+            let _ = answer.send(Err(why));
+            return;
+        }
+    };
+    if answer.send(Ok(grant)).is_ok() {
+        serve(&granted, &mut queued, arrived).await;
+    }
+    // The portal ends it too when this connection is gone.
+    let _ = tokio::time::timeout(LAST_WAIT, granted.close()).await;
+}
+
+/// Passes on input, and watches for the end.
+async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived: &Arrived) {
+    let closed = match granted.closed().await {
+        Ok(closed) => closed,
+        Err(why) => return arrived.end(End::Failed(why.to_string())),
+    };
+    let mut closed = std::pin::pin!(closed);
+    loop {
+        let command = tokio::select! {
+            command = queued.recv() => command,
+            signal = closed.next() => {
+                arrived.end(match signal {
+                    Some(()) => End::Regular("the desktop has ended the shared session"),
+                    None => End::Failed(PortalError::broken().to_string()),
+                });
+                return;
+            }
+        };
+        let Some(mut command) = command else {
+            return;
+        };
+        loop {
+            // Motion that has come meanwhile is one motion.
+            let next = queued.try_recv().ok();
+            let (now, later) = command.merged(next);
+            let done = granted.perform(now).await;
+            if let Err(why) = done {
+                tracing::warn!(%why, "the desktop's portal has refused an input event");
+            }
+            match later {
+                Some(later) => command = later,
+                None => break,
+            }
+        }
+    }
+}

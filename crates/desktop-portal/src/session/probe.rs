@@ -1,0 +1,64 @@
+//! What the desktop's portals offer, without a session and without a question to the user.
+
+use std::time::Duration;
+
+use ashpd::desktop::remote_desktop::RemoteDesktop;
+use ashpd::desktop::screencast::{CursorMode, Screencast};
+
+use super::{PortalError, runtime};
+
+/// The longest wait: a portal and its parts are started by the question (guess: seconds on a busy machine).
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The portals of a desktop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Portals {
+    /// The version of ScreenCast.
+    pub screen_cast: u32,
+    /// Whether the pointer can come beside the picture.
+    pub pointer_apart: bool,
+    /// The version of RemoteDesktop; `None`: no input.
+    pub remote_desktop: Option<u32>,
+}
+
+impl Portals {
+    /// Asks the portals of the D-Bus session at this address (`None`: the environment variable
+    /// `DBUS_SESSION_BUS_ADDRESS`), at most 20 s.
+    ///
+    /// # Errors
+    /// One line: there is no D-Bus session, or no portal that shares the screen.
+    pub fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
+        runtime()?.block_on(async {
+            let probed = tokio::time::timeout(LIMIT, probe(bus)).await;
+            probed.unwrap_or_else(|_| {
+                Err(PortalError::new(format!(
+                    "the desktop's portal does not answer within {} s: see the messages of xdg-desktop-portal",
+                    LIMIT.as_secs()
+                )))
+            })
+        })
+    }
+}
+
+async fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
+    let bus = super::connect(bus).await?;
+    let asking = |cause: ashpd::Error| PortalError::of("being asked", &cause);
+    let casts = Screencast::with_connection(bus.clone())
+        .await
+        .map_err(asking)?;
+    // Without an answer the version is a default.
+    casts.available_source_types().await.map_err(asking)?;
+    let pointer_apart = match casts.version() {
+        0 | 1 => false,
+        _ => {
+            let modes = casts.available_cursor_modes().await.map_err(asking)?;
+            modes.contains(CursorMode::Metadata)
+        }
+    };
+    let remote = RemoteDesktop::with_connection(bus).await.ok();
+    Ok(Portals {
+        screen_cast: casts.version(),
+        pointer_apart,
+        remote_desktop: remote.map(|remote| remote.version()),
+    })
+}

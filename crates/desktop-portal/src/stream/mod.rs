@@ -1,0 +1,263 @@
+//! The picture stream of a session: frames, the pointer beside them, and the end.
+//!
+//! libpipewire calls in a thread of its own. A frame stays in the compositor's buffer: it is not copied, and the buffer goes
+//! back when a newer frame has taken its place. At most two are held, the one in use and the one that waits.
+
+mod frame;
+mod pod;
+mod pointer;
+mod sys;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use openuvr_media::capture::CaptureError;
+use openuvr_media::waker::Waker;
+use openuvr_proto::units::Size;
+
+pub(crate) use self::frame::Frame;
+use self::pod::{Pod, VideoFormat};
+pub(crate) use self::pointer::Pointer;
+use self::sys::{Arrival, Connection, Listener, Mapping, PipeWire, Progress};
+
+/// Longest wait for the agreement on a format (guess: it takes milliseconds on an idle machine).
+const AGREEMENT: Duration = Duration::from_secs(20);
+
+/// Why a stream has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// By a decision of the user or the desktop.
+    Regular(&'static str),
+    /// Something failed, in one line.
+    Failed(String),
+}
+
+/// Frames, pointer and end of a stream, shared between the thread of libpipewire and those of capture and pointer.
+pub(crate) struct Arrived {
+    state: Mutex<State>,
+    /// Notified at each change of format or end.
+    changed: Condvar,
+    /// Raised with each frame, and at the end.
+    pub(crate) frames: Waker,
+    /// Raised when the pointer has changed.
+    pub(crate) pointers: Waker,
+}
+
+#[derive(Default)]
+struct State {
+    format: Option<VideoFormat>,
+    memories: BTreeMap<u64, Arc<Mapping>>,
+    waiting: Option<Frame>,
+    /// Frames so far.
+    count: u64,
+    pointer: Pointer,
+    /// The size of the newest frame, in which the pointer's position is.
+    size: Size,
+    end: Option<End>,
+}
+
+impl Arrived {
+    /// # Errors
+    /// No file descriptor is left.
+    pub(crate) fn new() -> Result<Arc<Arrived>, CaptureError> {
+        Ok(Arc::new(Arrived {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            frames: Waker::new()?,
+            pointers: Waker::new()?,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the stream; only the first reason counts.
+    pub(crate) fn end(&self, end: End) {
+        let mut state = self.state();
+        if state.end.is_none() {
+            state.end = Some(end);
+            self.changed.notify_all();
+            self.frames.wake();
+            self.pointers.wake();
+        }
+    }
+
+    /// Why the stream has ended, if it has.
+    pub(crate) fn ended(&self) -> Option<End> {
+        self.state().end.clone()
+    }
+
+    /// Frames so far, and the size of the waiting one.
+    pub(crate) fn progress(&self) -> (u64, Option<Size>) {
+        let state = self.state();
+        (state.count, state.waiting.as_ref().map(|frame| frame.size))
+    }
+
+    /// The waiting frame.
+    pub(crate) fn take(&self) -> Option<Frame> {
+        self.state().waiting.take()
+    }
+
+    /// The pointer, and the size of the picture in which it is.
+    pub(crate) fn pointer(&self) -> (Pointer, Size) {
+        let state = self.state();
+        (state.pointer.clone(), state.size)
+    }
+
+    fn fail(&self, why: &str) {
+        self.end(End::Failed(format!(
+            "PipeWire: {why}; share the screen again, or restart the desktop's portal"
+        )));
+    }
+
+    /// Waits for the first format.
+    fn wait_for_size(&self) -> Result<Size, CaptureError> {
+        let until = Instant::now() + AGREEMENT;
+        let mut state = self.state();
+        loop {
+            if let Some(End::Failed(why)) = &state.end {
+                return Err(CaptureError(why.clone()));
+            }
+            if state.end.is_some() {
+                return Err(CaptureError(
+                    "the desktop has ended the session at once".to_owned(),
+                ));
+            }
+            if let Some(format) = state.format {
+                return Ok(format.size);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(CaptureError(format!(
+                    "PipeWire: the desktop's picture did not arrive within {} s: check that wireplumber, its session \
+                     manager, is running",
+                    AGREEMENT.as_secs()
+                )));
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// A connected stream. On drop it is disconnected.
+pub(crate) struct Stream {
+    connection: Connection,
+    pub(crate) arrived: Arc<Arrived>,
+    pub(crate) first_size: Size,
+}
+
+impl Stream {
+    /// Connects to the node of a portal's session, and waits for its format. `hint`: the probable size.
+    ///
+    /// # Errors
+    /// One line: libpipewire is missing, or the server does not deliver.
+    pub(crate) fn open(
+        remote: OwnedFd,
+        node: u32,
+        hint: Size,
+        arrived: Arc<Arrived>,
+    ) -> Result<Stream, CaptureError> {
+        let library = PipeWire::open().map_err(CaptureError)?;
+        let offered = pod::offered_formats(hint);
+        let listener = Arc::clone(&arrived) as Arc<dyn Listener>;
+        let connection = Connection::open(library, remote, node, &offered, listener);
+        let connection = connection.map_err(CaptureError)?;
+        let first_size = arrived.wait_for_size()?;
+        Ok(Stream {
+            connection,
+            arrived,
+            first_size,
+        })
+    }
+
+    /// Returns the buffer of a frame that is of no use any more.
+    pub(crate) fn give_back(&self, frame: &Frame) {
+        self.connection.give_back(frame.number);
+    }
+
+    /// Lets the compositor draw for this stream, or not.
+    pub(crate) fn set_active(&self, active: bool) {
+        self.connection.set_active(active);
+    }
+}
+
+impl Listener for Arrived {
+    fn state(&self, progress: Progress) {
+        tracing::debug!(?progress, "state of the desktop's stream");
+        if let Progress::Ended(why) = progress {
+            self.end(End::Failed(format!(
+                "PipeWire has ended the desktop's picture ({why}): its server or the desktop's portal has stopped; start \
+                 the host again"
+            )));
+        }
+    }
+
+    fn format(&self, pod: &[u8]) -> Option<Vec<Pod>> {
+        match pod::read_format(pod) {
+            Ok(format) => {
+                tracing::debug!(?format, "format of the desktop's stream");
+                self.state().format = Some(format);
+                self.changed.notify_all();
+                Some(pod::wanted_buffers().into())
+            }
+            Err(why) => {
+                self.fail(&why);
+                None
+            }
+        }
+    }
+
+    fn added(&self, number: u64, memory: Result<Mapping, String>) {
+        match memory {
+            Ok(memory) => _ = self.state().memories.insert(number, Arc::new(memory)),
+            Err(why) => self.fail(&why),
+        }
+    }
+
+    fn removed(&self, number: u64) {
+        // A frame in it stays readable.
+        self.state().memories.remove(&number);
+    }
+
+    fn arrived(&self, arrival: &Arrival<'_>) -> Option<u64> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if let Some((_, bytes)) = arrival
+            .metas
+            .iter()
+            .find(|(kind, _)| *kind == pod::META_CURSOR)
+            && state.pointer.update(bytes)
+        {
+            self.pointers.wake();
+        }
+        let (format, memory) = (state.format, state.memories.get(&arrival.number));
+        let (Some(format), Some(memory)) = (format, memory) else {
+            return Some(arrival.number);
+        };
+        match Frame::read(arrival, format, memory) {
+            Ok(Some(mut frame)) => {
+                let replaced = state.waiting.take();
+                if let Some(replaced) = &replaced {
+                    frame.follow(replaced);
+                }
+                state.size = frame.size;
+                state.count += 1;
+                state.waiting = Some(frame);
+                drop(guard);
+                self.frames.wake();
+                replaced.map(|frame| frame.number)
+            }
+            // Only the pointer has moved.
+            Ok(None) => Some(arrival.number),
+            Err(why) => {
+                drop(guard);
+                self.fail(&why);
+                Some(arrival.number)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A user who answers the question of GNOME's portal with yes, by keys of Mutter's own interface. KDE's part for a session
+//! with input asks no question in its version 5.27.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ashpd::zbus::connection::Builder;
+use ashpd::zbus::zvariant::OwnedObjectPath;
+use ashpd::zbus::{Connection, Proxy};
+
+use crate::desktop::{Desktop, Kind};
+
+const TAB: u32 = 15;
+const SPACE: u32 = 57;
+
+/// The keys that choose the first screen, and those that share it.
+const KEYS: [&[u32]; 2] = [&[TAB, TAB, SPACE], &[TAB, TAB, TAB, SPACE]];
+
+/// Answers until it is dropped.
+pub(crate) struct Answer {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Answer {
+    pub(crate) fn start(desktop: &Desktop) -> Answer {
+        let (stop, stopped) = channel();
+        let bus = desktop.bus();
+        let thread = (desktop.kind() == Kind::Gnome).then(|| {
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                runtime.unwrap().block_on(answer(&bus, &stopped));
+            })
+        });
+        Answer {
+            stop: Some(stop),
+            thread,
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether the time passes without the end.
+fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
+    stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
+async fn answer(bus: &str, stopped: &Receiver<()>) {
+    let bus = Builder::address(bus).unwrap().build().await.unwrap();
+    let session = session(&bus).await;
+    while passes(stopped, Duration::from_millis(300)) {
+        if !is_asked(&bus).await {
+            continue;
+        }
+        for keys in KEYS {
+            // The dialog appears in an animation, and rebuilds its list.
+            if !passes(stopped, Duration::from_secs(2)) {
+                return;
+            }
+            for key in keys {
+                for pressed in [true, false] {
+                    let arguments = (*key, pressed);
+                    let done: Result<(), _> =
+                        session.call("NotifyKeyboardKeycode", &arguments).await;
+                    done.unwrap();
+                }
+                passes(stopped, Duration::from_millis(100));
+            }
+        }
+        if !passes(stopped, Duration::from_secs(20)) {
+            return;
+        }
+    }
+}
+
+/// A session of Mutter's own interface, which presses keys.
+async fn session(bus: &Connection) -> Proxy<'static> {
+    const NAME: &str = "org.gnome.Mutter.RemoteDesktop";
+    let desktop = Proxy::new(bus, NAME, "/org/gnome/Mutter/RemoteDesktop", NAME)
+        .await
+        .unwrap();
+    let path: OwnedObjectPath = desktop.call("CreateSession", &()).await.unwrap();
+    let session = Proxy::new(bus, NAME, path, "org.gnome.Mutter.RemoteDesktop.Session").await;
+    let session = session.unwrap();
+    let () = session.call("Start", &()).await.unwrap();
+    session
+}
+
+/// Finds the portal's dialog, and gives it the focus in place of the overview with which GNOME starts.
+const FIND: &str = "(() => {
+    const all = global.get_window_actors().map(actor => actor.meta_window);
+    const dialog = all.find(window => (window.get_wm_class() ?? '').includes('portal'));
+    if (!dialog) return 'none';
+    Main.overview.hide();
+    dialog.activate(global.get_current_time());
+    return global.display.focus_window === dialog ? 'asked' : 'soon';
+})()";
+
+/// Whether the dialog of the portal has the focus.
+async fn is_asked(bus: &Connection) -> bool {
+    let shell = Proxy::new(
+        bus,
+        "org.gnome.Shell",
+        "/org/gnome/Shell",
+        "org.gnome.Shell",
+    )
+    .await;
+    let answer: Result<(bool, String), _> = shell.unwrap().call("Eval", &(FIND,)).await;
+    answer.is_ok_and(|(_, found)| found.contains("asked"))
+}

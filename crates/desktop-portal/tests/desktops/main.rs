@@ -1,0 +1,191 @@
+//! Whole desktops of GNOME and KDE, without a screen: pictures, pointer and input through their portals.
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod answer;
+mod desktop;
+#[path = "../../../media/tests/skip/mod.rs"]
+mod skip;
+mod window;
+
+use std::time::{Duration, Instant};
+
+use openuvr_desktop_portal::{DesktopSession, PortalInput, Portals};
+use openuvr_media::barcode;
+use openuvr_media::capture::cursor::{CursorEvent, CursorWatch as _};
+use openuvr_media::capture::{Capture as _, CaptureEvent};
+use openuvr_media::input_sink::InputSink as _;
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::units::Size;
+
+use self::answer::Answer;
+use self::desktop::{Desktop, Kind};
+use self::window::Window;
+
+const SCREEN: Size = Size::new(1280, 720);
+
+/// Limit of each wait for the desktop, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ENTER: KeyCode = KeyCode(28);
+
+/// Characters that other layouts have on other keys than the American one.
+const TEXT: &str = "zyZY?/\"@";
+
+/// Opens a session, whose question is answered with yes.
+fn open(desktop: &Desktop) -> DesktopSession {
+    let _answer = Answer::start(desktop);
+    let options = desktop.options();
+    DesktopSession::open(&options, &mut |_| true).unwrap()
+}
+
+/// Waits until the picture has the number `id`.
+fn wait_for_picture(session: &mut DesktopSession, input: &mut PortalInput, id: u32) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < until, "picture {id} never arrives");
+        // GNOME asks whether a window may take its shortcuts; the button Allow has the focus.
+        input.apply(&key(ENTER, None, true)).unwrap();
+        input.apply(&key(ENTER, None, false)).unwrap();
+        let event = session.capture.next(Some(Duration::from_secs(1))).unwrap();
+        if event != CaptureEvent::Frame {
+            continue;
+        }
+        let picture = session.capture.picture().unwrap();
+        if barcode::read(&picture).is_some_and(|stamp| stamp.frame == id) {
+            assert_eq!(picture.size, SCREEN);
+            return;
+        }
+    }
+}
+
+fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
+    InputEvent::Key {
+        code,
+        text,
+        pressed,
+    }
+}
+
+/// A desktop is captured and played.
+fn whole(kind: Kind) {
+    let Some(desktop) = Desktop::start(kind) else {
+        return;
+    };
+    let portals = Portals::probe(Some(&desktop.bus())).unwrap();
+    assert!(
+        portals.screen_cast >= 4 && portals.remote_desktop.is_some(),
+        "{portals:?}"
+    );
+    let mut session = open(&desktop);
+    let mut input = session.input.take().unwrap();
+    let near = |at: u16, wanted: u16| at.abs_diff(wanted) < 200;
+    if kind.streams_pictures() {
+        // Over the desktop: the window hides it. A quarter from the left, half from the top.
+        input
+            .apply(&InputEvent::PointerAbsolute {
+                x: 16_384,
+                y: 32_768,
+            })
+            .unwrap();
+        let mut cursor = session.cursor.take().unwrap();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert!(
+                Instant::now() < until,
+                "the pointer never arrives: {:?}",
+                cursor.cursor().at
+            );
+            if let CursorEvent::Moved(Some((x, y))) =
+                cursor.next(Some(Duration::from_secs(1))).unwrap()
+                && near(x, 16_384)
+                && near(y, 32_768)
+            {
+                break;
+            }
+        }
+        assert!(!cursor.cursor().shape.is_invisible());
+    }
+    let mut window = Window::open(&desktop);
+    window.show(1);
+    if kind.streams_pictures() {
+        wait_for_picture(&mut session, &mut input, 1);
+        window.show(2);
+        wait_for_picture(&mut session, &mut input, 2);
+    }
+    // Until the window has the keyboard's focus, keys go nowhere.
+    let f12 = KeyCode(88);
+    window.wait_while(
+        || {
+            input.apply(&key(f12, None, true)).unwrap();
+            input.apply(&key(f12, None, false)).unwrap();
+        },
+        |event| matches!(event, InputEvent::Key { code, pressed: false, .. } if *code == f12),
+    );
+    let typed = window.typed(&mut input, TEXT);
+    assert_eq!(typed, TEXT);
+
+    // Three quarters from the left, half from the top.
+    input
+        .apply(&InputEvent::PointerAbsolute {
+            x: 49_152,
+            y: 32_768,
+        })
+        .unwrap();
+    let at = window.until(|event| match event {
+        InputEvent::PointerAbsolute { x, y } => Some((*x, *y)),
+        _ => None,
+    });
+    assert!(near(at.0, 49_152) && near(at.1, 32_768), "{at:?}");
+    input
+        .apply(&InputEvent::Button {
+            button: Button::LEFT,
+            pressed: true,
+        })
+        .unwrap();
+    input.apply(&InputEvent::Wheel { dx: 0, dy: -120 }).unwrap();
+    input.apply(&key(KeyCode(30), Some('a'), true)).unwrap();
+    let wheel = window.until(|event| match event {
+        InputEvent::Wheel { dy, .. } => Some(*dy),
+        _ => None,
+    });
+    assert!(wheel < 0, "{wheel}");
+    // Nothing stays pressed.
+    drop(input);
+    let mut up = (false, false);
+    window.until(|event| {
+        match event {
+            InputEvent::Key { pressed: false, .. } => up.0 = true,
+            InputEvent::Button { pressed: false, .. } => up.1 = true,
+            _ => {}
+        }
+        (up == (true, true)).then_some(())
+    });
+}
+
+#[test]
+fn kde_is_captured_and_played() {
+    whole(Kind::Kde);
+}
+
+#[test]
+fn gnome_is_captured_and_played() {
+    whole(Kind::Gnome);
+}
+
+#[test]
+fn a_server_that_stops_ends_the_capture_with_a_reason() {
+    let Some(mut desktop) = Desktop::start(Kind::Kde) else {
+        return;
+    };
+    let mut session = open(&desktop);
+    desktop.kill("pipewire");
+    let until = Instant::now() + PATIENCE;
+    let why = loop {
+        assert!(Instant::now() < until, "the end is not noticed");
+        match session.capture.next(Some(Duration::from_secs(1))) {
+            Ok(_) => {}
+            Err(why) => break why.to_string(),
+        }
+    };
+    assert!(why.contains("PipeWire") && !why.contains('\n'), "{why}");
+}
