@@ -77,7 +77,7 @@ ONLY = {
     "sqlx": {"portal"},
     "mdns-sd": {"discovery", "cli"},
     "smithay": {"compositor"},
-    "wayland-client": {"wayland", "compositor"},
+    "wayland-client": {"wayland", "compositor", "scene"},
     "rusty_enet": {"moonlight"},
     "ureq": {"portal-client"},
 }
