@@ -81,12 +81,6 @@ fn whole(kind: Kind) {
     let near = |at: u16, wanted: u16| at.abs_diff(wanted) < 200;
     if kind.streams_pictures() {
         // Over the desktop: the window hides it. A quarter from the left, half from the top.
-        input
-            .apply(&InputEvent::PointerAbsolute {
-                x: 16_384,
-                y: 32_768,
-            })
-            .unwrap();
         let mut cursor = session.cursor.take().unwrap();
         let until = Instant::now() + PATIENCE;
         loop {
@@ -95,6 +89,12 @@ fn whole(kind: Kind) {
                 "the pointer never arrives: {:?}",
                 cursor.cursor().at
             );
+            // Again until it is there: a desktop ignores positions before its stream has begun.
+            for x in [30_000, 16_384] {
+                input
+                    .apply(&InputEvent::PointerAbsolute { x, y: 32_768 })
+                    .unwrap();
+            }
             if let CursorEvent::Moved(Some((x, y))) =
                 cursor.next(Some(Duration::from_secs(1))).unwrap()
                 && near(x, 16_384)
