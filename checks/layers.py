@@ -14,7 +14,7 @@ ALLOWED = {
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
         # The one crate with a Wayland server.
-    "compositor": {"proto", "clock", "media"},
+    "compositor": {"proto", "clock", "media", "xserver"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},

@@ -38,6 +38,7 @@ impl CompositorHandler for State {
                 .get_data::<ClientState>()
                 .map(ClientState::add_surface)
         });
+        self.x11_surface_created(surface);
         if count.is_some_and(|count| count > MAX_SURFACES) {
             surface.post_error(
                 // wl_display.error.no_memory
@@ -89,7 +90,8 @@ impl CompositorHandler for State {
         });
         self.windows
             .all
-            .retain(|window| window.surface() != surface);
+            .retain(|window| window.toplevel().is_none_or(|of| of.wl_surface() != surface));
+        self.x11_surface_destroyed(surface);
         self.scene
             .iter()
             .any(|element| element.surface.surface == *surface)
