@@ -101,15 +101,23 @@ impl WaylandDisplay {
         let authority = options.authority.clone().unwrap_or(own);
         let (reports, reported) = command_channel(REPORTS);
         let opened = X11Display::open(authority, reports);
-        let x11 = opened.as_ref().map_err(String::clone).map(|opened| X11Access {
-            display: opened.name(),
-            authority: opened.authority().to_owned(),
-            process: opened.process(),
-        });
+        let x11 = opened
+            .as_ref()
+            .map_err(String::clone)
+            .map(|opened| X11Access {
+                display: opened.name(),
+                authority: opened.authority().to_owned(),
+                process: opened.process(),
+            });
         let (its, options) = (ends.clone(), options.clone());
         let thread = thread.spawn(move || {
             let _guard = EndReporter(its.clone());
-            let made = Compositor::new(&options, its.clone(), (listening, inbox), (opened.ok(), reported));
+            let made = Compositor::new(
+                &options,
+                its.clone(),
+                (listening, inbox),
+                (opened.ok(), reported),
+            );
             let compositor = match made {
                 Ok(compositor) => {
                     drop(ready.send(Ok(())));
@@ -262,7 +270,14 @@ impl Compositor {
         let events = EventLoop::try_new().map_err(|why| started(&why))?;
         let mut display = Display::new().map_err(|why| started(&why))?;
         let scale = options.scale.clamp(0.5, 4.0);
-        let mut state = State::new(&display, options.size, options.fps, scale, ends, events.handle())?;
+        let mut state = State::new(
+            &display,
+            options.size,
+            options.fps,
+            scale,
+            ends,
+            events.handle(),
+        )?;
         let handle = events.handle();
         let clients = display.backend().poll_fd().try_clone_to_owned();
         let clients = clients.map_err(|why| started(&why))?;

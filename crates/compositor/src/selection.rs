@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use openuvr_media::clipboard::ReadFailure;
 use smithay::wayland::selection::data_device::{
-    clear_data_device_selection, current_data_device_selection_userdata, request_data_device_client_selection, set_data_device_selection,
+    clear_data_device_selection, current_data_device_selection_userdata,
+    request_data_device_client_selection, set_data_device_selection,
 };
 
 use crate::outside::TEXT_TYPES;

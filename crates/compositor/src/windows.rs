@@ -165,7 +165,9 @@ impl Windows {
     /// The index of the window to which this one belongs.
     fn parent(&self, index: usize) -> Option<usize> {
         let child = &self.all[index];
-        self.all.iter().position(|window| window.is_parent_of(child))
+        self.all
+            .iter()
+            .position(|window| window.is_parent_of(child))
     }
 
     /// Whether the window with this index fills the display: the oldest one without a parent, or one that requested it.
@@ -297,15 +299,19 @@ impl Windows {
     /// The window that should have the keyboard focus: the chosen one, or the topmost.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
-        let chosen = order
-            .iter()
-            .find(|index| self.chosen.is_some() && self.chosen.as_ref() == self.all[**index].surface());
+        let chosen = order.iter().find(|index| {
+            self.chosen.is_some() && self.chosen.as_ref() == self.all[**index].surface()
+        });
         let topmost = order.iter().rfind(|index| self.all[**index].takes_focus());
-        let managed = chosen.or(topmost).and_then(|index| self.all[*index].surface());
+        let managed = chosen
+            .or(topmost)
+            .and_then(|index| self.all[*index].surface());
         // An old game has no other window than one that places itself.
         managed.or_else(|| {
             let overrides = self.overrides.iter().rev();
-            overrides.filter_map(|window| window.surface.as_ref()).next()
+            overrides
+                .filter_map(|window| window.surface.as_ref())
+                .next()
         })
     }
 

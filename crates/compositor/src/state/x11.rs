@@ -1,7 +1,6 @@
 //! The X server of the display: started when the first X11 application connects, and again after a crash.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 
 use smithay::reexports::calloop::generic::Generic;
 use smithay::reexports::calloop::{Interest, Mode, PostAction, RegistrationToken};
@@ -81,7 +80,17 @@ impl State {
         });
         let source = Generic::new(started.ready, Interest::READ, Mode::Level);
         let inserted = self.events.insert_source(source, |_, ready, state| {
-            state.x11_ready(ready);
+            let mut part = [0; 16];
+            let count = rustix::io::read(ready, &mut part).unwrap_or(0);
+            let part = part.get(..count).unwrap_or_default();
+            if count > 0 && !part.contains(&b'\n') {
+                // It writes number and line end apart, and fails if the reader is gone in between.
+                return Ok(PostAction::Continue);
+            }
+            match count {
+                0 => state.end_x11("it ended while it started"),
+                _ => state.x11_ready(),
+            }
             Ok(PostAction::Remove)
         });
         if let Err(why) = inserted {
@@ -89,13 +98,8 @@ impl State {
         }
     }
 
-    /// The server is ready: it has written its number, or ended.
-    fn x11_ready(&mut self, ready: &OwnedFd) {
-        let mut line = [0; 16];
-        let count = rustix::io::read(ready, &mut line).unwrap_or(0);
-        if count == 0 {
-            return self.end_x11("it ended while it started");
-        }
+    /// The server is ready.
+    fn x11_ready(&mut self) {
         let (Some(display), Some(x11)) = (&self.x11_display, &mut self.x11) else {
             return;
         };

@@ -107,9 +107,7 @@ fn make_folder() -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o1777).create(FOLDER) {
         Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         // The process's mask does not apply.
-        made => made.and_then(|()| {
-            fs::set_permissions(FOLDER, fs::Permissions::from_mode(0o1777))
-        }),
+        made => made.and_then(|()| fs::set_permissions(FOLDER, fs::Permissions::from_mode(0o1777))),
     }
 }
 
@@ -119,7 +117,9 @@ fn take_lock(lock: &Path) -> io::Result<bool> {
         match fs::File::create_new(lock) {
             Ok(mut file) => {
                 let id = std::process::id();
-                return file.write_all(format!("{id:>10}\n").as_bytes()).map(|()| true);
+                return file
+                    .write_all(format!("{id:>10}\n").as_bytes())
+                    .map(|()| true);
             }
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
             Err(why) => return Err(why),

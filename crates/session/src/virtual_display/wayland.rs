@@ -76,7 +76,10 @@ mod tests {
         let (name, cookie) = (variable("DISPLAY"), variable("XAUTHORITY"));
         assert_eq!(name, Some(expected.map(|(name, _)| name)));
         assert_eq!(cookie, Some(expected.map(|(_, cookie)| cookie)));
-        assert!(display.process_watch()().is_empty(), "no application, no server");
+        assert!(
+            display.process_watch()().is_empty(),
+            "no application, no server"
+        );
         assert!(!display.window_watch()());
         assert!(display.socket().exists());
         let socket = display.socket().to_owned();

@@ -38,7 +38,6 @@ impl CompositorHandler for State {
                 .get_data::<ClientState>()
                 .map(ClientState::add_surface)
         });
-        self.x11_surface_created(surface);
         if count.is_some_and(|count| count > MAX_SURFACES) {
             surface.post_error(
                 // wl_display.error.no_memory
@@ -88,9 +87,11 @@ impl CompositorHandler for State {
         with_states(surface, |states| {
             content::of(states).borrow_mut().replace(Source::Empty);
         });
-        self.windows
-            .all
-            .retain(|window| window.toplevel().is_none_or(|of| of.wl_surface() != surface));
+        self.windows.all.retain(|window| {
+            window
+                .toplevel()
+                .is_none_or(|of| of.wl_surface() != surface)
+        });
         self.x11_surface_destroyed(surface);
         self.scene
             .iter()

@@ -51,7 +51,6 @@ impl State {
                     x11.unpaired.retain(|(other, _)| *other != id);
                     x11.unpaired.push((id, name));
                 }
-                self.pair_surfaces();
             }
             Report::Activate(id) => {
                 let surface = self.windows.x11(id).and_then(|of| of.surface().cloned());
@@ -121,13 +120,13 @@ impl State {
                 place,
             }),
         }
-        self.pair_surfaces();
         self.dirty = true;
     }
 
-    /// Gives X11 windows their surfaces, as far as both are known.
-    fn pair_surfaces(&mut self) {
-        let Some(x11) = &mut self.x11 else {
+    /// Gives X11 windows their surfaces, as far as both are known. Not to be called while a request is handled: an object
+    /// that it creates is known before it is complete.
+    pub(crate) fn pair_surfaces(&mut self) {
+        let Some(x11) = self.x11.as_mut().filter(|x11| !x11.unpaired.is_empty()) else {
             return;
         };
         let handle = &self.handle;
@@ -170,16 +169,6 @@ impl State {
     pub(super) fn x11_committed(&mut self, surface: &WlSurface) {
         if self.windows.of(surface).is_some() {
             self.window_committed(surface);
-        }
-    }
-
-    /// A surface was created, for which a window may wait.
-    pub(super) fn x11_surface_created(&mut self, surface: &WlSurface) {
-        let its = |x11: &crate::state::X11| {
-            surface.client().is_some_and(|of| of.id() == x11.client.id()) && !x11.unpaired.is_empty()
-        };
-        if self.x11.as_ref().is_some_and(its) {
-            self.pair_surfaces();
         }
     }
 
@@ -270,7 +259,6 @@ impl Dispatch<XwaylandSurfaceV1, WlSurface> for State {
                 x11.serials.retain(|_, other| other != surface);
                 x11.serials.insert(serial, surface.clone());
             }
-            state.pair_surfaces();
         }
     }
 }

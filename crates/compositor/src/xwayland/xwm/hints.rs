@@ -26,7 +26,8 @@ pub(super) fn query(
 ) -> Result<About, ReplyError> {
     let requested =
         |name: Atom, kind: AtomEnum| conn.get_property(false, window, name, kind, 0, MAX_VALUES);
-    let numbers = |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
+    let numbers =
+        |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
     let geometry = conn.get_geometry(window)?;
     let types = requested(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;
     let parents = requested(AtomEnum::WM_TRANSIENT_FOR.into(), AtomEnum::WINDOW)?;
@@ -107,6 +108,10 @@ mod tests {
         let odd = of(Some((-5, 0)), Some((0, i32::MIN)));
         assert_eq!(odd.nearest(all), all);
         let crossed = of(Some((700, 10)), Some((10, 10)));
-        assert_eq!(crossed.nearest(all), Size::from((700, 10)), "the minimum counts");
+        assert_eq!(
+            crossed.nearest(all),
+            Size::from((700, 10)),
+            "the minimum counts"
+        );
     }
 }

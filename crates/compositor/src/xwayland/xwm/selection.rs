@@ -268,11 +268,7 @@ impl Selection {
         }
         if request.target == atoms.TARGETS {
             let mut targets = vec![atoms.TARGETS];
-            let texts = [
-                atoms.UTF8_STRING,
-                AtomEnum::STRING.into(),
-                atoms.TEXT,
-            ];
+            let texts = [atoms.UTF8_STRING, AtomEnum::STRING.into(), atoms.TEXT];
             if self.offered.iter().any(|of| is_text(of)) {
                 targets.extend(texts);
             }
@@ -320,7 +316,11 @@ impl Selection {
     }
 
     /// Continues the transfers as far as possible without waiting.
-    pub(super) fn transfer(&mut self, conn: &RustConnection, atoms: &Atoms) -> Result<(), XwmError> {
+    pub(super) fn transfer(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+    ) -> Result<(), XwmError> {
         let now = clock::now();
         let mut failed = Ok(());
         for fetch in &mut self.fetches {
@@ -343,10 +343,16 @@ impl Selection {
     /// Adds what the transfers wait for to `fds`; returns when the first one is overdue.
     pub(super) fn waits<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Option<Instant> {
         for fetch in self.fetches.iter().filter(|of| !of.data.is_empty()) {
-            fds.push(PollFd::from_borrowed_fd(fetch.target.as_fd(), PollFlags::OUT));
+            fds.push(PollFd::from_borrowed_fd(
+                fetch.target.as_fd(),
+                PollFlags::OUT,
+            ));
         }
         for paste in self.pastes.iter().filter(|of| !of.ended) {
-            fds.push(PollFd::from_borrowed_fd(paste.source.as_fd(), PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(
+                paste.source.as_fd(),
+                PollFlags::IN,
+            ));
         }
         let fetches = self.fetches.iter().map(|of| of.until);
         fetches.chain(self.pastes.iter().map(|of| of.until)).min()
@@ -358,7 +364,14 @@ impl Fetch {
     fn read(&mut self, conn: &RustConnection, atoms: &Atoms) -> Result<(), XwmError> {
         let most = u32::try_from(MOST / 4).unwrap_or(u32::MAX);
         let reply = conn
-            .get_property(true, self.window, atoms._OPENUVR_COPIED, AtomEnum::ANY, 0, most)?
+            .get_property(
+                true,
+                self.window,
+                atoms._OPENUVR_COPIED,
+                AtomEnum::ANY,
+                0,
+                most,
+            )?
             .reply()?;
         if reply.type_ == atoms.INCR {
             // The deletion of the property asks for the first part.
@@ -396,7 +409,12 @@ impl Fetch {
 }
 
 impl Paste {
-    fn advance(&mut self, conn: &RustConnection, atoms: &Atoms, now: Instant) -> Result<(), XwmError> {
+    fn advance(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        now: Instant,
+    ) -> Result<(), XwmError> {
         let mut part = [0; 16 << 10];
         while !self.ended {
             match rustix::io::read(&self.source, &mut part) {

@@ -156,7 +156,8 @@ impl Windows {
                         ..KnownWindow::default()
                     };
                     self.known.insert(e.window, known);
-                    let aux = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+                    let aux =
+                        ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
                     self.conn.change_window_attributes(e.window, &aux)?;
                 }
             }
@@ -197,7 +198,9 @@ impl Windows {
             other => {
                 let outbox = &self.outbox;
                 self.selection
-                    .handle(&self.conn, &self.atoms, other, &|report| outbox.send(report))?;
+                    .handle(&self.conn, &self.atoms, other, &|report| {
+                        outbox.send(report)
+                    })?;
             }
         }
         Ok(())
@@ -221,8 +224,13 @@ impl Windows {
     /// There are no frames.
     fn set_extents(&self, window: WindowId) -> Result<(), XwmError> {
         let name = self.atoms._NET_FRAME_EXTENTS;
-        self.conn
-            .change_property32(PropMode::REPLACE, window, name, AtomEnum::CARDINAL, &[0; 4])?;
+        self.conn.change_property32(
+            PropMode::REPLACE,
+            window,
+            name,
+            AtomEnum::CARDINAL,
+            &[0; 4],
+        )?;
         Ok(())
     }
 
@@ -379,7 +387,10 @@ impl Windows {
     }
 
     /// Gives windows their places, and maps new ones.
-    fn place(&mut self, places: BTreeMap<WindowId, Rectangle<i32, Logical>>) -> Result<(), XwmError> {
+    fn place(
+        &mut self,
+        places: BTreeMap<WindowId, Rectangle<i32, Logical>>,
+    ) -> Result<(), XwmError> {
         for (window, place) in places {
             let Some(known) = self.known.get_mut(&window).filter(|known| known.shown) else {
                 continue;
@@ -446,7 +457,14 @@ impl Windows {
         let is_set = hints.and_then(|hints| hints.input).unwrap_or(true);
         let protocols = self
             .conn
-            .get_property(false, window, self.atoms.WM_PROTOCOLS, AtomEnum::ATOM, 0, 32)?
+            .get_property(
+                false,
+                window,
+                self.atoms.WM_PROTOCOLS,
+                AtomEnum::ATOM,
+                0,
+                32,
+            )?
             .reply()?;
         let mut protocols = protocols.value32().into_iter().flatten();
         let is_notified = protocols.any(|name| name == self.atoms.WM_TAKE_FOCUS);
