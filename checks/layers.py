@@ -16,7 +16,7 @@ ALLOWED = {
         # The devices of a Wayland session: not in `media`, which applications load.
     "wayland": {"proto", "clock", "media"},
         # The one crate with a Wayland server.
-    "compositor": {"proto", "clock", "media"},
+    "compositor": {"proto", "clock", "media", "xserver"},
         # The one crate that asks a desktop's portals.
     "desktop-portal": {"proto", "clock", "media", "wayland"},
     "ipc": {"proto"},

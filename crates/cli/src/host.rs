@@ -27,8 +27,8 @@ use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::recording::Recording;
-use openuvr_runtime::sched::{self, Scheduler};
-use openuvr_session::report::{Reporter, reporter};
+use openuvr_runtime::sched::{self, Scheduler, ThreadRole};
+use openuvr_session::report::{AUTHORITY, Reporter, reporter};
 use openuvr_session::{
     ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
 };
@@ -197,7 +197,15 @@ impl OwnDisplay {
                 display.name()
             ),
             OwnDisplay::Wayland(display) => {
-                format!("WAYLAND_DISPLAY={} COMMAND", display.socket().display())
+                let x11 = display.x11().map_or_else(
+                    |_| String::new(),
+                    |x11| {
+                        let authority = x11.authority.display();
+                        format!("XAUTHORITY={authority} DISPLAY={} ", x11.display)
+                    },
+                );
+                let socket = display.socket().display();
+                format!("{x11}WAYLAND_DISPLAY={socket} COMMAND")
             }
         }
     }
@@ -275,8 +283,12 @@ impl AppDisplay {
             size,
             fps: config.fps.unwrap_or(DEFAULT_FPS),
             scale: 1.0,
+            authority: folder.map(|folder| folder.join(AUTHORITY)),
         };
         let display = WaylandDisplay::start(&options)?;
+        if let Err(why) = display.x11() {
+            eprintln!("openuvr host: no X11 applications on the Wayland display: {why}");
+        }
         let fit = config
             .fit
             .then(|| Fit::of_wayland("host", display.resizer()));
@@ -506,6 +518,10 @@ fn start(
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) =
         realtime::recording(scheduler, config.scheduling_trace.as_deref())?;
+    if let Some(display) = app_display.wayland() {
+        let scheduler = scheduler.clone();
+        display.run_in_thread(move || scheduler.enter(ThreadRole::Compose));
+    }
     let fps = config.fps.unwrap_or(DEFAULT_FPS);
     let mut announcer = announcer(config, app_display.application_name());
     let key = opened.identity.public();

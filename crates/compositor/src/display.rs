@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
@@ -21,6 +21,8 @@ use crate::outside::{
     DisplayResizer, Endpoints,
 };
 use crate::state::State;
+use crate::xwayland::X11Display;
+use crate::xwayland::wire::{REPORTS, Report};
 
 /// The settings of a display.
 #[derive(Clone, Debug)]
@@ -33,6 +35,26 @@ pub struct Options {
     pub fps: f64,
     /// Pixels per unit of windows, 0.5 to 4.
     pub scale: f64,
+    /// The file for the cookie of the X11 display, which must not exist; `None`: one beside the socket.
+    pub authority: Option<PathBuf>,
+}
+
+/// How X11 applications reach the display.
+#[derive(Clone, Debug)]
+pub struct X11Access {
+    /// For `DISPLAY`.
+    pub display: String,
+    /// For `XAUTHORITY`.
+    pub authority: PathBuf,
+    process: Arc<AtomicU32>,
+}
+
+impl X11Access {
+    /// The process id of the X server, while it runs.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        Some(self.process.load(Ordering::Relaxed)).filter(|id| *id != 0)
+    }
 }
 
 /// A running display. On drop it ends, and its applications lose their connection.
@@ -41,6 +63,7 @@ pub struct WaylandDisplay {
     socket: PathBuf,
     ends: Endpoints,
     commands: Commands,
+    x11: Result<X11Access, String>,
     thread: Option<JoinHandle<()>>,
     /// Removed after the thread has ended.
     _folder: tempfile::TempDir,
@@ -74,10 +97,27 @@ impl WaylandDisplay {
         let (commands, inbox) = command_channel(COMMANDS);
         let (ready, result) = sync_channel(1);
         let thread = std::thread::Builder::new().name("ouvr-wayland".to_owned());
+        let own = folder.path().join("xauthority");
+        let authority = options.authority.clone().unwrap_or(own);
+        let (reports, reported) = command_channel(REPORTS);
+        let opened = X11Display::open(authority, reports);
+        let x11 = opened
+            .as_ref()
+            .map_err(String::clone)
+            .map(|opened| X11Access {
+                display: opened.name(),
+                authority: opened.authority().to_owned(),
+                process: opened.process(),
+            });
         let (its, options) = (ends.clone(), options.clone());
         let thread = thread.spawn(move || {
             let _guard = EndReporter(its.clone());
-            let made = Compositor::new(&options, its.clone(), listening, inbox);
+            let made = Compositor::new(
+                &options,
+                its.clone(),
+                (listening, inbox),
+                (opened.ok(), reported),
+            );
             let compositor = match made {
                 Ok(compositor) => {
                     drop(ready.send(Ok(())));
@@ -95,6 +135,7 @@ impl WaylandDisplay {
             socket,
             ends,
             commands,
+            x11,
             thread: Some(thread.map_err(|why| started(&why))?),
             _folder: folder,
         };
@@ -105,6 +146,20 @@ impl WaylandDisplay {
     /// The socket's path, for `WAYLAND_DISPLAY`.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// How X11 applications reach the display.
+    ///
+    /// # Errors
+    /// One line: why they can't.
+    pub fn x11(&self) -> Result<&X11Access, &str> {
+        self.x11.as_ref().map_err(String::as_str)
+    }
+
+    /// Runs `f` in the compositor's thread, as to set its priority.
+    pub fn run_in_thread(&self, f: impl FnOnce() + Send + 'static) {
+        // It fails only if the display has ended.
+        let _ = self.commands.send(Command::Run(Box::new(f)));
     }
 
     /// The number of visible windows, which the compositor's thread updates.
@@ -208,14 +263,21 @@ impl Compositor {
     fn new(
         options: &Options,
         ends: Endpoints,
-        listening: ListeningSocket,
-        inbox: Channel<Command>,
+        (listening, inbox): (ListeningSocket, Channel<Command>),
+        (x11, reported): (Option<X11Display>, Channel<Report>),
     ) -> Result<Compositor, DisplayError> {
         let started = |why: &dyn std::fmt::Display| DisplayError::Start(why.to_string());
         let events = EventLoop::try_new().map_err(|why| started(&why))?;
         let mut display = Display::new().map_err(|why| started(&why))?;
         let scale = options.scale.clamp(0.5, 4.0);
-        let state = State::new(&display, options.size, options.fps, scale, ends)?;
+        let mut state = State::new(
+            &display,
+            options.size,
+            options.fps,
+            scale,
+            ends,
+            events.handle(),
+        )?;
         let handle = events.handle();
         let clients = display.backend().poll_fd().try_clone_to_owned();
         let clients = clients.map_err(|why| started(&why))?;
@@ -239,6 +301,15 @@ impl Compositor {
                 Event::Closed => state.stopped = true,
             })
             .map_err(|why| started(&why))?;
+        handle
+            .insert_source(reported, |event, (), state| {
+                if let Event::Msg(report) = event {
+                    state.reported(report);
+                }
+            })
+            .map_err(|why| started(&why))?;
+        state.x11_display = x11;
+        state.await_x11();
         Ok(Compositor {
             events,
             display,
@@ -272,6 +343,7 @@ impl State {
             Command::ReleaseAll => self.release_all(),
             Command::Repeat(may) => self.allow_repeat(may),
             Command::Offer(text) => self.offer(text),
+            Command::Run(run) => run(),
             Command::Settings => {
                 let settings = self.ends.exchange.settings();
                 if let Some(fps) = settings.fps {

@@ -9,6 +9,8 @@
 //!      ▲                                                               cursor ─► DisplayCursor
 //!      └──── seat ◄─── input, keyboard ◄─── DisplayInput ◄─── control thread
 //! ```
+//! X11 applications run through a rootless Xwayland (`xwayland`).
+//!
 //! Limits: pixels in shared memory (`wl_shm`) alone, so that applications render in software; no tablets, no touch.
 //!
 //! Spec: the protocols of `wayland` and `wayland-protocols`, as named in `protocols`.
@@ -25,7 +27,8 @@ mod scene;
 mod selection;
 mod state;
 mod windows;
+mod xwayland;
 
-pub use display::{Options, WaylandDisplay};
+pub use display::{Options, WaylandDisplay, X11Access};
 pub use error::DisplayError;
 pub use outside::{DisplayCapture, DisplayClipboard, DisplayCursor, DisplayInput, DisplayResizer};

@@ -31,7 +31,9 @@ pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scen
     let mut scene = Scene::new();
     for index in windows.order() {
         let window = &windows.all[index];
-        let root = window.surface();
+        let Some(root) = window.surface() else {
+            continue;
+        };
         let at = windows.position(index, all);
         add_tree(&mut scene, root, root, at - window.geometry().loc, scale);
         // The nested ones come first.
@@ -40,6 +42,11 @@ pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scen
             let surface = popup.wl_surface();
             let corner = at + offset - geometry(surface).loc;
             add_tree(&mut scene, root, surface, corner, scale);
+        }
+    }
+    for window in &windows.overrides {
+        if let Some(root) = &window.surface {
+            add_tree(&mut scene, root, root, window.place.loc, scale);
         }
     }
     scene

@@ -1,20 +1,92 @@
-//! Text between the display's clipboard and the player's.
+//! Copied data between the player, Wayland applications and X11 applications.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use openuvr_media::clipboard::ReadFailure;
 use smithay::wayland::selection::data_device::{
+    clear_data_device_selection, current_data_device_selection_userdata,
     request_data_device_client_selection, set_data_device_selection,
 };
 
 use crate::outside::TEXT_TYPES;
 use crate::state::State;
+use crate::xwayland::wire::MAX_TRANSFERS;
+
+/// What the display itself offers to Wayland applications.
+#[derive(Clone, Debug)]
+pub(crate) enum Copied {
+    /// The player's text.
+    Text(Arc<str>),
+    /// What an X11 application has copied.
+    ByX11,
+}
 
 impl State {
     /// Offers the player's text to applications.
     pub(crate) fn offer(&mut self, text: Arc<str>) {
         let types = TEXT_TYPES.map(str::to_owned).to_vec();
-        set_data_device_selection(&self.handle, &self.seat, types, text);
+        self.offer_to_x11(types.clone());
+        set_data_device_selection(&self.handle, &self.seat, types, Copied::Text(text));
+    }
+
+    /// Offers to X11 applications what others have copied; empty: nothing.
+    pub(crate) fn offer_to_x11(&mut self, types: Vec<String>) {
+        self.copied_elsewhere = types;
+        self.tell_x11_of_copied();
+    }
+
+    /// Tells the X11 window manager in which types something was copied elsewhere.
+    pub(crate) fn tell_x11_of_copied(&self) {
+        if let Some(x11) = &self.x11 {
+            let types = self.copied_elsewhere.clone();
+            x11.running.board.wish(|wishes| wishes.copied = Some(types));
+        }
+    }
+
+    /// An X11 application has copied something in these types; empty: the copy is gone.
+    pub(crate) fn x11_copied(&mut self, types: Vec<String>) {
+        self.copied_elsewhere.clear();
+        if types.is_empty() {
+            if self.is_copied_by_x11() {
+                clear_data_device_selection(&self.handle, &self.seat);
+            }
+            return;
+        }
+        set_data_device_selection(&self.handle, &self.seat, types.clone(), Copied::ByX11);
+        self.copied(types);
+    }
+
+    /// Fetches what an X11 application has copied.
+    pub(crate) fn fetch_from_x11(&self, kind: String, target: OwnedFd) {
+        if let Some(x11) = &self.x11 {
+            x11.running.board.wish(|wishes| {
+                if wishes.fetches.len() < MAX_TRANSFERS {
+                    wishes.fetches.push_back((kind, target));
+                }
+            });
+        }
+    }
+
+    /// An X11 application pastes what others have copied.
+    pub(crate) fn x11_pastes(&self, kind: String, target: OwnedFd) {
+        let text = match current_data_device_selection_userdata(&self.seat).as_deref() {
+            Some(Copied::Text(text)) => Some(text.clone()),
+            Some(Copied::ByX11) => return,
+            None => None,
+        };
+        match text {
+            Some(text) => self.ends.clipboard.paste(text, target),
+            // It fails if the copy is gone: nothing is pasted.
+            None => drop(request_data_device_client_selection(
+                &self.seat, kind, target,
+            )),
+        }
+    }
+
+    fn is_copied_by_x11(&self) -> bool {
+        let copied = current_data_device_selection_userdata(&self.seat);
+        matches!(copied.as_deref(), Some(Copied::ByX11))
     }
 
     /// An application has copied something in these types. It is requested when its selection is in force.
@@ -39,6 +111,10 @@ impl State {
         let Ok((source, target)) = rustix::pipe::pipe_with(flags) else {
             return self.ends.clipboard.copied(Err(ReadFailure::NoAnswer));
         };
+        if self.is_copied_by_x11() {
+            self.fetch_from_x11(text.to_owned(), target);
+            return self.ends.clipboard.copied(Ok(source));
+        }
         let sent = request_data_device_client_selection(&self.seat, text.to_owned(), target);
         let source = sent.map(|()| source).map_err(|_| ReadFailure::NoAnswer);
         self.ends.clipboard.copied(source);

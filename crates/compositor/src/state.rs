@@ -6,6 +6,7 @@ pub(crate) mod input;
 pub(crate) mod keyboard;
 pub(crate) mod move_grab;
 mod protocols;
+mod x11;
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use smithay::input::keyboard::KeyboardHandle;
 use smithay::input::pointer::PointerHandle;
 use smithay::input::{Seat, SeatState};
 use smithay::output::{Mode, Output, PhysicalProperties, Scale, Subpixel};
+use smithay::reexports::calloop::LoopHandle;
 use smithay::reexports::wayland_server::backend::{ClientData, ClientId, DisconnectReason};
-use smithay::reexports::wayland_server::{Display, DisplayHandle};
+use smithay::reexports::wayland_server::{Client, Display, DisplayHandle};
 use smithay::utils::{Logical, Point, SERIAL_COUNTER, Size as Area};
 use smithay::wayland::compositor::{CompositorClientState, with_states};
 
@@ -34,7 +36,9 @@ use crate::state::frames::Frames;
 use crate::state::input::Buttons;
 use crate::state::keyboard::Typist;
 use crate::state::protocols::Globals;
+pub(crate) use crate::state::x11::X11;
 use crate::windows::Windows;
+use crate::xwayland::X11Display;
 
 /// Copies of buffers that were released early, at most; a window beyond that is black until it is drawn again.
 const MAX_KEPT: usize = 8;
@@ -53,6 +57,8 @@ pub(crate) struct State {
     pub(crate) absolute: Option<Point<f64, Logical>>,
     /// The types in which an application has just copied something.
     pub(crate) copied_types: Option<Vec<String>>,
+    /// The types in which something else than an X11 application has copied.
+    pub(crate) copied_elsewhere: Vec<String>,
     pub(crate) output: Output,
     pub(crate) scale: f64,
     pub(crate) windows: Windows,
@@ -69,6 +75,12 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     pub(crate) ends: Endpoints,
     pub(crate) stopped: bool,
+    pub(crate) events: LoopHandle<'static, State>,
+    /// The X11 display, if there is one.
+    pub(crate) x11_display: Option<X11Display>,
+    pub(crate) x11_listening: x11::Listening,
+    /// Its server, while it runs.
+    pub(crate) x11: Option<X11>,
 }
 
 /// What the compositor knows of each client.
@@ -76,6 +88,8 @@ pub(crate) struct State {
 pub(crate) struct ClientState {
     pub(crate) compositor: CompositorClientState,
     surfaces: AtomicUsize,
+    /// Whether it is the X server.
+    pub(crate) is_xwayland: bool,
 }
 
 impl ClientState {
@@ -109,6 +123,7 @@ impl State {
         fps: f64,
         scale: f64,
         ends: Endpoints,
+        events: LoopHandle<'static, State>,
     ) -> Result<State, DisplayError> {
         let handle = display.handle();
         let globals = Globals::new(&handle);
@@ -138,6 +153,7 @@ impl State {
             buttons: Buttons::new(),
             absolute: None,
             copied_types: None,
+            copied_elsewhere: Vec::new(),
             output,
             scale,
             windows: Windows::default(),
@@ -151,6 +167,10 @@ impl State {
             changed: true,
             ends,
             stopped: false,
+            events,
+            x11_display: None,
+            x11_listening: x11::Listening::default(),
+            x11: None,
         };
         state.resize(size);
         Ok(state)
@@ -158,10 +178,17 @@ impl State {
 
     /// Accepts a new client.
     pub(crate) fn accept(&mut self, stream: UnixStream) {
-        let client = Arc::new(ClientState::default());
-        if let Err(why) = self.handle.insert_client(stream, client) {
+        if let Err(why) = self.insert(stream, false) {
             tracing::warn!("an application can't connect to its display: {why}");
         }
+    }
+
+    fn insert(&mut self, stream: UnixStream, is_xwayland: bool) -> std::io::Result<Client> {
+        let data = ClientState {
+            is_xwayland,
+            ..ClientState::default()
+        };
+        self.handle.insert_client(stream, Arc::new(data))
     }
 
     /// The display's size in units of windows.
@@ -209,10 +236,12 @@ impl State {
     pub(crate) fn arrange(&mut self) {
         let focus = self.windows.active().cloned();
         self.windows.arrange(self.area(), focus.as_ref());
+        self.place_x11();
         if !self.keyboard.is_grabbed() && self.keyboard.current_focus() != focus {
             let keyboard = self.keyboard.clone();
-            keyboard.set_focus(self, focus, SERIAL_COUNTER.next_serial());
+            keyboard.set_focus(self, focus.clone(), SERIAL_COUNTER.next_serial());
         }
+        self.focus_x11(focus.as_ref());
         self.dirty = true;
     }
 

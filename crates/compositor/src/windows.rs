@@ -8,11 +8,40 @@ use smithay::wayland::compositor::with_states;
 use smithay::wayland::shell::xdg::{SurfaceCachedState, ToplevelSurface};
 
 use crate::content;
+use crate::xwayland::wire::{About, WindowId};
+
+/// What a window is to its application.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// A toplevel of xdg_shell.
+    Xdg(ToplevelSurface),
+    /// A window of an X11 application.
+    X11(X11Window),
+}
+
+/// A managed window of an X11 application.
+#[derive(Debug)]
+pub(crate) struct X11Window {
+    pub(crate) id: WindowId,
+    /// Its pixels, after it was mapped.
+    pub(crate) surface: Option<WlSurface>,
+    pub(crate) about: About,
+    /// Where it was placed.
+    pub(crate) place: Rectangle<i32, Logical>,
+}
+
+/// A window of an X11 application that places itself: a menu, a tooltip, an old game.
+#[derive(Debug)]
+pub(crate) struct OverrideWindow {
+    pub(crate) id: WindowId,
+    pub(crate) surface: Option<WlSurface>,
+    pub(crate) place: Rectangle<i32, Logical>,
+}
 
 /// A top-level window.
 #[derive(Debug)]
 pub(crate) struct Window {
-    pub(crate) toplevel: ToplevelSurface,
+    pub(crate) role: Role,
     /// Whether it has a picture.
     pub(crate) mapped: bool,
     /// Whether its application requested the whole display.
@@ -25,14 +54,60 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Its root surface.
-    pub(crate) fn surface(&self) -> &WlSurface {
-        self.toplevel.wl_surface()
+    /// Its root surface. An X11 window has none before it is mapped.
+    pub(crate) fn surface(&self) -> Option<&WlSurface> {
+        match &self.role {
+            Role::Xdg(toplevel) => Some(toplevel.wl_surface()),
+            Role::X11(window) => window.surface.as_ref(),
+        }
+    }
+
+    /// The toplevel of xdg_shell.
+    pub(crate) fn toplevel(&self) -> Option<&ToplevelSurface> {
+        match &self.role {
+            Role::Xdg(toplevel) => Some(toplevel),
+            Role::X11(_) => None,
+        }
+    }
+
+    /// The window of an X11 application.
+    pub(crate) fn x11(&self) -> Option<&X11Window> {
+        match &self.role {
+            Role::Xdg(_) => None,
+            Role::X11(window) => Some(window),
+        }
     }
 
     /// Its rectangle without shadows, relative to the root surface.
     pub(crate) fn geometry(&self) -> Rectangle<i32, Logical> {
-        geometry(self.surface())
+        match &self.role {
+            Role::Xdg(toplevel) => geometry(toplevel.wl_surface()),
+            Role::X11(window) => Rectangle::from_size(window.place.size),
+        }
+    }
+
+    /// Whether it belongs to no other window.
+    fn is_alone(&self) -> bool {
+        match &self.role {
+            Role::Xdg(toplevel) => toplevel.parent().is_none(),
+            Role::X11(window) => !window.about.accompanies,
+        }
+    }
+
+    /// Whether this is the window to which `child` belongs.
+    fn is_parent_of(&self, child: &Window) -> bool {
+        match (&self.role, &child.role) {
+            (Role::Xdg(toplevel), Role::Xdg(child)) => {
+                child.parent().as_ref() == Some(toplevel.wl_surface())
+            }
+            (Role::X11(window), Role::X11(child)) => child.about.parent == Some(window.id),
+            _ => false,
+        }
+    }
+
+    /// Whether its application accepts that it has the keyboard focus.
+    fn takes_focus(&self) -> bool {
+        self.x11().is_none_or(|window| window.about.takes_focus)
     }
 }
 
@@ -51,6 +126,8 @@ pub(crate) fn geometry(surface: &WlSurface) -> Rectangle<i32, Logical> {
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
+    /// Windows above all others that place themselves, from the oldest to the newest.
+    pub(crate) overrides: Vec<OverrideWindow>,
     /// The window that has the keyboard focus while it is visible.
     chosen: Option<WlSurface>,
     /// The number of windows so far.
@@ -59,9 +136,9 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Adds a window on top.
-    pub(crate) fn add(&mut self, toplevel: ToplevelSurface) {
+    pub(crate) fn add(&mut self, role: Role) {
         self.all.push(Window {
-            toplevel,
+            role,
             mapped: false,
             wants_all: false,
             full_screen: false,
@@ -75,7 +152,22 @@ impl Windows {
     pub(crate) fn of(&mut self, surface: &WlSurface) -> Option<&mut Window> {
         self.all
             .iter_mut()
-            .find(|window| window.surface() == surface)
+            .find(|window| window.surface() == Some(surface))
+    }
+
+    /// The X11 window with this identifier.
+    pub(crate) fn x11(&mut self, id: WindowId) -> Option<&mut Window> {
+        self.all
+            .iter_mut()
+            .find(|window| window.x11().is_some_and(|window| window.id == id))
+    }
+
+    /// The index of the window to which this one belongs.
+    fn parent(&self, index: usize) -> Option<usize> {
+        let child = &self.all[index];
+        self.all
+            .iter()
+            .position(|window| window.is_parent_of(child))
     }
 
     /// Whether the window with this index fills the display: the oldest one without a parent, or one that requested it.
@@ -84,22 +176,26 @@ impl Windows {
             return false;
         };
         // The first one stays as it is when another one comes.
-        let alone = |other: &&Window| other.toplevel.parent().is_none();
-        let first = self
-            .all
-            .iter()
-            .filter(alone)
-            .map(|other| other.number)
-            .min();
-        window.wants_all || (alone(&window) && first == Some(window.number))
+        let alone = self.all.iter().filter(|other| other.is_alone());
+        let first = alone.map(|other| other.number).min();
+        window.wants_all || (window.is_alone() && first == Some(window.number))
     }
 
     /// Sets the pending size and state of all windows for a display of `all`, and sends them to configured ones.
     pub(crate) fn arrange(&mut self, all: Size<i32, Logical>, focus: Option<&WlSurface>) {
         for index in 0..self.all.len() {
             let fills = self.fills(index);
-            let window = &self.all[index];
-            window.toplevel.with_pending_state(|state| {
+            let size = self.x11_size(index, all);
+            let at = self.position_of(index, size, all);
+            let window = &mut self.all[index];
+            let toplevel = match &mut window.role {
+                Role::Xdg(toplevel) => toplevel,
+                Role::X11(window) => {
+                    window.place = Rectangle::new(at, size);
+                    continue;
+                }
+            };
+            toplevel.with_pending_state(|state| {
                 // Without a size the window has its own.
                 state.size = fills.then_some(all);
                 state.bounds = Some(all);
@@ -112,12 +208,27 @@ impl Windows {
                 };
                 set(WindowState::Fullscreen, window.full_screen);
                 set(WindowState::Maximized, fills && !window.full_screen);
-                set(WindowState::Activated, focus == Some(window.surface()));
+                set(WindowState::Activated, focus == Some(toplevel.wl_surface()));
             });
-            if window.toplevel.is_initial_configure_sent() {
-                window.toplevel.send_pending_configure();
+            if toplevel.is_initial_configure_sent() {
+                toplevel.send_pending_configure();
             }
         }
+    }
+
+    /// The size of an X11 window on a display of this size; nothing for others, which have their own.
+    fn x11_size(&self, index: usize, all: Size<i32, Logical>) -> Size<i32, Logical> {
+        let window = &self.all[index];
+        let Some(X11Window { about, .. }) = window.x11() else {
+            return Size::default();
+        };
+        if window.full_screen {
+            return all;
+        }
+        about.limits.nearest(match self.fills(index) {
+            true => all,
+            false => Size::from((about.size.w.min(all.w), about.size.h.min(all.h))),
+        })
     }
 
     /// The indices of mapped windows in drawing order: those that fill the display without having requested it are the
@@ -131,10 +242,8 @@ impl Windows {
         for _ in 0..order.len() {
             let below = |order: &[usize]| {
                 order.iter().enumerate().find_map(|(at, index)| {
-                    let parent = self.all[*index].toplevel.parent()?;
-                    let of = order
-                        .iter()
-                        .position(|other| *self.all[*other].surface() == parent)?;
+                    let parent = self.parent(*index)?;
+                    let of = order.iter().position(|other| *other == parent)?;
                     (of > at).then_some((at, of))
                 })
             };
@@ -149,29 +258,34 @@ impl Windows {
 
     /// The position of a window's geometry on a display of this size.
     pub(crate) fn position(&self, index: usize, all: Size<i32, Logical>) -> Point<i32, Logical> {
+        self.position_of(index, self.all[index].geometry().size, all)
+    }
+
+    /// The same for a window that is about to have this size.
+    fn position_of(
+        &self,
+        index: usize,
+        size: Size<i32, Logical>,
+        all: Size<i32, Logical>,
+    ) -> Point<i32, Logical> {
         let window = &self.all[index];
-        let size = window.geometry().size;
         if let Some(moved) = window.moved.filter(|_| !self.fills(index)) {
             return moved;
         }
-        let parent = window.toplevel.parent().and_then(|parent| {
-            let of = self
-                .all
-                .iter()
-                .position(|other| *other.surface() == parent)?;
+        let parent = self.parent(index).map(|of| {
             // A parent of a parent is a rare case, for which the display is as good.
             let at = match self.all[of].moved {
                 Some(moved) if !self.fills(of) => moved,
                 _ => centred(Rectangle::from_size(all), self.all[of].geometry().size, all),
             };
-            Some(Rectangle::new(at, self.all[of].geometry().size))
+            Rectangle::new(at, self.all[of].geometry().size)
         });
         centred(parent.unwrap_or(Rectangle::from_size(all)), size, all)
     }
 
     /// Puts a window on top.
     pub(crate) fn raise(&mut self, surface: &WlSurface) {
-        if let Some(at) = self.all.iter().position(|w| w.surface() == surface) {
+        if let Some(at) = self.all.iter().position(|w| w.surface() == Some(surface)) {
             let window = self.all.remove(at);
             self.all.push(window);
         }
@@ -185,12 +299,35 @@ impl Windows {
     /// The window that should have the keyboard focus: the chosen one, or the topmost.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
-        let chosen = order
-            .iter()
-            .find(|index| self.chosen.as_ref() == Some(self.all[**index].surface()));
-        chosen
-            .or(order.last())
-            .map(|index| self.all[*index].surface())
+        let chosen = order.iter().find(|index| {
+            self.chosen.is_some() && self.chosen.as_ref() == self.all[**index].surface()
+        });
+        let topmost = order.iter().rfind(|index| self.all[**index].takes_focus());
+        let managed = chosen
+            .or(topmost)
+            .and_then(|index| self.all[*index].surface());
+        // An old game has no other window than one that places itself.
+        managed.or_else(|| {
+            let overrides = self.overrides.iter().rev();
+            overrides
+                .filter_map(|window| window.surface.as_ref())
+                .next()
+        })
+    }
+
+    /// The X11 window with this surface.
+    pub(crate) fn x11_with(&self, surface: &WlSurface) -> Option<WindowId> {
+        let windows = self.all.iter().filter_map(Window::x11);
+        windows
+            .filter(|window| window.surface.as_ref() == Some(surface))
+            .map(|window| window.id)
+            .next()
+    }
+
+    /// The places of all X11 windows.
+    pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Rectangle<i32, Logical>)> {
+        let windows = self.all.iter().filter_map(Window::x11);
+        windows.map(|window| (window.id, window.place))
     }
 }
 

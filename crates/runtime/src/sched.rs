@@ -34,6 +34,8 @@ pub enum ThreadRole {
     Input,
     /// Captures, encodes or plays sound: 0.1 ms of work every few milliseconds.
     Audio,
+    /// Composes the windows of a display: short work after each frame of an application, which waits for it.
+    Compose,
     /// Converts and encodes: about a fifth of a core.
     Encode,
     /// Decodes: likewise.
@@ -50,7 +52,7 @@ impl ThreadRole {
     /// work is below dispatching, so that it does not delay it. Decoding is above encoding: where both ends
     /// share a machine, a slice is decoded while the encoder works on later ones (measured on two cores: 0.6
     /// ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities). The libx264 thread that
-    /// produces the first slices is at 21 (crate `media`).
+    /// produces the first slices is at 21 (crate `media`). Composing precedes both and is shorter.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
@@ -58,6 +60,7 @@ impl ThreadRole {
             ThreadRole::Dispatch => Some(45),
             ThreadRole::Input => Some(44),
             ThreadRole::Audio => Some(43),
+            ThreadRole::Compose => Some(24),
             ThreadRole::Decode => Some(22),
             ThreadRole::Encode => Some(20),
             ThreadRole::Background => None,
@@ -375,10 +378,11 @@ mod tests {
     use super::{Arc, Mutex, Policy, Refused, SchedReport, Scheduler, ThreadRole, ThreadSched};
     use crate::sys;
 
-    const ROLES: [ThreadRole; 7] = [
+    const ROLES: [ThreadRole; 8] = [
         ThreadRole::Dispatch,
         ThreadRole::Input,
         ThreadRole::Audio,
+        ThreadRole::Compose,
         ThreadRole::Encode,
         ThreadRole::Decode,
         ThreadRole::EmulatedLink,

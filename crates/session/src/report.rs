@@ -18,7 +18,7 @@ use crate::sys::close_inherited_on_exec;
 pub const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
 
 /// The X authority file of the session's display, in that folder.
-pub(crate) const AUTHORITY: &str = "xauthority";
+pub const AUTHORITY: &str = "xauthority";
 
 const RUNNING: &str = "running.json";
 const END: &str = "end.json";

@@ -5,6 +5,7 @@
 //! system or by the abstract one, which sandboxes and containers with the host's network see. The abstract one stays:
 //! by it Xvfb 21.1 knows which numbers are free (`-displayfd`), and without it two servers take the same.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,14 +15,23 @@ use crate::error::StartError;
 
 /// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is
 /// removed when this is dropped.
-#[derive(Debug)]
 pub struct Authority {
     file: PathBuf,
+    cookie: [u8; 16],
+}
+
+impl fmt::Debug for Authority {
+    /// Without the cookie, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Authority {
     /// The protocol's name in an authority file.
-    const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
+    pub const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
     /// Creates a cookie in a new `file`, readable only by this user.
     ///
@@ -38,7 +48,7 @@ impl Authority {
                 "can't write the cookie of the virtual display to {}",
                 file.display()
             )))?;
-        Ok(Authority { file })
+        Ok(Authority { file, cookie })
     }
 
     /// Creates a cookie in a new file of `folder`, which may be shared with other users.
@@ -56,6 +66,12 @@ impl Authority {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The cookie, with which a program proves to the server that it may connect.
+    #[must_use]
+    pub fn cookie(&self) -> &[u8] {
+        &self.cookie
     }
 }
 

@@ -57,7 +57,8 @@ fn a_wayland_application_is_streamed_and_ends_with_its_host() {
         std::fs::read_to_string(&report).ok()
     });
     let (socket, display) = words.trim().split_once(' ').expect("two words");
-    assert_eq!(display, "none");
+    // The host's own display is not the application's.
+    assert_ne!(display, ":4096");
     assert!(Path::new(socket).exists(), "{socket}");
 
     let address = format!("127.0.0.1:{}", port_of(&line));

@@ -29,7 +29,6 @@ use crate::pictures::Exchange;
 pub(crate) const COMMANDS: usize = 1024;
 
 /// A command to the compositor's thread.
-#[derive(Debug)]
 pub(crate) enum Command {
     /// The player's input.
     Input(InputEvent),
@@ -39,6 +38,8 @@ pub(crate) enum Command {
     Repeat(bool),
     /// Text that can be pasted.
     Offer(Arc<str>),
+    /// Run this in the compositor's thread.
+    Run(Box<dyn FnOnce() + Send>),
     /// Look at the settings of [`Exchange`].
     Settings,
     /// End.

@@ -142,6 +142,7 @@ impl State {
     /// Draws the due picture, and sends the due callbacks.
     pub(crate) fn settle(&mut self) {
         let now = clock::now();
+        self.pair_surfaces();
         self.request_copied();
         self.send_cursor();
         self.update_scene();

@@ -59,7 +59,7 @@ impl PointerGrab<State> for MoveGrab {
             // Its upper edge, where title bars are, stays visible.
             let y = at.y.clamp(0, (area.h - VISIBLE).max(0));
             window.moved = Some(Point::from((x, y)));
-            data.dirty = true;
+            data.arrange();
         }
     }
 

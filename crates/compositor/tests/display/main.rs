@@ -12,3 +12,4 @@ mod rig;
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
 mod windows;
+mod x11;

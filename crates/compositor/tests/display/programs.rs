@@ -20,15 +20,30 @@ impl Drop for Program {
     }
 }
 
-fn start(rig: &Rig, program: &str, args: &[&str]) -> Program {
-    let child = Command::new(program)
+/// By which protocol a program is to reach the display.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Wayland,
+    X11,
+}
+
+fn start(rig: &Rig, by: By, program: &str, args: &[&str]) -> Program {
+    let mut command = Command::new(program);
+    command
         .args(args)
-        .env("WAYLAND_DISPLAY", rig.display.socket())
         .env("XDG_RUNTIME_DIR", rig.display.socket().parent().unwrap())
-        .env_remove("DISPLAY")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
+        .env_remove("WAYLAND_DISPLAY")
+        .env_remove("DISPLAY");
+    match by {
+        By::Wayland => command.env("WAYLAND_DISPLAY", rig.display.socket()),
+        By::X11 => {
+            let x11 = rig.display.x11().unwrap();
+            command
+                .env("DISPLAY", &x11.display)
+                .env("XAUTHORITY", &x11.authority)
+        }
+    };
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     Program(child.unwrap())
 }
 
@@ -57,7 +72,7 @@ fn a_program_that_draws_without_pause() {
         return;
     }
     let mut rig = Rig::new();
-    let _program = start(&rig, "weston-simple-shm", &[]);
+    let _program = start(&rig, By::Wayland, "weston-simple-shm", &[]);
     until_drawn(&mut rig);
     for _ in 0..30 {
         rig.next();
@@ -65,7 +80,7 @@ fn a_program_that_draws_without_pause() {
 }
 
 /// Types a line into a terminal, in which a shell writes it to a file.
-fn types_into(program: &str, args: &[&str]) {
+fn types_into(by: By, program: &str, args: &[&str]) {
     let mut rig = Rig::new();
     let folder = tempfile::tempdir().unwrap();
     let (ready, typed) = (folder.path().join("ready"), folder.path().join("typed"));
@@ -84,7 +99,7 @@ fn types_into(program: &str, args: &[&str]) {
         .map(|arg| arg.replace("SCRIPT", &script))
         .collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let _program = start(&rig, program, &args);
+    let _program = start(&rig, by, program, &args);
     until_drawn(&mut rig);
     let began = std::time::Instant::now();
     while !ready.exists() {
@@ -122,14 +137,34 @@ fn types_into(program: &str, args: &[&str]) {
 #[test]
 fn text_is_typed_into_foot() {
     if has_program("foot", "foot") {
-        types_into("foot", &["sh", "SCRIPT"]);
+        types_into(By::Wayland, "foot", &["sh", "SCRIPT"]);
     }
 }
 
 #[test]
 fn text_is_typed_into_the_terminal_of_weston() {
     if has_program("weston-terminal", "weston") {
-        types_into("weston-terminal", &["--shell=SCRIPT"]);
+        types_into(By::Wayland, "weston-terminal", &["--shell=SCRIPT"]);
+    }
+}
+
+#[test]
+fn text_is_typed_into_xterm() {
+    if has_program("xterm", "xterm") && has_program("Xwayland", "xwayland") {
+        types_into(By::X11, "xterm", &["-u8", "-e", "sh", "SCRIPT"]);
+    }
+}
+
+#[test]
+fn opengl_of_x11_draws_without_pause() {
+    if !has_program("glxgears", "mesa-utils") || !has_program("Xwayland", "xwayland") {
+        return;
+    }
+    let mut rig = Rig::new();
+    let _program = start(&rig, By::X11, "glxgears", &[]);
+    until_drawn(&mut rig);
+    for _ in 0..30 {
+        rig.next();
     }
 }
 
@@ -139,7 +174,7 @@ fn a_program_at_rest_causes_no_picture() {
         return;
     }
     let mut rig = Rig::new();
-    let _program = start(&rig, "weston-flower", &[]);
+    let _program = start(&rig, By::Wayland, "weston-flower", &[]);
     until_drawn(&mut rig);
     rig.settle();
     let event = rig.capture.next(Some(Duration::from_secs(1))).unwrap();

@@ -36,6 +36,7 @@ impl Rig {
             size,
             fps: 60.0,
             scale,
+            authority: None,
         });
         let display = display.unwrap();
         let mut capture = display.capture().unwrap();

@@ -301,7 +301,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     descendants::end_all_but(
         &display
             .as_ref()
-            .map_or(Vec::new(), |display| display.processes()),
+            .map_or(Vec::new(), |display| display.process_watch()()),
     );
     drop(display);
     Ok(ended)

@@ -30,8 +30,8 @@ pub struct RunningApplication {
     application: Application,
     terminal: Option<PseudoTerminal>,
     shows_a_window: Box<dyn Fn() -> bool + Send>,
-    /// The processes of this program besides the application.
-    helpers: Vec<u32>,
+    /// Tells the processes of this program besides the application.
+    helpers: Box<dyn Fn() -> Vec<u32> + Send>,
     check_at: Instant,
     /// Since when the application has ended without a visible window of its remaining processes.
     idle_since: Option<Instant>,
@@ -68,7 +68,7 @@ impl RunningApplication {
             application: Application::start(command).context("can't start the application")?,
             terminal,
             shows_a_window: display.window_watch(),
-            helpers: display.processes(),
+            helpers: display.process_watch(),
             check_at: clock::now(),
             idle_since: None,
             over: false,
@@ -95,7 +95,7 @@ impl RunningApplication {
             return self.over;
         }
         self.check_at = now + CHECK_INTERVAL;
-        let has_processes = self.application.has_orphans(&self.helpers);
+        let has_processes = self.application.has_orphans(&(self.helpers)());
         let Some(status) = self.ended() else {
             return false;
         };
@@ -115,7 +115,7 @@ impl RunningApplication {
     fn is_running(&mut self, group: Pid) -> bool {
         // Ended processes exist until they are reaped.
         let _ = self.application.ended();
-        self.application.has_orphans(&self.helpers);
+        self.application.has_orphans(&(self.helpers)());
         test_kill_process_group(group).is_ok()
     }
 
@@ -151,7 +151,7 @@ impl Drop for RunningApplication {
             }
         }
         // Processes that have left the group.
-        if descendants::end_all_but(&self.helpers) {
+        if descendants::end_all_but(&(self.helpers)()) {
             self.print_killed("child processes of ", descendants::TERM_TIMEOUT);
         }
         if let Some(terminal) = self.terminal.take() {

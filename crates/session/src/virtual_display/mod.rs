@@ -30,8 +30,8 @@ pub trait ApplicationDisplay {
     /// Makes an application use this display, and no other one.
     fn set_environment(&self, command: &mut Command);
 
-    /// The processes of the display.
-    fn processes(&self) -> Vec<u32>;
+    /// Tells the processes of the display, which may change.
+    fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send>;
 
     /// Tells whether a window is visible; also true if that is unknown.
     fn window_watch(&self) -> Box<dyn Fn() -> bool + Send>;
@@ -101,8 +101,9 @@ impl ApplicationDisplay for VirtualDisplay {
         }
     }
 
-    fn processes(&self) -> Vec<u32> {
-        vec![self.server.id()]
+    fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send> {
+        let id = self.server.id();
+        Box::new(move || vec![id])
     }
 
     fn window_watch(&self) -> Box<dyn Fn() -> bool + Send> {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use openuvr_compositor::WaylandDisplay;
+use openuvr_compositor::{WaylandDisplay, X11Access};
 
 use super::ApplicationDisplay;
 
@@ -14,8 +14,16 @@ impl ApplicationDisplay for WaylandDisplay {
         command.env("WAYLAND_DISPLAY", self.socket());
         command.env("XDG_SESSION_TYPE", "wayland");
         command.env_remove("WAYLAND_SOCKET");
-        for variable in X_VARIABLES {
-            command.env_remove(variable);
+        match self.x11() {
+            Ok(x11) => {
+                command.env("DISPLAY", &x11.display);
+                command.env("XAUTHORITY", &x11.authority);
+            }
+            Err(_) => {
+                for variable in X_VARIABLES {
+                    command.env_remove(variable);
+                }
+            }
         }
         // Some toolkits refuse Wayland without it.
         let folder = self.socket().parent();
@@ -24,9 +32,10 @@ impl ApplicationDisplay for WaylandDisplay {
         }
     }
 
-    /// It is a thread of this process.
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
+    /// It is a thread of this process; its X server is started with the first X11 application.
+    fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send> {
+        let x11 = self.x11().ok().cloned();
+        Box::new(move || x11.iter().filter_map(X11Access::process).collect())
     }
 
     fn window_watch(&self) -> Box<dyn Fn() -> bool + Send> {
@@ -50,6 +59,7 @@ mod tests {
             size: Size::new(64, 64),
             fps: 60.0,
             scale: 1.0,
+            authority: None,
         });
         let display = display.unwrap();
         let mut command = Command::new("true");
@@ -60,9 +70,16 @@ mod tests {
         };
         let socket = Some(Some(display.socket().as_os_str()));
         assert_eq!(variable("WAYLAND_DISPLAY"), socket);
-        for removed in ["DISPLAY", "XAUTHORITY", "WAYLAND_SOCKET"] {
-            assert_eq!(variable(removed), Some(None));
-        }
+        assert_eq!(variable("WAYLAND_SOCKET"), Some(None));
+        let x11 = display.x11().ok();
+        let expected = x11.map(|x11| (x11.display.as_ref(), x11.authority.as_os_str()));
+        let (name, cookie) = (variable("DISPLAY"), variable("XAUTHORITY"));
+        assert_eq!(name, Some(expected.map(|(name, _)| name)));
+        assert_eq!(cookie, Some(expected.map(|(_, cookie)| cookie)));
+        assert!(
+            display.process_watch()().is_empty(),
+            "no application, no server"
+        );
         assert!(!display.window_watch()());
         assert!(display.socket().exists());
         let socket = display.socket().to_owned();

@@ -87,9 +87,12 @@ impl CompositorHandler for State {
         with_states(surface, |states| {
             content::of(states).borrow_mut().replace(Source::Empty);
         });
-        self.windows
-            .all
-            .retain(|window| window.surface() != surface);
+        self.windows.all.retain(|window| {
+            window
+                .toplevel()
+                .is_none_or(|of| of.wl_surface() != surface)
+        });
+        self.x11_surface_destroyed(surface);
         self.scene
             .iter()
             .any(|element| element.surface.surface == *surface)

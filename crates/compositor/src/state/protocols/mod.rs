@@ -7,8 +7,10 @@ mod pointer;
 mod seat;
 mod selection;
 mod shell;
+mod xwayland;
 
 use smithay::reexports::wayland_protocols::xdg::shell::server::xdg_toplevel::WmCapabilities;
+use smithay::reexports::wayland_protocols::xwayland::shell::v1::server::xwayland_shell_v1::XwaylandShellV1;
 use smithay::reexports::wayland_server::DisplayHandle;
 use smithay::reexports::wayland_server::protocol::wl_shm::Format;
 use smithay::wayland::compositor::CompositorState;
@@ -60,6 +62,7 @@ impl Globals {
         CursorShapeManagerState::new::<State>(handle);
         TextInputManagerState::new::<State>(handle);
         IdleInhibitManagerState::new::<State>(handle);
+        handle.create_global::<State, XwaylandShellV1, ()>(1, ());
         Globals {
             compositor: CompositorState::new_v6::<State>(handle),
             shm: ShmState::new::<State>(handle, [Format::Abgr8888, Format::Xbgr8888]),

@@ -1,7 +1,6 @@
 //! Copying, pasting and dragging: wl_data_device, zwp_primary_selection.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use smithay::input::Seat;
 use smithay::wayland::selection::data_device::{
@@ -12,11 +11,11 @@ use smithay::wayland::selection::primary_selection::{
 };
 use smithay::wayland::selection::{SelectionHandler, SelectionSource, SelectionTarget};
 
+use crate::selection::Copied;
 use crate::state::State;
 
 impl SelectionHandler for State {
-    /// The offered text.
-    type SelectionUserData = Arc<str>;
+    type SelectionUserData = Copied;
 
     fn new_selection(
         &mut self,
@@ -24,20 +23,28 @@ impl SelectionHandler for State {
         source: Option<SelectionSource>,
         _: Seat<State>,
     ) {
-        if let (SelectionTarget::Clipboard, Some(source)) = (target, source) {
-            self.copied(source.mime_types());
+        if target == SelectionTarget::Clipboard {
+            let types = source.map(|source| source.mime_types());
+            let types = types.unwrap_or_default();
+            if !types.is_empty() {
+                self.copied(types.clone());
+            }
+            self.offer_to_x11(types);
         }
     }
 
     fn send_selection(
         &mut self,
         _: SelectionTarget,
-        _: String,
+        kind: String,
         fd: OwnedFd,
         _: Seat<State>,
-        text: &Arc<str>,
+        copied: &Copied,
     ) {
-        self.ends.clipboard.paste(text.clone(), fd);
+        match copied {
+            Copied::Text(text) => self.ends.clipboard.paste(text.clone(), fd),
+            Copied::ByX11 => self.fetch_from_x11(kind, fd),
+        }
     }
 }
 

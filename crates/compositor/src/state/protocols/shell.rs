@@ -8,7 +8,7 @@ use smithay::reexports::wayland_protocols::xdg::decoration::zv1::server::zxdg_to
 use smithay::reexports::wayland_server::protocol::wl_output::WlOutput;
 use smithay::reexports::wayland_server::protocol::wl_seat::WlSeat;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
-use smithay::utils::{Rectangle, Serial};
+use smithay::utils::{Rectangle, SERIAL_COUNTER, Serial};
 use smithay::wayland::compositor::{get_role, with_states};
 use smithay::wayland::shell::xdg::decoration::XdgDecorationHandler;
 use smithay::wayland::shell::xdg::{
@@ -22,12 +22,15 @@ use smithay::wayland::xdg_activation::{
 use crate::content;
 use crate::state::State;
 use crate::state::move_grab::MoveGrab;
+use crate::state::protocols::xwayland::XWAYLAND_ROLE;
+use crate::windows::Role;
 
 impl State {
     /// A window or popup, or a subsurface of it, was committed.
     pub(super) fn shell_committed(&mut self, root: &WlSurface) {
         match get_role(root) {
             Some(XDG_TOPLEVEL_ROLE) => self.window_committed(root),
+            None | Some(XWAYLAND_ROLE) => self.x11_committed(root),
             Some(XDG_POPUP_ROLE) => {
                 let popup = self.popups.find_popup(root);
                 if let Some(PopupKind::Xdg(popup)) = popup
@@ -41,14 +44,17 @@ impl State {
         }
     }
 
-    fn window_committed(&mut self, root: &WlSurface) {
+    /// A window was committed.
+    pub(super) fn window_committed(&mut self, root: &WlSurface) {
         let shown = with_states(root, |states| content::of(states).borrow().is_shown());
         let Some(window) = self.windows.of(root) else {
             return;
         };
         let changed = std::mem::replace(&mut window.mapped, shown) != shown;
-        if !shown && !window.toplevel.is_initial_configure_sent() {
-            let toplevel = window.toplevel.clone();
+        let unconfigured = window
+            .toplevel()
+            .filter(|toplevel| !shown && !toplevel.is_initial_configure_sent());
+        if let Some(toplevel) = unconfigured.cloned() {
             self.arrange();
             toplevel.send_configure();
         }
@@ -65,7 +71,9 @@ impl State {
     /// Stores the number of visible windows for other threads.
     pub(crate) fn count_windows(&self) {
         let mapped = self.windows.all.iter().filter(|window| window.mapped);
-        self.ends.set_windows(mapped.count());
+        let overrides = self.windows.overrides.iter();
+        let overrides = overrides.filter(|window| window.surface.is_some());
+        self.ends.set_windows(mapped.count() + overrides.count());
     }
 
     fn fill(&mut self, surface: &ToplevelSurface, wants_all: bool, full_screen: bool) {
@@ -85,7 +93,7 @@ impl State {
             return;
         };
         let windows = &self.windows;
-        let Some(index) = windows.all.iter().position(|w| *w.surface() == root) else {
+        let Some(index) = windows.all.iter().position(|w| w.surface() == Some(&root)) else {
             return;
         };
         let area = self.area();
@@ -105,13 +113,13 @@ impl XdgShellHandler for State {
 
     fn new_toplevel(&mut self, surface: ToplevelSurface) {
         self.prefer_scale(surface.wl_surface());
-        self.windows.add(surface);
+        self.windows.add(Role::Xdg(surface));
     }
 
     fn toplevel_destroyed(&mut self, surface: ToplevelSurface) {
         self.windows
             .all
-            .retain(|window| window.surface() != surface.wl_surface());
+            .retain(|window| window.surface() != Some(surface.wl_surface()));
         self.count_windows();
         self.arrange();
     }
@@ -177,24 +185,9 @@ impl XdgShellHandler for State {
     }
 
     fn move_request(&mut self, surface: ToplevelSurface, _: WlSeat, serial: Serial) {
-        let pointer = self.pointer.clone();
-        let Some(start) = pointer
-            .grab_start_data()
-            .filter(|_| pointer.has_grab(serial))
-        else {
-            return;
-        };
-        let area = self.area();
-        let windows = &self.windows.all;
-        let Some(index) = windows
-            .iter()
-            .position(|window| window.surface() == surface.wl_surface())
-        else {
-            return;
-        };
-        let at = self.windows.position(index, area);
-        let grab = MoveGrab::new(start, surface.wl_surface().clone(), at);
-        pointer.set_grab(self, grab, serial, Focus::Clear);
+        if self.pointer.has_grab(serial) {
+            self.drag(surface.wl_surface());
+        }
     }
 
     fn maximize_request(&mut self, surface: ToplevelSurface) {
@@ -262,12 +255,29 @@ impl XdgActivationHandler for State {
 }
 
 impl State {
+    /// Makes a window follow the pointer until its button is released.
+    pub(crate) fn drag(&mut self, surface: &WlSurface) {
+        let pointer = self.pointer.clone();
+        let Some(start) = pointer.grab_start_data() else {
+            return;
+        };
+        let area = self.area();
+        let mut windows = self.windows.all.iter();
+        let Some(index) = windows.position(|window| window.surface() == Some(surface)) else {
+            return;
+        };
+        let at = self.windows.position(index, area);
+        let grab = MoveGrab::new(start, surface.clone(), at);
+        pointer.set_grab(self, grab, SERIAL_COUNTER.next_serial(), Focus::Clear);
+    }
+
     /// Raises the window on which a button was pressed, and gives it the keyboard focus.
     pub(crate) fn clicked(&mut self, window: Option<&WlSurface>) {
         if self.pointer.is_grabbed() {
             return;
         }
-        if let Some(window) = window {
+        // Menus of X11 applications are above all others, and take no focus.
+        if let Some(window) = window.filter(|window| self.windows.of(window).is_some()) {
             self.windows.raise(window);
             self.windows.activate(window);
             self.arrange();

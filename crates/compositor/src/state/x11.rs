@@ -1,0 +1,155 @@
+//! The X server of the display: started when the first X11 application connects, and again after a crash.
+
+use std::collections::{BTreeMap, HashMap};
+
+use smithay::reexports::calloop::generic::Generic;
+use smithay::reexports::calloop::{Interest, Mode, PostAction, RegistrationToken};
+use smithay::reexports::wayland_server::Client;
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::utils::{Logical, Rectangle};
+
+use crate::state::State;
+use crate::xwayland::RunningServer;
+use crate::xwayland::wire::{SurfaceName, WindowId};
+
+/// A running X server, and what is known of its windows beside those of [`crate::windows`].
+pub(crate) struct X11 {
+    pub(crate) running: RunningServer,
+    /// The server as a client of the Wayland display.
+    pub(crate) client: Client,
+    /// Windows whose surfaces are not known yet.
+    pub(crate) unpaired: Vec<(WindowId, SurfaceName)>,
+    /// Surfaces by the serial numbers of xwayland_shell.
+    pub(crate) serials: HashMap<u64, WlSurface>,
+    /// The places that the window manager knows.
+    pub(crate) placed: BTreeMap<WindowId, Rectangle<i32, Logical>>,
+    focus: Option<Option<WindowId>>,
+}
+
+/// The sources that wait for the first X11 application.
+#[derive(Default)]
+pub(crate) struct Listening(Vec<RegistrationToken>);
+
+impl State {
+    /// Waits for the first X11 application.
+    pub(crate) fn await_x11(&mut self) {
+        for token in std::mem::take(&mut self.x11_listening.0) {
+            self.events.remove(token);
+        }
+        let Some(display) = &self.x11_display else {
+            return;
+        };
+        let sockets = match display.listening() {
+            Ok(sockets) => sockets,
+            Err(why) => return tracing::warn!("no X11 applications: {why}"),
+        };
+        for socket in sockets {
+            let source = Generic::new(socket, Interest::READ, Mode::Level);
+            let inserted = self.events.insert_source(source, |_, _, state| {
+                if state.x11.is_none() {
+                    state.start_x11();
+                }
+                Ok(PostAction::Remove)
+            });
+            match inserted {
+                Ok(token) => self.x11_listening.0.push(token),
+                Err(why) => tracing::warn!("no X11 applications: {why}"),
+            }
+        }
+    }
+
+    fn start_x11(&mut self) {
+        let Some(display) = &mut self.x11_display else {
+            return;
+        };
+        let started = match display.start() {
+            Ok(started) => started,
+            Err(why) => return tracing::warn!("no X11 applications: {why}"),
+        };
+        let client = match self.insert(started.wayland, true) {
+            Ok(client) => client,
+            Err(why) => return tracing::warn!("no X11 applications: {why}"),
+        };
+        self.x11 = Some(X11 {
+            running: started.running,
+            client,
+            unpaired: Vec::new(),
+            serials: HashMap::new(),
+            placed: BTreeMap::new(),
+            focus: None,
+        });
+        let source = Generic::new(started.ready, Interest::READ, Mode::Level);
+        let inserted = self.events.insert_source(source, |_, ready, state| {
+            let mut part = [0; 16];
+            let count = rustix::io::read(ready, &mut part).unwrap_or(0);
+            let part = part.get(..count).unwrap_or_default();
+            if count > 0 && !part.contains(&b'\n') {
+                // It writes number and line end apart, and fails if the reader is gone in between.
+                return Ok(PostAction::Continue);
+            }
+            match count {
+                0 => state.end_x11("it ended while it started"),
+                _ => state.x11_ready(),
+            }
+            Ok(PostAction::Remove)
+        });
+        if let Err(why) = inserted {
+            self.end_x11(&why.to_string());
+        }
+    }
+
+    /// The server is ready.
+    fn x11_ready(&mut self) {
+        let (Some(display), Some(x11)) = (&self.x11_display, &mut self.x11) else {
+            return;
+        };
+        if let Err(why) = display.manage(&mut x11.running) {
+            return self.end_x11(&why);
+        }
+        self.tell_x11_of_copied();
+        self.arrange();
+    }
+
+    /// The server has ended, or can't be managed: its windows are gone, and the next application starts another one.
+    pub(crate) fn end_x11(&mut self, why: &str) {
+        let Some(mut x11) = self.x11.take() else {
+            return;
+        };
+        let status = x11.running.status();
+        let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+        tracing::warn!("X11 applications have lost their display: {why}{status}");
+        drop(x11);
+        self.windows.all.retain(|window| window.x11().is_none());
+        self.windows.overrides.clear();
+        self.count_windows();
+        self.arrange();
+        self.await_x11();
+    }
+
+    /// Tells the window manager of changed places.
+    pub(crate) fn place_x11(&mut self) {
+        let Some(x11) = &mut self.x11 else {
+            return;
+        };
+        let places: BTreeMap<_, _> = self.windows.x11_places().collect();
+        x11.placed.retain(|id, _| places.contains_key(id));
+        let mut changed = places;
+        changed.retain(|id, place| x11.placed.insert(*id, *place) != Some(*place));
+        if !changed.is_empty() {
+            x11.running
+                .board
+                .wish(|wishes| wishes.places.append(&mut changed));
+        }
+    }
+
+    /// Tells the window manager which of its windows has the keyboard focus.
+    pub(crate) fn focus_x11(&mut self, focus: Option<&WlSurface>) {
+        let focus = focus.and_then(|surface| self.windows.x11_with(surface));
+        let Some(x11) = &mut self.x11 else {
+            return;
+        };
+        if x11.focus.replace(focus) != Some(focus) {
+            x11.running.board.wish(|wishes| wishes.focus = Some(focus));
+        }
+    }
+}

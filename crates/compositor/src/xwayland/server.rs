@@ -1,0 +1,109 @@
+//! A running Xwayland: its command, its connections to the display, and its end.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use openuvr_xserver::Authority;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::sockets::X11Sockets;
+use super::sys;
+
+/// The server's program.
+pub(crate) const PROGRAM: &str = "Xwayland";
+
+/// A running server. On drop it is killed: its sockets and its lock file are not its own.
+#[derive(Debug)]
+pub(crate) struct Xwayland {
+    child: Child,
+}
+
+/// The display's ends of a server's connections.
+pub(crate) struct Connections {
+    /// It is a client of the Wayland display.
+    pub(crate) wayland: UnixStream,
+    /// The connection of its window manager.
+    pub(crate) window_manager: UnixStream,
+    /// Readable when it is ready or has ended.
+    pub(crate) ready: OwnedFd,
+}
+
+impl Xwayland {
+    /// Starts a server that takes over the sockets. It waits for the Wayland display before it is ready.
+    ///
+    /// # Errors
+    /// The program can't be started, or a descriptor is missing.
+    pub(crate) fn start(
+        sockets: &X11Sockets,
+        authority: &Authority,
+    ) -> io::Result<(Xwayland, Connections)> {
+        let (wayland, its_wayland) = UnixStream::pair()?;
+        let (window_manager, its_window_manager) = UnixStream::pair()?;
+        let (ready, its_ready) = pipe_with(PipeFlags::CLOEXEC)?;
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg(sockets.name())
+            .args(["-rootless", "-noreset", "-nolisten", "tcp", "-auth"])
+            .arg(authority.file())
+            .args(["-wm", &its_window_manager.as_raw_fd().to_string()])
+            .args(["-displayfd", &its_ready.as_raw_fd().to_string()])
+            .env("WAYLAND_SOCKET", its_wayland.as_raw_fd().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C is meant for the host.
+            .process_group(0);
+        let mut inherited = vec![
+            its_wayland.as_raw_fd(),
+            its_window_manager.as_raw_fd(),
+            its_ready.as_raw_fd(),
+        ];
+        for socket in sockets.listening() {
+            command.args(["-listenfd", &socket.as_raw_fd().to_string()]);
+            inherited.push(socket.as_raw_fd());
+        }
+        sys::inherit(&mut command, inherited);
+        let child = command.spawn()?;
+        let connections = Connections {
+            wayland,
+            window_manager,
+            ready,
+        };
+        Ok((Xwayland { child }, connections))
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its exit status, after it has ended.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Xwayland {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        // Another part of this process may have reaped it.
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the program is installed.
+pub(crate) fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder: std::path::PathBuf| is_program(&folder.join(PROGRAM)))
+}
+
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let about = std::fs::metadata(file);
+    about.is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}

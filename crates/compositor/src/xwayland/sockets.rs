@@ -1,0 +1,172 @@
+//! A display number of X11, and its listening sockets: taken before the server runs, which gets them when the first
+//! application connects.
+//!
+//! As X servers do: a lock file with the owner's process id, a socket in the file system, and one with the same name in
+//! the abstract namespace. The kernel frees the latter with its owner, so that it also tells which numbers are free.
+//!
+//! Spec: Xserver(1), "Network connections"; `LockServer` of the X server's `os/utils.c` for the file's layout.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, test_kill_process};
+
+/// The folder of the sockets, which all X11 programs know.
+const FOLDER: &str = "/tmp/.X11-unix";
+
+/// Numbers that are tried: far more than displays on one machine.
+const NUMBERS: std::ops::Range<u32> = 0..1000;
+
+/// A taken number with its sockets. On drop it is free again.
+#[derive(Debug)]
+pub(crate) struct X11Sockets {
+    number: u32,
+    lock: PathBuf,
+    file: PathBuf,
+    in_folder: UnixListener,
+    is_abstract: UnixListener,
+}
+
+impl X11Sockets {
+    /// Takes the lowest free number.
+    ///
+    /// # Errors
+    /// The folder or the files in it can't be written.
+    pub(crate) fn take() -> io::Result<X11Sockets> {
+        make_folder()?;
+        for number in NUMBERS {
+            if let Some(taken) = X11Sockets::take_number(number)? {
+                return Ok(taken);
+            }
+        }
+        Err(io::Error::other("all X11 display numbers are taken"))
+    }
+
+    /// Takes one number; `None` if it is taken.
+    fn take_number(number: u32) -> io::Result<Option<X11Sockets>> {
+        let file = Path::new(FOLDER).join(format!("X{number}"));
+        let name = SocketAddr::from_abstract_name(file.as_os_str().as_encoded_bytes())?;
+        let is_abstract = match UnixListener::bind_addr(&name) {
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse => return Ok(None),
+            bound => bound?,
+        };
+        let lock = PathBuf::from(format!("/tmp/.X{number}-lock"));
+        if !take_lock(&lock)? {
+            return Ok(None);
+        }
+        // What a server that was killed has left.
+        let bound = match fs::remove_file(&file) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => UnixListener::bind(&file),
+        };
+        let in_folder = match bound {
+            Ok(in_folder) => in_folder,
+            Err(_) => {
+                // The socket of another user, who has no lock: another number.
+                let _ = fs::remove_file(&lock);
+                return Ok(None);
+            }
+        };
+        let taken = X11Sockets {
+            number,
+            lock,
+            file,
+            in_folder,
+            is_abstract,
+        };
+        taken.in_folder.set_nonblocking(true)?;
+        taken.is_abstract.set_nonblocking(true)?;
+        Ok(Some(taken))
+    }
+
+    /// The display's name, such as `:7`.
+    pub(crate) fn name(&self) -> String {
+        format!(":{}", self.number)
+    }
+
+    /// The listening sockets.
+    pub(crate) fn listening(&self) -> [BorrowedFd<'_>; 2] {
+        [self.in_folder.as_fd(), self.is_abstract.as_fd()]
+    }
+}
+
+impl Drop for X11Sockets {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+        let _ = fs::remove_file(&self.lock);
+    }
+}
+
+/// Makes the folder, for all users, if there is none.
+fn make_folder() -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o1777).create(FOLDER) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // The process's mask does not apply.
+        made => made.and_then(|()| fs::set_permissions(FOLDER, fs::Permissions::from_mode(0o1777))),
+    }
+}
+
+/// Writes the lock file; `false` if a running process has it.
+fn take_lock(lock: &Path) -> io::Result<bool> {
+    for _ in 0..2 {
+        match fs::File::create_new(lock) {
+            Ok(mut file) => {
+                let id = std::process::id();
+                return file
+                    .write_all(format!("{id:>10}\n").as_bytes())
+                    .map(|()| true);
+            }
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(why) => return Err(why),
+        }
+        let owner = fs::read_to_string(lock).unwrap_or_default();
+        let owner = owner.trim().parse().ok().and_then(Pid::from_raw);
+        let has_ended = |owner| test_kill_process(owner) == Err(rustix::io::Errno::SRCH);
+        if !owner.is_some_and(has_ended) || fs::remove_file(lock).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn numbers_differ_and_are_free_again() {
+        let [one, other] = [(); 2].map(|()| X11Sockets::take().unwrap());
+        assert_ne!(one.number, other.number);
+        let (file, lock) = (one.file.clone(), one.lock.clone());
+        UnixStream::connect(&file).unwrap();
+        let name = SocketAddr::from_abstract_name(file.as_os_str().as_encoded_bytes()).unwrap();
+        UnixStream::connect_addr(&name).unwrap();
+        let owner = fs::read_to_string(&lock).unwrap();
+        assert_eq!(owner.trim(), std::process::id().to_string());
+        assert_eq!(owner.len(), 11);
+        assert!(X11Sockets::take_number(one.number).unwrap().is_none());
+        drop(one);
+        assert!(!file.exists() && !lock.exists());
+        assert!(UnixStream::connect_addr(&name).is_err());
+    }
+
+    #[test]
+    fn a_lock_of_an_ended_process_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        fs::write(&lock, format!("{:>10}\n", child.id())).unwrap();
+        assert!(take_lock(&lock).unwrap());
+        assert!(!take_lock(&lock).unwrap(), "this process runs");
+        fs::write(&lock, "odd\n").unwrap();
+        assert!(!take_lock(&lock).unwrap(), "unknown owners stay");
+    }
+}

@@ -1,0 +1,145 @@
+//! What compositor and X11 window manager tell each other. Neither waits for the other one: an X11 application that grabs
+//! the server, or a stopped server, delays the window manager alone.
+//!
+//! The compositor leaves its newest wishes on a [`Board`], where newer ones replace older ones; the window manager sends
+//! [`Report`]s through a bounded queue.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use openuvr_media::capture::Waker;
+use smithay::utils::{Logical, Rectangle, Size};
+
+/// The identifier of an X11 window.
+pub(crate) type WindowId = u32;
+
+/// Transfers of copied data in each direction that may run at once; further ones get nothing (guess: far more than
+/// applications request).
+pub(crate) const MAX_TRANSFERS: usize = 16;
+
+/// Reports that may wait for the compositor.
+pub(crate) const REPORTS: usize = 256;
+
+/// Smallest and largest size of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    pub(crate) least: Size<i32, Logical>,
+    pub(crate) most: Size<i32, Logical>,
+}
+
+impl Limits {
+    /// The allowed size nearest to `wanted`.
+    pub(crate) fn nearest(&self, wanted: Size<i32, Logical>) -> Size<i32, Logical> {
+        let side = |wanted: i32, least: i32, most: i32| wanted.clamp(least, most.max(least));
+        Size::from((
+            side(wanted.w, self.least.w, self.most.w),
+            side(wanted.h, self.least.h, self.most.h),
+        ))
+    }
+}
+
+/// What a managed window says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct About {
+    /// Whether it accompanies another window: a dialog, a palette.
+    pub(crate) accompanies: bool,
+    /// The window to which it belongs.
+    pub(crate) parent: Option<WindowId>,
+    pub(crate) limits: Limits,
+    pub(crate) size: Size<i32, Logical>,
+    pub(crate) full_screen: bool,
+    pub(crate) maximized: bool,
+    /// Whether it takes the keyboard focus.
+    pub(crate) takes_focus: bool,
+}
+
+/// How an X server names the Wayland surface of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SurfaceName {
+    /// The object's number: before Xwayland 23.1.
+    Object(u32),
+    /// The serial number of `xwayland_surface_v1`.
+    Serial(u64),
+}
+
+/// A report to the compositor.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// A window is to be shown: it is mapped as soon as it has a place.
+    Requested(WindowId, About),
+    /// A shown window says something else of itself.
+    Changed(WindowId, About),
+    /// A window wants another size, and if it is being dragged another place.
+    Resize(WindowId, Size<i32, Logical>, Option<(i32, i32)>),
+    /// A window has gone.
+    Hidden(WindowId),
+    /// A window that places itself is shown, or has moved: a menu, a tooltip.
+    Override(WindowId, Rectangle<i32, Logical>),
+    /// The Wayland surface with the window's pixels.
+    Surface(WindowId, SurfaceName),
+    /// A window wants to be the active one.
+    Activate(WindowId),
+    /// A window wants to be moved by the pointer.
+    Move(WindowId),
+    /// An X11 application has copied something in these types; empty: the copy is gone.
+    Copied(Vec<String>),
+    /// An X11 application pastes in this type.
+    Paste(String, OwnedFd),
+    /// The connection to the server has ended.
+    Ended(String),
+}
+
+/// The compositor's newest wishes.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// The places that windows are to get. A window is also told a place that it already has.
+    pub(crate) places: BTreeMap<WindowId, Rectangle<i32, Logical>>,
+    /// The window with the keyboard focus, if that has changed; `Some(None)`: no X11 window.
+    pub(crate) focus: Option<Option<WindowId>>,
+    /// The types in which something else than an X11 application has copied, if that has changed.
+    pub(crate) copied: Option<Vec<String>>,
+    /// Copied data of an X11 application to be fetched: type and target.
+    pub(crate) fetches: VecDeque<(String, OwnedFd)>,
+    pub(crate) stop: bool,
+}
+
+/// The place of the wishes.
+pub(crate) struct Board {
+    wishes: Mutex<Wishes>,
+    /// Raised at each wish.
+    pub(crate) changed: Waker,
+}
+
+impl Board {
+    pub(crate) fn new(changed: Waker) -> Board {
+        Board {
+            wishes: Mutex::default(),
+            changed,
+        }
+    }
+
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the wishes.
+    pub(crate) fn wish(&self, change: impl FnOnce(&mut Wishes)) {
+        change(&mut self.wishes());
+        self.changed.wake();
+    }
+
+    /// Takes the wishes; `stop` remains.
+    pub(crate) fn take(&self) -> Wishes {
+        let mut wishes = self.wishes();
+        let stop = wishes.stop;
+        let taken = std::mem::take(&mut *wishes);
+        wishes.stop = stop;
+        taken
+    }
+
+    /// Whether the window manager is to end.
+    pub(crate) fn stops(&self) -> bool {
+        self.wishes().stop
+    }
+}

@@ -1,0 +1,495 @@
+//! Copied data between X11 and Wayland: the selection CLIPBOARD.
+//!
+//! What an X11 application has copied is fetched when it is pasted, and the other way round. Data passes through memory,
+//! at most [`MOST`] bytes of each of a few transfers, each of which ends without progress.
+//!
+//! Spec: ICCCM 2.0, section 2; XFixes 5, "Selection tracking".
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use openuvr_clock as clock;
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use x11rb::protocol::Event;
+use x11rb::protocol::xfixes::{ConnectionExt as _, SelectionEventMask};
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, PropMode, Property,
+    PropertyNotifyEvent, SELECTION_NOTIFY_EVENT, SelectionNotifyEvent, SelectionRequestEvent,
+};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::windows::own_window;
+use super::{Atoms, XwmError};
+use crate::outside::TEXT_TYPES;
+use crate::xwayland::wire::{MAX_TRANSFERS, Report, WindowId};
+
+/// Bytes of a transfer, at most.
+const MOST: usize = 64 << 20;
+
+/// Bytes of a property; more are sent in parts (`INCR`). Servers accept at least 256 KiB.
+const PART: usize = 64 << 10;
+
+/// Types of copied data that are passed on.
+const MAX_TYPES: usize = 32;
+
+/// The longest name of a type.
+const MAX_NAME: usize = 128;
+
+/// How long a transfer may take without progress (guess).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Data on its way from an X11 application to `target`.
+struct Fetch {
+    /// The window of our own whose property gets the data.
+    window: WindowId,
+    target: OwnedFd,
+    /// What is not written yet.
+    data: Vec<u8>,
+    total: usize,
+    in_parts: bool,
+    complete: bool,
+    until: Instant,
+}
+
+/// Data on its way from `source` to an X11 application.
+struct Paste {
+    request: SelectionRequestEvent,
+    source: OwnedFd,
+    data: Vec<u8>,
+    ended: bool,
+    in_parts: bool,
+    /// Whether the application has taken the last part.
+    taken: bool,
+    over: bool,
+    until: Instant,
+}
+
+/// The selection, and its transfers.
+pub(super) struct Selection {
+    /// Owns the selection for Wayland.
+    window: WindowId,
+    root: WindowId,
+    /// The types offered to X11.
+    offered: Vec<String>,
+    owned: bool,
+    fetches: Vec<Fetch>,
+    pastes: Vec<Paste>,
+}
+
+impl Selection {
+    pub(super) fn open(
+        conn: &RustConnection,
+        atoms: &Atoms,
+        root: WindowId,
+    ) -> Result<Selection, XwmError> {
+        let window = own_window(conn, root)?;
+        conn.xfixes_query_version(5, 0)?.reply()?;
+        let changes = SelectionEventMask::SET_SELECTION_OWNER
+            | SelectionEventMask::SELECTION_WINDOW_DESTROY
+            | SelectionEventMask::SELECTION_CLIENT_CLOSE;
+        conn.xfixes_select_selection_input(window, atoms.CLIPBOARD, changes)?;
+        Ok(Selection {
+            window,
+            root,
+            offered: Vec::new(),
+            owned: false,
+            fetches: Vec::new(),
+            pastes: Vec::new(),
+        })
+    }
+
+    /// The window that owns the selection for Wayland.
+    pub(super) fn window(&self) -> WindowId {
+        self.window
+    }
+
+    /// Offers data of these types to X11 applications; empty: nothing.
+    pub(super) fn offer(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        types: Vec<String>,
+    ) -> Result<(), XwmError> {
+        self.offered = types;
+        let owner = match self.offered.is_empty() {
+            true if !self.owned => return Ok(()),
+            true => x11rb::NONE,
+            false => self.window,
+        };
+        conn.set_selection_owner(owner, atoms.CLIPBOARD, x11rb::CURRENT_TIME)?;
+        Ok(())
+    }
+
+    /// Fetches what an X11 application has copied.
+    pub(super) fn fetch(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        kind: &str,
+        target: OwnedFd,
+    ) -> Result<(), XwmError> {
+        if self.fetches.len() >= MAX_TRANSFERS || fcntl_setfl(&target, OFlags::NONBLOCK).is_err() {
+            return Ok(());
+        }
+        let window = own_window(conn, self.root)?;
+        let kind = match TEXT_TYPES.contains(&kind) {
+            true => atoms.UTF8_STRING,
+            false => conn.intern_atom(false, kind.as_bytes())?.reply()?.atom,
+        };
+        let (from, to) = (atoms.CLIPBOARD, atoms._OPENUVR_COPIED);
+        conn.convert_selection(window, from, kind, to, x11rb::CURRENT_TIME)?;
+        self.fetches.push(Fetch {
+            window,
+            target,
+            data: Vec::new(),
+            total: 0,
+            in_parts: false,
+            complete: false,
+            until: clock::now() + PATIENCE,
+        });
+        Ok(())
+    }
+
+    /// Handles an event of the selection.
+    pub(super) fn handle(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        event: &Event,
+        report: &dyn Fn(Report) -> Result<(), XwmError>,
+    ) -> Result<(), XwmError> {
+        match event {
+            Event::XfixesSelectionNotify(e) if e.selection == atoms.CLIPBOARD => {
+                let was_owned = self.owned;
+                self.owned = e.owner == self.window;
+                match e.owner {
+                    x11rb::NONE if !was_owned => report(Report::Copied(Vec::new()))?,
+                    x11rb::NONE => {}
+                    owner if owner == self.window => {}
+                    _ => {
+                        let (from, to) = (atoms.CLIPBOARD, atoms._OPENUVR_COPIED);
+                        let now = x11rb::CURRENT_TIME;
+                        conn.convert_selection(self.window, from, atoms.TARGETS, to, now)?;
+                    }
+                }
+            }
+            Event::SelectionNotify(e) if e.requestor == self.window => {
+                if e.target == atoms.TARGETS && e.property != x11rb::NONE {
+                    report(Report::Copied(self.types(conn, atoms)?))?;
+                }
+            }
+            Event::SelectionNotify(e) => {
+                let fetch = self.fetches.iter_mut().find(|of| of.window == e.requestor);
+                if let Some(fetch) = fetch {
+                    match e.property {
+                        x11rb::NONE => fetch.complete = true,
+                        _ => fetch.read(conn, atoms)?,
+                    }
+                }
+            }
+            Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
+                self.requested(conn, atoms, *e, report)?;
+            }
+            Event::PropertyNotify(e) => self.property(conn, atoms, e)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A property has changed, which may continue a transfer.
+    pub(super) fn property(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        e: &PropertyNotifyEvent,
+    ) -> Result<(), XwmError> {
+        if e.state == Property::NEW_VALUE && e.atom == atoms._OPENUVR_COPIED {
+            let fetch = self.fetches.iter_mut().find(|of| of.window == e.window);
+            if let Some(fetch) = fetch.filter(|fetch| fetch.in_parts && !fetch.complete) {
+                fetch.read(conn, atoms)?;
+            }
+        }
+        if e.state == Property::DELETE {
+            let paste = self.pastes.iter_mut().find(|of| {
+                of.in_parts && of.request.requestor == e.window && of.request.property == e.atom
+            });
+            if let Some(paste) = paste {
+                paste.taken = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The types in which an X11 application has copied, with text under its Wayland names, too.
+    fn types(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Vec<String>, XwmError> {
+        let (window, name) = (self.window, atoms._OPENUVR_COPIED);
+        let reply = conn
+            .get_property(true, window, name, AtomEnum::ANY, 0, 1024)?
+            .reply()?;
+        let targets: Vec<Atom> = reply.value32().into_iter().flatten().take(256).collect();
+        let names: Vec<_> = targets
+            .iter()
+            .map(|target| conn.get_atom_name(*target))
+            .collect::<Result<_, _>>()?;
+        let mut types = Vec::new();
+        if targets.contains(&atoms.UTF8_STRING) {
+            types.extend(TEXT_TYPES.map(str::to_owned));
+        }
+        for name in names {
+            // An atom that does not exist is an error of this atom alone.
+            let Ok(reply) = name.reply() else { continue };
+            let Ok(name) = String::from_utf8(reply.name) else {
+                continue;
+            };
+            let is_type = name.contains('/') && name.len() <= MAX_NAME;
+            if is_type && !types.contains(&name) && types.len() < MAX_TYPES {
+                types.push(name);
+            }
+        }
+        Ok(types)
+    }
+
+    /// An X11 application pastes.
+    fn requested(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        mut request: SelectionRequestEvent,
+        report: &dyn Fn(Report) -> Result<(), XwmError>,
+    ) -> Result<(), XwmError> {
+        if request.property == x11rb::NONE {
+            // Old programs (ICCCM 2.0, section 2.2).
+            request.property = request.target;
+        }
+        if request.target == atoms.TARGETS {
+            let mut targets = vec![atoms.TARGETS];
+            let texts = [atoms.UTF8_STRING, AtomEnum::STRING.into(), atoms.TEXT];
+            if self.offered.iter().any(|of| is_text(of)) {
+                targets.extend(texts);
+            }
+            for name in self.offered.iter().take(MAX_TYPES) {
+                let atom = conn.intern_atom(false, name.as_bytes())?.reply()?.atom;
+                if !targets.contains(&atom) {
+                    targets.push(atom);
+                }
+            }
+            let (window, name) = (request.requestor, request.property);
+            conn.change_property32(PropMode::REPLACE, window, name, AtomEnum::ATOM, &targets)?;
+            return answer(conn, &request, true);
+        }
+        let texts = [atoms.UTF8_STRING, AtomEnum::STRING.into(), atoms.TEXT];
+        let kind = if texts.contains(&request.target) {
+            TEXT_TYPES
+                .into_iter()
+                .find(|text| self.offered.iter().any(|of| of == text))
+                .map(str::to_owned)
+        } else {
+            let name = conn.get_atom_name(request.target)?.reply()?.name;
+            let name = String::from_utf8(name).ok();
+            name.filter(|name| self.offered.contains(name))
+        };
+        let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+        let (Some(kind), Ok((source, target))) = (kind, pipe) else {
+            return answer(conn, &request, false);
+        };
+        if self.pastes.len() >= MAX_TRANSFERS {
+            return answer(conn, &request, false);
+        }
+        self.pastes.push(Paste {
+            request,
+            source,
+            data: Vec::new(),
+            ended: false,
+            in_parts: false,
+            taken: false,
+            over: false,
+            until: clock::now() + PATIENCE,
+        });
+        // The writing end waits as its application likes.
+        let _ = fcntl_setfl(&target, OFlags::empty());
+        report(Report::Paste(kind, target))
+    }
+
+    /// Continues the transfers as far as possible without waiting.
+    pub(super) fn transfer(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+    ) -> Result<(), XwmError> {
+        let now = clock::now();
+        let mut failed = Ok(());
+        for fetch in &mut self.fetches {
+            fetch.write(now);
+        }
+        for paste in &mut self.pastes {
+            if let Err(why) = paste.advance(conn, atoms, now) {
+                paste.over = true;
+                failed = Err(why);
+            }
+        }
+        let ended = |of: &Fetch| (of.complete && of.data.is_empty()) || of.until <= now;
+        for fetch in self.fetches.extract_if(.., |of| ended(of)) {
+            conn.destroy_window(fetch.window)?;
+        }
+        self.pastes.retain(|of| !of.over);
+        failed
+    }
+
+    /// Adds what the transfers wait for to `fds`; returns when the first one is overdue.
+    pub(super) fn waits<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Option<Instant> {
+        for fetch in self.fetches.iter().filter(|of| !of.data.is_empty()) {
+            fds.push(PollFd::from_borrowed_fd(
+                fetch.target.as_fd(),
+                PollFlags::OUT,
+            ));
+        }
+        for paste in self.pastes.iter().filter(|of| !of.ended) {
+            fds.push(PollFd::from_borrowed_fd(
+                paste.source.as_fd(),
+                PollFlags::IN,
+            ));
+        }
+        let fetches = self.fetches.iter().map(|of| of.until);
+        fetches.chain(self.pastes.iter().map(|of| of.until)).min()
+    }
+}
+
+impl Fetch {
+    /// Reads the property into which the application has written.
+    fn read(&mut self, conn: &RustConnection, atoms: &Atoms) -> Result<(), XwmError> {
+        let most = u32::try_from(MOST / 4).unwrap_or(u32::MAX);
+        let reply = conn
+            .get_property(
+                true,
+                self.window,
+                atoms._OPENUVR_COPIED,
+                AtomEnum::ANY,
+                0,
+                most,
+            )?
+            .reply()?;
+        if reply.type_ == atoms.INCR {
+            // The deletion of the property asks for the first part.
+            self.in_parts = true;
+            return Ok(());
+        }
+        self.until = clock::now() + PATIENCE;
+        self.total = self.total.saturating_add(reply.value.len());
+        self.complete = !self.in_parts || reply.value.is_empty();
+        if self.total > MOST {
+            self.complete = true;
+            self.data.clear();
+            return Ok(());
+        }
+        self.data.extend_from_slice(&reply.value);
+        Ok(())
+    }
+
+    fn write(&mut self, now: Instant) {
+        while !self.data.is_empty() {
+            match rustix::io::write(&self.target, &self.data) {
+                Ok(count) => {
+                    self.data.drain(..count);
+                    self.until = now + PATIENCE;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    self.data.clear();
+                    self.complete = true;
+                }
+            }
+        }
+    }
+}
+
+impl Paste {
+    fn advance(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        now: Instant,
+    ) -> Result<(), XwmError> {
+        let mut part = [0; 16 << 10];
+        while !self.ended {
+            match rustix::io::read(&self.source, &mut part) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    self.data.extend_from_slice(&part[..count]);
+                    self.until = now + PATIENCE;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => self.ended = true,
+            }
+            self.ended |= self.data.len() >= MOST;
+        }
+        let request = &self.request;
+        if self.until <= now && !self.over {
+            self.over = true;
+            return match self.in_parts {
+                true => Ok(()),
+                false => answer(conn, request, false),
+            };
+        }
+        if !self.ended {
+            return Ok(());
+        }
+        let (window, name) = (request.requestor, request.property);
+        if !self.in_parts && self.data.len() <= PART {
+            let kind = request.target;
+            conn.change_property8(PropMode::REPLACE, window, name, kind, &self.data)?;
+            self.over = true;
+            return answer(conn, request, true);
+        }
+        if !self.in_parts {
+            self.in_parts = true;
+            let changes = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+            conn.change_window_attributes(window, &changes)?;
+            let length = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
+            conn.change_property32(PropMode::REPLACE, window, name, atoms.INCR, &[length])?;
+            return answer(conn, request, true);
+        }
+        if std::mem::take(&mut self.taken) {
+            let count = self.data.len().min(PART);
+            let part: Vec<u8> = self.data.drain(..count).collect();
+            conn.change_property8(PropMode::REPLACE, window, name, request.target, &part)?;
+            self.until = now + PATIENCE;
+            // The last part is empty.
+            self.over = part.is_empty();
+        }
+        Ok(())
+    }
+}
+
+/// Whether a type is text.
+fn is_text(kind: &str) -> bool {
+    TEXT_TYPES.contains(&kind)
+}
+
+/// Tells the application whether it got the data.
+fn answer(
+    conn: &RustConnection,
+    request: &SelectionRequestEvent,
+    given: bool,
+) -> Result<(), XwmError> {
+    let event = SelectionNotifyEvent {
+        response_type: SELECTION_NOTIFY_EVENT,
+        sequence: 0,
+        time: request.time,
+        requestor: request.requestor,
+        selection: request.selection,
+        target: request.target,
+        property: match given {
+            true => request.property,
+            false => x11rb::NONE,
+        },
+    };
+    conn.send_event(false, request.requestor, EventMask::NO_EVENT, event)?;
+    Ok(())
+}
