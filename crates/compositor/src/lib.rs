@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod content;
+mod copied;
 mod display;
 mod error;
 mod icons;

@@ -9,18 +9,10 @@ use smithay::wayland::selection::data_device::{
     request_data_device_client_selection, set_data_device_selection,
 };
 
+use crate::copied::Copied;
 use crate::outside::TEXT_TYPES;
 use crate::state::State;
 use crate::xwayland::wire::MAX_TRANSFERS;
-
-/// What the display itself offers to Wayland applications.
-#[derive(Clone, Debug)]
-pub(crate) enum Copied {
-    /// The player's text.
-    Text(Arc<str>),
-    /// What an X11 application has copied.
-    ByX11,
-}
 
 impl State {
     /// Offers the player's text to applications.
@@ -40,7 +32,9 @@ impl State {
     pub(crate) fn tell_x11_of_copied(&self) {
         if let Some(x11) = &self.x11 {
             let types = self.copied_elsewhere.clone();
-            x11.running.board.wish(|wishes| wishes.copied = Some(types));
+            x11.running
+                .board
+                .request(|requests| requests.copied = Some(types));
         }
     }
 
@@ -60,9 +54,9 @@ impl State {
     /// Fetches what an X11 application has copied.
     pub(crate) fn fetch_from_x11(&self, kind: String, target: OwnedFd) {
         if let Some(x11) = &self.x11 {
-            x11.running.board.wish(|wishes| {
-                if wishes.fetches.len() < MAX_TRANSFERS {
-                    wishes.fetches.push_back((kind, target));
+            x11.running.board.request(|requests| {
+                if requests.fetches.len() < MAX_TRANSFERS {
+                    requests.fetches.push_back((kind, target));
                 }
             });
         }

@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::xwayland::RunningServer;
 use crate::xwayland::wire::{SurfaceName, WindowId};
 
-/// A running X server, and what is known of its windows beside those of [`crate::windows`].
+/// A running X server, and its windows beside those of [`crate::windows`].
 pub(crate) struct X11 {
     pub(crate) running: RunningServer,
     /// The server as a client of the Wayland display.
@@ -138,7 +138,7 @@ impl State {
         if !changed.is_empty() {
             x11.running
                 .board
-                .wish(|wishes| wishes.places.append(&mut changed));
+                .request(|requests| requests.places.append(&mut changed));
         }
     }
 
@@ -149,7 +149,9 @@ impl State {
             return;
         };
         if x11.focus.replace(focus) != Some(focus) {
-            x11.running.board.wish(|wishes| wishes.focus = Some(focus));
+            x11.running
+                .board
+                .request(|requests| requests.focus = Some(focus));
         }
     }
 }

@@ -160,7 +160,7 @@ impl RunningServer {
 
 impl Drop for RunningServer {
     fn drop(&mut self) {
-        self.board.wish(|wishes| wishes.stop = true);
+        self.board.request(|requests| requests.stop = true);
         self.process.store(0, Ordering::Relaxed);
         drop(self.server.take());
         drop(self.window_manager.take());

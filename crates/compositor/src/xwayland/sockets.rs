@@ -67,7 +67,7 @@ impl X11Sockets {
         let in_folder = match bound {
             Ok(in_folder) => in_folder,
             Err(_) => {
-                // The socket of another user, who has no lock: another number.
+                // The socket of another user without a lock: another number.
                 let _ = fs::remove_file(&lock);
                 return Ok(None);
             }

@@ -1,7 +1,7 @@
 //! What compositor and X11 window manager tell each other. Neither waits for the other one: an X11 application that grabs
 //! the server, or a stopped server, delays the window manager alone.
 //!
-//! The compositor leaves its newest wishes on a [`Board`], where newer ones replace older ones; the window manager sends
+//! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager sends
 //! [`Report`]s through a bounded queue.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -90,10 +90,10 @@ pub(crate) enum Report {
     Ended(String),
 }
 
-/// The compositor's newest wishes.
+/// The compositor's newest requests.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
-    /// The places that windows are to get. A window is also told a place that it already has.
+pub(crate) struct Requests {
+    /// The future places of windows. A window is also told a place that it already has.
     pub(crate) places: BTreeMap<WindowId, Rectangle<i32, Logical>>,
     /// The window with the keyboard focus, if that has changed; `Some(None)`: no X11 window.
     pub(crate) focus: Option<Option<WindowId>>,
@@ -104,42 +104,42 @@ pub(crate) struct Wishes {
     pub(crate) stop: bool,
 }
 
-/// The place of the wishes.
+/// The place of the requests.
 pub(crate) struct Board {
-    wishes: Mutex<Wishes>,
-    /// Raised at each wish.
+    requests: Mutex<Requests>,
+    /// Raised at each request.
     pub(crate) changed: Waker,
 }
 
 impl Board {
     pub(crate) fn new(changed: Waker) -> Board {
         Board {
-            wishes: Mutex::default(),
+            requests: Mutex::default(),
             changed,
         }
     }
 
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the wishes.
-    pub(crate) fn wish(&self, change: impl FnOnce(&mut Wishes)) {
-        change(&mut self.wishes());
+    /// Changes the requests.
+    pub(crate) fn request(&self, change: impl FnOnce(&mut Requests)) {
+        change(&mut self.requests());
         self.changed.wake();
     }
 
-    /// Takes the wishes; `stop` remains.
-    pub(crate) fn take(&self) -> Wishes {
-        let mut wishes = self.wishes();
-        let stop = wishes.stop;
-        let taken = std::mem::take(&mut *wishes);
-        wishes.stop = stop;
+    /// Takes the requests; `stop` remains.
+    pub(crate) fn take(&self) -> Requests {
+        let mut requests = self.requests();
+        let stop = requests.stop;
+        let taken = std::mem::take(&mut *requests);
+        requests.stop = stop;
         taken
     }
 
     /// Whether the window manager is to end.
     pub(crate) fn stops(&self) -> bool {
-        self.wishes().stop
+        self.requests().stop
     }
 }

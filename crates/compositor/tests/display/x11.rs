@@ -102,7 +102,7 @@ const MAIN: u32 = 0x00_3000;
 const OTHER: u32 = 0x00_00ff;
 
 #[test]
-fn the_server_starts_with_the_first_application_and_windows_are_placed() {
+fn the_server_starts_on_demand_and_windows_are_placed() {
     let Some(mut rig) = rig() else { return };
     assert_eq!(rig.display.x11().unwrap().process(), None);
     let client = XClient::connect(&rig);
@@ -187,7 +187,7 @@ fn input_reaches_the_window_below_the_pointer() {
 }
 
 #[test]
-fn a_server_that_crashes_is_replaced_and_wayland_applications_stay() {
+fn a_crashed_server_is_replaced_and_wayland_applications_stay() {
     let Some(mut rig) = rig() else { return };
     let mut wayland = rig.client();
     wayland.coloured(None, OTHER);
@@ -209,7 +209,7 @@ fn a_server_that_crashes_is_replaced_and_wayland_applications_stay() {
 }
 
 #[test]
-fn an_application_that_grabs_the_server_does_not_stop_the_display() {
+fn a_grab_of_the_server_does_not_stop_the_display() {
     let Some(mut rig) = rig() else { return };
     let client = XClient::connect(&rig);
     let window = client.window((0, 0), (100, 80), MAIN, false);

@@ -11,7 +11,7 @@ use smithay::wayland::selection::primary_selection::{
 };
 use smithay::wayland::selection::{SelectionHandler, SelectionSource, SelectionTarget};
 
-use crate::selection::Copied;
+use crate::copied::Copied;
 use crate::state::State;
 
 impl SelectionHandler for State {

@@ -7,6 +7,7 @@
 //! `WL_SURFACE_SERIAL` as Xwayland's `hw/xwayland/xwayland-window.c` sends them.
 
 mod hints;
+mod own_window;
 mod selection;
 mod windows;
 
@@ -100,7 +101,7 @@ impl WindowManager {
 
 impl Drop for WindowManager {
     fn drop(&mut self) {
-        self.board.wish(|wishes| wishes.stop = true);
+        self.board.request(|requests| requests.stop = true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

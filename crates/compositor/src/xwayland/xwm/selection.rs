@@ -23,7 +23,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-use super::windows::own_window;
+use super::own_window::own_window;
 use super::{Atoms, XwmError};
 use crate::outside::TEXT_TYPES;
 use crate::xwayland::wire::{MAX_TRANSFERS, Report, WindowId};
@@ -45,10 +45,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Data on its way from an X11 application to `target`.
 struct Fetch {
-    /// The window of our own whose property gets the data.
+    /// The invisible window whose property gets the data.
     window: WindowId,
     target: OwnedFd,
-    /// What is not written yet.
+    /// The rest to write.
     data: Vec<u8>,
     total: usize,
     in_parts: bool,

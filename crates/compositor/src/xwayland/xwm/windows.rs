@@ -1,4 +1,4 @@
-//! The windows: from their requests to reports, and from the compositor's wishes to requests.
+//! The windows: from their requests to reports, and from the compositor's requests to requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -102,18 +102,18 @@ impl Windows {
     /// Serves the applications until the compositor wants the end.
     pub(super) fn serve(&mut self, board: &Board) -> Result<(), XwmError> {
         loop {
-            let wishes = board.take();
-            if wishes.stop {
+            let requests = board.take();
+            if requests.stop {
                 return Ok(());
             }
-            tolerated(self.place(wishes.places))?;
-            if let Some(focus) = wishes.focus {
+            tolerated(self.place(requests.places))?;
+            if let Some(focus) = requests.focus {
                 tolerated(self.focus(focus))?;
             }
-            if let Some(types) = wishes.copied {
+            if let Some(types) = requests.copied {
                 tolerated(self.selection.offer(&self.conn, &self.atoms, types))?;
             }
-            for (kind, target) in wishes.fetches {
+            for (kind, target) in requests.fetches {
                 let fetched = self.selection.fetch(&self.conn, &self.atoms, &kind, target);
                 tolerated(fetched)?;
             }
@@ -130,7 +130,7 @@ impl Windows {
         }
     }
 
-    /// Waits for events, wishes, or progress of transfers.
+    /// Waits for events, requests, or progress of transfers.
     fn wait(&self, board: &Board) -> Result<(), XwmError> {
         let mut fds = vec![
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
@@ -517,17 +517,6 @@ fn announce(
         conn.change_property32(mode, of, check, AtomEnum::WINDOW, &[window])?;
     }
     Ok(())
-}
-
-/// A window of our own, of one pixel, that is never shown.
-pub(super) fn own_window(conn: &RustConnection, root: WindowId) -> Result<WindowId, XwmError> {
-    let window = conn.generate_id()?;
-    let aux = CreateWindowAux::new()
-        .event_mask(EventMask::PROPERTY_CHANGE)
-        .override_redirect(1);
-    let class = WindowClass::INPUT_ONLY;
-    conn.create_window(0, window, root, -1, -1, 1, 1, 0, class, 0, &aux)?;
-    Ok(window)
 }
 
 /// Errors of a single request are those of a window that is gone.
