@@ -79,7 +79,8 @@ a saved option. The last of repeated options applies. -h prints short help, --he
                 moonlight: None,
                 ..
             } => Err(ConfigError(
-                "the gateway has nothing to serve: give --web, --rtsp, --moonlight or --record".to_owned(),
+                "the gateway has nothing to serve: give --web, --rtsp, --moonlight or --record"
+                    .to_owned(),
             )),
             host => host.check_files(),
         }

@@ -13,8 +13,7 @@ use super::are_configured;
 use crate::config::HostConfig;
 
 /// The error of each use.
-const ABSENT: &str =
-    "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
+const ABSENT: &str = "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
 
 /// No gateways.
 pub(crate) struct Gateways(());

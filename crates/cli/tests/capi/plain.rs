@@ -125,5 +125,8 @@ fn a_gateway_without_outputs_is_a_usage_error() {
     let keys = folder.join("keys");
     let args = [&args[..], &[&*keys]].concat();
     let text = Program::start("gateway", openuvr(&args)).fails_in_one_line();
-    assert!(text.contains("give --web, --rtsp, --moonlight or --record"), "{text}");
+    assert!(
+        text.contains("give --web, --rtsp, --moonlight or --record"),
+        "{text}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,13 +44,13 @@ impl SessionWindow {
             ..WindowConfig::default()
         })
         .expect("sway shows windows");
-        let (sender, input) = channel();
+        let (sender, input) = sync_channel(1024);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 match source.next(Some(Duration::from_millis(20))) {
-                    Ok(SourceEvent::Input(event)) => _ = sender.send(event),
+                    Ok(SourceEvent::Input(event)) => _ = sender.try_send(event),
                     Ok(_) => {}
                     Err(_) => return,
                 }

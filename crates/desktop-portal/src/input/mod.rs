@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openuvr_media::input_sink::{InputError, InputSink};
-use openuvr_wayland::session_keyboard;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
+use openuvr_wayland::session_keyboard;
 
 use self::keys::{Keys, Step};
 use crate::session::{Command, Connected, Wheel};

@@ -65,7 +65,7 @@ impl Connected {
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(Connected, Grant), PortalError> {
         let (commands, queued) = queue::channel(QUEUE);
-        let (answer, answers) = mpsc::channel();
+        let (answer, answers) = mpsc::sync_channel(1);
         let (options, arrived) = (options.clone(), Arc::clone(arrived));
         let runtime = runtime()?;
         let thread = std::thread::Builder::new().name("desktop-portal".to_owned());
@@ -149,7 +149,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, PortalError> {
 /// The thread: negotiates, then passes on input until the session or its owner ends.
 async fn run(
     options: &Options,
-    answer: &mpsc::Sender<Result<Grant, PortalError>>,
+    answer: &mpsc::SyncSender<Result<Grant, PortalError>>,
     mut queued: queue::Receiver<Command>,
     arrived: &Arrived,
 ) {

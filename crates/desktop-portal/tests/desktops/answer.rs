@@ -1,7 +1,7 @@
 //! A user who answers the question of GNOME's portal with yes, by keys of Mutter's own interface. KDE's part for a session
 //! with input asks no question in its version 5.27.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const KEYS: [&[u32]; 2] = [&[TAB, TAB, SPACE], &[TAB, TAB, TAB, SPACE]];
 
 /// Answers until it is dropped.
 pub(crate) struct Answer {
-    stop: Option<Sender<()>>,
+    stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Answer {
     pub(crate) fn start(desktop: &Desktop) -> Answer {
-        let (stop, stopped) = channel();
+        let (stop, stopped) = sync_channel(1);
         let bus = desktop.bus();
         let thread = (desktop.kind() == Kind::Gnome).then(|| {
             std::thread::spawn(move || {

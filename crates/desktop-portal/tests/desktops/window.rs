@@ -12,9 +12,9 @@ use openuvr_media::input_sink::InputSink as _;
 use openuvr_media::input_source::{InputSource as _, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::Presenter as _;
-use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
