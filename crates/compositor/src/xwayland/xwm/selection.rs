@@ -178,10 +178,12 @@ impl Selection {
                     }
                 }
             }
-            Event::SelectionNotify(e) if e.requestor == self.window => {
-                if e.target == atoms.TARGETS && e.property != x11rb::NONE {
-                    report(Report::Copied(self.types(conn, atoms)?))?;
-                }
+            Event::SelectionNotify(e)
+                if e.requestor == self.window
+                    && e.target == atoms.TARGETS
+                    && e.property != x11rb::NONE =>
+            {
+                report(Report::Copied(self.types(conn, atoms)?))?;
             }
             Event::SelectionNotify(e) => {
                 let fetch = self.fetches.iter_mut().find(|of| of.window == e.requestor);

@@ -17,8 +17,7 @@ use x11rb::protocol::composite::{ConnectionExt as _, Redirect};
 use x11rb::protocol::xproto::{
     Atom, AtomEnum, CONFIGURE_NOTIFY_EVENT, ChangeWindowAttributesAux, ClientMessageEvent,
     ConfigWindow, ConfigureNotifyEvent, ConfigureRequestEvent, ConfigureWindowAux,
-    ConnectionExt as _, CreateWindowAux, EventMask, InputFocus, KeyButMask, PropMode, StackMode,
-    WindowClass,
+    ConnectionExt as _, EventMask, InputFocus, KeyButMask, PropMode, StackMode,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
