@@ -8,6 +8,7 @@ pub(crate) mod move_grab;
 mod protocols;
 mod x11;
 
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +37,7 @@ use crate::state::frames::Frames;
 use crate::state::input::Buttons;
 use crate::state::keyboard::Typist;
 use crate::state::protocols::Globals;
+use crate::state::protocols::shm::descriptor_limit;
 pub(crate) use crate::state::x11::X11;
 use crate::windows::Windows;
 use crate::xwayland::X11Display;
@@ -75,6 +77,8 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     pub(crate) ends: Endpoints,
     pub(crate) stopped: bool,
+    /// Descriptors from applications must be below this number.
+    pub(crate) descriptor_limit: RawFd,
     pub(crate) events: LoopHandle<'static, State>,
     /// The X11 display, if there is one.
     pub(crate) x11_display: Option<X11Display>,
@@ -88,6 +92,8 @@ pub(crate) struct State {
 pub(crate) struct ClientState {
     pub(crate) compositor: CompositorClientState,
     surfaces: AtomicUsize,
+    /// Pools and buffers of shared memory.
+    pub(crate) shm_objects: AtomicUsize,
     /// Whether it is the X server.
     pub(crate) is_xwayland: bool,
 }
@@ -167,6 +173,7 @@ impl State {
             changed: true,
             ends,
             stopped: false,
+            descriptor_limit: descriptor_limit(),
             events,
             x11_display: None,
             x11_listening: x11::Listening::default(),
@@ -178,6 +185,11 @@ impl State {
 
     /// Accepts a new client.
     pub(crate) fn accept(&mut self, stream: UnixStream) {
+        if stream.as_raw_fd() >= self.descriptor_limit {
+            return tracing::warn!(
+                "an application can't connect to its display: too few descriptors are left"
+            );
+        }
         if let Err(why) = self.insert(stream, false) {
             tracing::warn!("an application can't connect to its display: {why}");
         }

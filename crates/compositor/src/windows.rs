@@ -8,7 +8,7 @@ use smithay::wayland::compositor::with_states;
 use smithay::wayland::shell::xdg::{SurfaceCachedState, ToplevelSurface};
 
 use crate::content;
-use crate::xwayland::wire::{About, WindowId};
+use crate::xwayland::wire::{About, Place, WindowId};
 
 /// What a window is to its application.
 #[derive(Debug)]
@@ -325,9 +325,15 @@ impl Windows {
     }
 
     /// The places of all X11 windows.
-    pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Rectangle<i32, Logical>)> {
-        let windows = self.all.iter().filter_map(Window::x11);
-        windows.map(|window| (window.id, window.place))
+    pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Place)> {
+        self.all.iter().enumerate().filter_map(|(index, window)| {
+            let place = Place {
+                at: window.x11()?.place,
+                fills: self.fills(index),
+                full_screen: window.full_screen,
+            };
+            Some((window.x11()?.id, place))
+        })
     }
 }
 

@@ -6,11 +6,10 @@ use smithay::reexports::calloop::generic::Generic;
 use smithay::reexports::calloop::{Interest, Mode, PostAction, RegistrationToken};
 use smithay::reexports::wayland_server::Client;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
-use smithay::utils::{Logical, Rectangle};
 
 use crate::state::State;
 use crate::xwayland::RunningServer;
-use crate::xwayland::wire::{SurfaceName, WindowId};
+use crate::xwayland::wire::{Place, SurfaceName, WindowId};
 
 /// A running X server, and its windows beside those of [`crate::windows`].
 pub(crate) struct X11 {
@@ -22,7 +21,7 @@ pub(crate) struct X11 {
     /// Surfaces by the serial numbers of xwayland_shell.
     pub(crate) serials: HashMap<u64, WlSurface>,
     /// The places that the window manager knows.
-    pub(crate) placed: BTreeMap<WindowId, Rectangle<i32, Logical>>,
+    pub(crate) placed: BTreeMap<WindowId, Place>,
     focus: Option<Option<WindowId>>,
 }
 

@@ -54,6 +54,15 @@ pub(crate) struct About {
     pub(crate) takes_focus: bool,
 }
 
+/// Where a window is to be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Place {
+    pub(crate) at: Rectangle<i32, Logical>,
+    /// Whether it fills the display, so that toolkits draw no frame.
+    pub(crate) fills: bool,
+    pub(crate) full_screen: bool,
+}
+
 /// How an X server names the Wayland surface of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SurfaceName {
@@ -94,7 +103,7 @@ pub(crate) enum Report {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// The future places of windows. A window is also told a place that it already has.
-    pub(crate) places: BTreeMap<WindowId, Rectangle<i32, Logical>>,
+    pub(crate) places: BTreeMap<WindowId, Place>,
     /// The window with the keyboard focus, if that has changed; `Some(None)`: no X11 window.
     pub(crate) focus: Option<Option<WindowId>>,
     /// The types in which something else than an X11 application has copied, if that has changed.

@@ -142,6 +142,66 @@ fn a_thousand_surfaces_are_served_and_too_many_are_not() {
 }
 
 #[test]
+fn more_pools_than_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    let before = getrlimit(Resource::Nofile);
+    let mut low = before.clone();
+    low.current = Some(1024);
+    setrlimit(Resource::Nofile, low).unwrap();
+    let mut rig = Rig::new();
+    let mut client = rig.client();
+    let qh = client.qh();
+    let file = memory(4096);
+    let refused = (0..20).any(|_| {
+        for _ in 0..100 {
+            client.shm.create_pool(file.as_fd(), 4096, &qh, ());
+        }
+        !is_connected(&mut client)
+    });
+    assert!(refused, "2000 pools");
+    // Its descriptors are free again, and those that it could not send.
+    drop(client);
+    for _ in 0..3 {
+        assert_goes_on(&mut rig);
+    }
+    // Pools that live by their buffers alone, each of which a surface shows.
+    let mut client = rig.client();
+    let refused = (0..20).any(|_| {
+        for _ in 0..100 {
+            let surface = client.compositor.create_surface(&client.qh(), ());
+            let picture = client.picture(Size::new(2, 2));
+            surface.attach(Some(&picture.buffer), 0, 0);
+            surface.commit();
+            picture.buffer.destroy();
+            let _ = client.conn.flush();
+        }
+        !is_connected(&mut client)
+    });
+    assert!(refused, "2000 buffers");
+    drop(client);
+    assert_goes_on(&mut rig);
+    setrlimit(Resource::Nofile, before).unwrap();
+}
+
+#[test]
+fn too_many_buffers_of_one_pool() {
+    let mut rig = Rig::new();
+    let mut client = rig.client();
+    let qh = client.qh();
+    let file = memory(4096);
+    let pool = client.shm.create_pool(file.as_fd(), 4096, &qh, ());
+    let format = wl_shm::Format::Xrgb8888;
+    for round in 0..5 {
+        for _ in 0..1000 {
+            pool.create_buffer(0, 2, 2, 8, format, &qh, ());
+        }
+        assert_eq!(is_connected(&mut client), round < 4, "{round}");
+    }
+    assert_goes_on(&mut rig);
+}
+
+#[test]
 fn a_hundred_windows_and_a_crash() {
     let mut rig = Rig::new();
     let mut client = rig.client();

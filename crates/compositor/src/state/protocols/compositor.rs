@@ -1,4 +1,4 @@
-//! Surfaces and their buffers: wl_compositor, wl_subcompositor, wl_shm, wp_viewporter, wp_single_pixel_buffer, wp_fifo,
+//! Surfaces: wl_compositor, wl_subcompositor, wp_viewporter, wp_single_pixel_buffer, wp_fifo,
 //! wp_presentation.
 
 use smithay::reexports::wayland_server::protocol::wl_buffer::WlBuffer;
@@ -10,7 +10,6 @@ use smithay::wayland::compositor::{
     CompositorClientState, CompositorHandler, CompositorState, TraversalAction, get_parent,
     is_sync_subsurface, send_surface_state, with_states, with_surface_tree_upward,
 };
-use smithay::wayland::shm::{ShmHandler, ShmState};
 
 use crate::content::{self, Source};
 use crate::state::{ClientState, State};
@@ -115,14 +114,7 @@ impl BufferHandler for State {
     fn buffer_destroyed(&mut self, _: &WlBuffer) {}
 }
 
-impl ShmHandler for State {
-    fn shm_state(&self) -> &ShmState {
-        &self.globals.shm
-    }
-}
-
 smithay::delegate_compositor!(State);
-smithay::delegate_shm!(State);
 smithay::delegate_viewporter!(State);
 smithay::delegate_single_pixel_buffer!(State);
 smithay::delegate_fifo!(State);

@@ -7,6 +7,7 @@ mod pointer;
 mod seat;
 mod selection;
 mod shell;
+pub(crate) mod shm;
 mod xwayland;
 
 use smithay::reexports::wayland_protocols::xdg::shell::server::xdg_toplevel::WmCapabilities;

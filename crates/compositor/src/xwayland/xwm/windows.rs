@@ -24,7 +24,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::selection::Selection;
 use super::{Atoms, Outbox, XwmError, hints};
-use crate::xwayland::wire::{About, Board, Report, SurfaceName, WindowId};
+use crate::xwayland::wire::{About, Board, Place, Report, SurfaceName, WindowId};
 
 /// Windows that are known at once; further ones stay invisible (guess: far more than applications have).
 const MAX_WINDOWS: usize = 1024;
@@ -46,7 +46,7 @@ struct KnownWindow {
     /// Whether it was mapped, or wants to be.
     shown: bool,
     about: Option<About>,
-    place: Option<Rectangle<i32, Logical>>,
+    place: Option<Place>,
     /// Whether it has been mapped.
     mapped: bool,
 }
@@ -370,49 +370,53 @@ impl Windows {
         if about == before {
             return Ok(());
         }
-        let full = about
-            .full_screen
-            .then_some(self.atoms._NET_WM_STATE_FULLSCREEN);
-        let maximized = [
-            self.atoms._NET_WM_STATE_MAXIMIZED_HORZ,
-            self.atoms._NET_WM_STATE_MAXIMIZED_VERT,
-        ];
-        let maximized = maximized.into_iter().filter(|_| about.maximized);
-        let states: Vec<u32> = full.into_iter().chain(maximized).collect();
-        let (mode, name) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
-        self.conn
-            .change_property32(mode, window, name, AtomEnum::ATOM, &states)?;
         self.changed(window, about)
     }
 
     /// Gives windows their places, and maps new ones.
-    fn place(
-        &mut self,
-        places: BTreeMap<WindowId, Rectangle<i32, Logical>>,
-    ) -> Result<(), XwmError> {
+    fn place(&mut self, places: BTreeMap<WindowId, Place>) -> Result<(), XwmError> {
         for (window, place) in places {
             let Some(known) = self.known.get_mut(&window).filter(|known| known.shown) else {
                 continue;
             };
             if known.place == Some(place) {
                 // A request without effect is answered by the window's own position (ICCCM 2.0, section 4.1.5).
-                tolerated(self.notify(window, place))?;
+                tolerated(self.notify(window, place.at))?;
                 continue;
             }
             known.place = Some(place);
+            let mapped = std::mem::replace(&mut known.mapped, true);
+            self.set_states(window, place)?;
+            let at = place.at;
             let side = |length: i32| u32::try_from(length.clamp(1, hints::MAX_SIDE)).unwrap_or(1);
             let aux = ConfigureWindowAux::new()
-                .x(place.loc.x)
-                .y(place.loc.y)
-                .width(side(place.size.w))
-                .height(side(place.size.h))
+                .x(at.loc.x)
+                .y(at.loc.y)
+                .width(side(at.size.w))
+                .height(side(at.size.h))
                 .border_width(0);
             self.conn.configure_window(window, &aux)?;
-            if !std::mem::replace(&mut known.mapped, true) {
+            if !mapped {
                 self.conn.map_window(window)?;
             }
-            tolerated(self.notify(window, place))?;
+            tolerated(self.notify(window, at))?;
         }
+        Ok(())
+    }
+
+    /// Tells a window in which state it is.
+    fn set_states(&self, window: WindowId, place: Place) -> Result<(), XwmError> {
+        let full = self.atoms._NET_WM_STATE_FULLSCREEN;
+        let maximized = [
+            self.atoms._NET_WM_STATE_MAXIMIZED_HORZ,
+            self.atoms._NET_WM_STATE_MAXIMIZED_VERT,
+        ];
+        let full = place.full_screen.then_some(full);
+        let maximized = maximized.into_iter().filter(|_| place.fills);
+        let states: Vec<u32> = full.into_iter().chain(maximized).collect();
+        let (mode, name) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
+        self.conn
+            .change_property32(mode, window, name, AtomEnum::ATOM, &states)?;
         Ok(())
     }
 
