@@ -8,7 +8,7 @@ use smithay::wayland::compositor::with_states;
 use smithay::wayland::shell::xdg::{SurfaceCachedState, ToplevelSurface};
 
 use crate::content;
-use crate::xwayland::wire::{About, Place, WindowId};
+use crate::xwayland::wire::{About, Placement, WindowId};
 
 /// What a window is to its application.
 #[derive(Debug)]
@@ -325,9 +325,9 @@ impl Windows {
     }
 
     /// The places of all X11 windows.
-    pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Place)> {
+    pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Placement)> {
         self.all.iter().enumerate().filter_map(|(index, window)| {
-            let place = Place {
+            let place = Placement {
                 at: window.x11()?.place,
                 fills: self.fills(index),
                 full_screen: window.full_screen,

@@ -9,7 +9,7 @@ use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 
 use crate::state::State;
 use crate::xwayland::RunningServer;
-use crate::xwayland::wire::{Place, SurfaceName, WindowId};
+use crate::xwayland::wire::{Placement, SurfaceName, WindowId};
 
 /// A running X server, and its windows beside those of [`crate::windows`].
 pub(crate) struct X11 {
@@ -21,7 +21,7 @@ pub(crate) struct X11 {
     /// Surfaces by the serial numbers of xwayland_shell.
     pub(crate) serials: HashMap<u64, WlSurface>,
     /// The places that the window manager knows.
-    pub(crate) placed: BTreeMap<WindowId, Place>,
+    pub(crate) placed: BTreeMap<WindowId, Placement>,
     focus: Option<Option<WindowId>>,
 }
 

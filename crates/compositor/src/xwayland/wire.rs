@@ -56,7 +56,7 @@ pub(crate) struct About {
 
 /// Where a window is to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) at: Rectangle<i32, Logical>,
     /// Whether it fills the display, so that toolkits draw no frame.
     pub(crate) fills: bool,
@@ -103,7 +103,7 @@ pub(crate) enum Report {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// The future places of windows. A window is also told a place that it already has.
-    pub(crate) places: BTreeMap<WindowId, Place>,
+    pub(crate) places: BTreeMap<WindowId, Placement>,
     /// The window with the keyboard focus, if that has changed; `Some(None)`: no X11 window.
     pub(crate) focus: Option<Option<WindowId>>,
     /// The types in which something else than an X11 application has copied, if that has changed.

@@ -24,7 +24,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::selection::Selection;
 use super::{Atoms, Outbox, XwmError, hints};
-use crate::xwayland::wire::{About, Board, Place, Report, SurfaceName, WindowId};
+use crate::xwayland::wire::{About, Board, Placement, Report, SurfaceName, WindowId};
 
 /// Windows that are known at once; further ones stay invisible (guess: far more than applications have).
 const MAX_WINDOWS: usize = 1024;
@@ -46,7 +46,7 @@ struct KnownWindow {
     /// Whether it was mapped, or wants to be.
     shown: bool,
     about: Option<About>,
-    place: Option<Place>,
+    place: Option<Placement>,
     /// Whether it has been mapped.
     mapped: bool,
 }
@@ -374,7 +374,7 @@ impl Windows {
     }
 
     /// Gives windows their places, and maps new ones.
-    fn place(&mut self, places: BTreeMap<WindowId, Place>) -> Result<(), XwmError> {
+    fn place(&mut self, places: BTreeMap<WindowId, Placement>) -> Result<(), XwmError> {
         for (window, place) in places {
             let Some(known) = self.known.get_mut(&window).filter(|known| known.shown) else {
                 continue;
@@ -405,7 +405,7 @@ impl Windows {
     }
 
     /// Tells a window in which state it is.
-    fn set_states(&self, window: WindowId, place: Place) -> Result<(), XwmError> {
+    fn set_states(&self, window: WindowId, place: Placement) -> Result<(), XwmError> {
         let full = self.atoms._NET_WM_STATE_FULLSCREEN;
         let maximized = [
             self.atoms._NET_WM_STATE_MAXIMIZED_HORZ,
