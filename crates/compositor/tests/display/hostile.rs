@@ -146,7 +146,7 @@ fn more_pools_than_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
 
     let before = getrlimit(Resource::Nofile);
-    let mut low = before.clone();
+    let mut low = before;
     low.current = Some(1024);
     setrlimit(Resource::Nofile, low).unwrap();
     let mut rig = Rig::new();
