@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+mod applications;
 mod client;
 mod clipboard;
 mod hostile;

@@ -11,8 +11,8 @@ use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
-    AtomEnum, ConfigureWindowAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask,
-    GrabMode, PropMode, Window, WindowClass,
+    AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, CreateGCAux,
+    CreateWindowAux, EventMask, GrabMode, PropMode, Window, WindowClass,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
@@ -291,6 +291,39 @@ fn a_game_that_hides_and_warps_the_pointer_locks_it() {
         });
         warp();
     }
+}
+
+#[test]
+fn a_client_that_opens_windows_and_sends_messages_without_end() {
+    let Some(mut rig) = rig() else { return };
+    let client = XClient::connect(&rig);
+    for number in 0..3000_u32 {
+        let window = client.window((0, 0), (2, 2), OTHER, number.is_multiple_of(2));
+        client.conn.map_window(window).unwrap();
+        for name in ["WL_SURFACE_ID", "WL_SURFACE_SERIAL", "_NET_WM_STATE"] {
+            // Of windows that exist, and of others.
+            let kind = client.conn.intern_atom(false, name.as_bytes()).unwrap();
+            let kind = kind.reply().unwrap().atom;
+            for of in [window, number, u32::MAX] {
+                let event = ClientMessageEvent::new(32, of, kind, [number, u32::MAX, 2, 3, 4]);
+                let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+                client
+                    .conn
+                    .send_event(false, client.root, mask, event)
+                    .unwrap();
+            }
+        }
+        if number % 100 == 0 {
+            let _ = rig.capture.next(Some(Duration::ZERO)).unwrap();
+        }
+    }
+    client.conn.sync().unwrap();
+    drop(client);
+    let client = XClient::connect(&rig);
+    let window = client.window((0, 0), (100, 80), MAIN, false);
+    client.show(window);
+    rig.until(0, 0, MAIN);
+    assert_eq!((rig.display.windows())(), 1);
 }
 
 /// Starts a program of X11 on the display.

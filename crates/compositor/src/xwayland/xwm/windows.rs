@@ -318,7 +318,8 @@ impl Windows {
     }
 
     fn message(&mut self, e: &ClientMessageEvent) -> Result<(), XwmError> {
-        if e.format != 32 {
+        // An application may send any message, of any window.
+        if e.format != 32 || !self.known.contains_key(&e.window) {
             return Ok(());
         }
         let data = e.data.as_data32();
