@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openuvr_media::capture::Capture as _;
+use openuvr_media::capture::cursor::{CursorEvent, CursorWatch as _};
 use openuvr_media::clipboard::{Clipboard as _, ClipboardEvent, WatchMode};
 use openuvr_media::input_sink::InputSink as _;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -10,8 +11,8 @@ use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
-    AtomEnum, ConfigureWindowAux, ConnectionExt as _, CreateWindowAux, EventMask, PropMode, Window,
-    WindowClass,
+    AtomEnum, ConfigureWindowAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask,
+    GrabMode, PropMode, Window, WindowClass,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
@@ -228,6 +229,68 @@ fn a_grab_of_the_server_does_not_stop_the_display() {
     rig.until(3, 3, 0x5a_5a5a);
     let _ = rig.capture.size();
     // Dropping the display does not wait for it either.
+}
+
+#[test]
+fn a_game_that_hides_and_warps_the_pointer_locks_it() {
+    let Some(mut rig) = rig() else { return };
+    let client = XClient::connect(&rig);
+    let main = client.window((0, 0), (640, 360), MAIN, false);
+    client.show(main);
+    rig.until(0, 0, MAIN);
+    let mut input = rig.display.input();
+    let middle = InputEvent::PointerAbsolute {
+        x: 32_768,
+        y: 32_768,
+    };
+    input.apply(&middle).unwrap();
+    client.until("motion", |event| {
+        matches!(event, Event::MotionNotify(_)).then_some(())
+    });
+    // As SDL 2 does without XInput: a cursor without pixels, and back to the middle after each motion.
+    let conn = &client.conn;
+    let [pixmap, cursor] = [(); 2].map(|()| conn.generate_id().unwrap());
+    conn.create_pixmap(1, pixmap, main, 1, 1).unwrap();
+    let gc = conn.generate_id().unwrap();
+    conn.create_gc(gc, pixmap, &CreateGCAux::new()).unwrap();
+    let at = x11rb::protocol::xproto::Rectangle {
+        width: 1,
+        height: 1,
+        ..Default::default()
+    };
+    conn.poly_fill_rectangle(pixmap, gc, &[at]).unwrap();
+    conn.create_cursor(cursor, pixmap, pixmap, 0, 0, 0, 0, 0, 0, 0, 0)
+        .unwrap();
+    let (mode, events) = (GrabMode::ASYNC, EventMask::POINTER_MOTION);
+    let now = x11rb::CURRENT_TIME;
+    conn.grab_pointer(true, main, events, mode, mode, main, cursor, now)
+        .unwrap();
+    let warp = || {
+        conn.warp_pointer(x11rb::NONE, main, 0, 0, 0, 0, 320, 180)
+            .unwrap();
+        conn.sync().unwrap();
+    };
+    warp();
+    let mut watch = rig.display.cursor().unwrap();
+    let began = std::time::Instant::now();
+    loop {
+        assert!(began.elapsed().as_secs() < 20, "it is not locked");
+        match watch.next(Some(Duration::from_millis(200))).unwrap() {
+            CursorEvent::Locked(locked) => break assert!(locked),
+            _ => warp(),
+        }
+    }
+    // Far beyond the edge: each motion starts from the middle.
+    for _ in 0..5 {
+        input
+            .apply(&InputEvent::PointerRelative { dx: 200, dy: 0 })
+            .unwrap();
+        client.until("motion", |event| match event {
+            Event::MotionNotify(e) if e.event_x > 400 => Some(()),
+            _ => None,
+        });
+        warp();
+    }
 }
 
 /// Starts a program of X11 on the display.
