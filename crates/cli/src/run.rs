@@ -323,7 +323,8 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         let why = known_cause.map_or(no_picture_hint.to_owned(), |(_, why)| why);
         (!hint_printed && !refused).then_some(why)
     });
-    if let (Some(why), true, true) = (early_end_hint, socket.was_used(), ended_well(status))
+    // Also without a picture: on a busy machine the end of the input is read before the first frame.
+    if let (Some(why), true) = (early_end_hint, ended_well(status))
         && !io::stdin().is_terminal()
     {
         eprintln!("openuvr {subcommand}: the {noun} exited normally. {why}");

@@ -1,10 +1,10 @@
 //! The client's window: state shared by its presenter and its input source.
 //!
 //! On every display: the picture's placement ([`placement`]) and text over the picture ([`panel`]).
-//! On an X display: the window itself ([`toplevel`]), its contents and mode ([`scene`]), and the
-//! drawing ([`painter`]); pictures are received by [`present::x11`](crate::present::x11), and events
-//! by [`input_source::x11`](crate::input_source::x11). On a Wayland compositor: the folder
-//! `wayland`, and modules of the same names.
+//! On an X display: the window itself (`toplevel`), its contents and mode (`scene`), and the
+//! drawing (`painter`); pictures are received by [`present::x11`](crate::present::x11), and events
+//! by [`input_source::x11`](crate::input_source::x11). The crate `openuvr-wayland` has modules of the
+//! same names for a Wayland compositor.
 
 pub(crate) mod painter;
 pub mod panel;

@@ -12,7 +12,7 @@ use openuvr_testbed::screen::{Area, Screen};
 /// Where the newest drawn frame is read.
 pub(super) enum Drawn<'a> {
     /// On the scene's own X display, with the area of the bar code.
-    Display { screen: Screen, area: Area },
+    Display { screen: Box<Screen>, area: Area },
     /// On the measured display, for a scene whose own display only the host can read. A frame that was drawn and is still
     /// on its way does not count yet: with a latency of less than a frame's period at most one at each end of the
     /// measurement. Lost frames between two visible ones count as drawn, but frames after the last visible one do
@@ -23,7 +23,7 @@ pub(super) enum Drawn<'a> {
 impl Drawn<'_> {
     /// Reads the X display with this name, which shows the scene.
     pub(super) fn open(display: &str) -> Result<Drawn<'static>> {
-        let screen = Screen::open(display)?;
+        let screen = Box::new(Screen::open(display)?);
         let area = again(|| screen.find_code(&mut Vec::new()))?;
         Ok(Drawn::Display { screen, area })
     }
