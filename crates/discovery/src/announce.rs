@@ -218,15 +218,20 @@ fn service(
     // A separate host name for each host on the machine, so that the end of one host withdraws no address of another,
     // or of another responder on this machine.
     let machine = format!("openuvr-{fingerprint}-{port}.local.");
-    let mut service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
+    let service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
+    Ok(on_interfaces_of(service, ip))
+}
+
+/// Announces a service on the interfaces by which the bound address `ip` is reached, with their addresses if it is any.
+pub(crate) fn on_interfaces_of(mut service: ServiceInfo, ip: IpAddr) -> ServiceInfo {
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);
-        return Ok(service);
+        return service;
     }
     if ip.is_ipv4() {
         service.set_interfaces(vec![IfKind::IPv4]);
     }
-    Ok(service.enable_addr_auto())
+    service.enable_addr_auto()
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::time::Duration;
 use mdns_sd::{IfKind, ServiceDaemon, ServiceInfo};
 use openuvr_proto::printable::printable;
 
+use crate::announce::on_interfaces_of;
+
 /// The service type.
 const SERVICE: &str = "_nvstream._tcp.local.";
 
@@ -73,15 +75,8 @@ fn service(name: &str, number: &str, ip: IpAddr, port: u16) -> mdns_sd::Result<S
     let machine = format!("openuvr-moonlight-{number}-{port}.local.");
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
     let nothing: &[(&str, &str)] = &[];
-    let mut service = ServiceInfo::new(SERVICE, instance, &machine, own, port, nothing)?;
-    if !ip.is_unspecified() {
-        service.set_interfaces(vec![IfKind::Addr(ip)]);
-        return Ok(service);
-    }
-    if ip.is_ipv4() {
-        service.set_interfaces(vec![IfKind::IPv4]);
-    }
-    Ok(service.enable_addr_auto())
+    let service = ServiceInfo::new(SERVICE, instance, &machine, own, port, nothing)?;
+    Ok(on_interfaces_of(service, ip))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ const ACTIVE_FOR: Duration = Duration::from_millis(350);
 /// Interval of the state of its link.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The shortest round trip that is told to the host: ENet rounds down to milliseconds.
+/// Lower bound of the round trips reported to the host: ENet rounds down to milliseconds.
 const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
 
 /// A connected client.
