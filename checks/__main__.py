@@ -13,6 +13,7 @@ import time
 CHECKS = [
     "workplace",
     "rust_version",
+    "lengths",
     "workspaces",
     "clippy_bans",
     "layers",
