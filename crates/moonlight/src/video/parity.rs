@@ -4,6 +4,10 @@
 //! With `p` parity packets, the coefficient of data packet `i` in parity packet `j` is the inverse of `(p + i) xor j`
 //! (`reed_solomon_new` of `nanors`, which Moonlight's clients use). Sound has a fixed matrix of four and two instead
 //! (`RtpAudioQueue.c` of moonlight-common-c).
+//!
+//! Published crates don't fit: `fec-rs` 0.1 has this matrix, but derives the rows of the data packets by inverting a matrix
+//! of their number squared, for each new pair of numbers, which frames of varying length have all the time;
+//! `reed-solomon-erasure` and `reed-solomon-simd` have other matrices.
 
 use super::galois::{add_product, inverse};
 
