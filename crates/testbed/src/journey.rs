@@ -64,12 +64,13 @@ impl Row {
 
 /// The steps of the journey; the names between `drawn` and `visible` are stages. Some overlap:
 /// slices travel while later ones are encoded.
-pub const STEPS: [(&str, &str); 12] = [
+pub const STEPS: [(&str, &str); 13] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
     ("Converted", "FirstSlice"),
     ("FirstSlice", "Encoded"),
     ("Encoded", "LastSent"),
+    ("Captured", "LastSent"),
     ("FirstSent", "FirstReceived"),
     ("FirstReceived", "Recoverable"),
     ("Encoded", "Recoverable"),
@@ -87,6 +88,15 @@ pub const WINDOW_STEPS: [(&str, &str); 6] = [
     ("Recoverable", "Submitted"),
     ("LastSent", "Submitted"),
     ("Submitted", "visible"),
+];
+
+/// The steps of a frame to a Moonlight client, which reports no times.
+pub const MOONLIGHT_STEPS: [(&str, &str); 5] = [
+    ("drawn", "Captured"),
+    ("Captured", "Encoded"),
+    ("Encoded", "LastSent"),
+    ("Captured", "LastSent"),
+    ("LastSent", "visible"),
 ];
 
 /// The stage at which an OpenXR application begins a frame.
@@ -266,16 +276,25 @@ pub fn these_steps(
     sightings: &[Sighting],
     rows: &[Option<&Row>],
 ) -> Vec<Step> {
+    let complete = rows.iter().map(|row| row.filter(|row| row.is_whole()));
+    steps_of_all(steps, sightings, &Vec::from_iter(complete))
+}
+
+/// The same whatever became of the frames, for clients that acknowledge none.
+pub fn steps_of_all(
+    steps: &[(&'static str, &'static str)],
+    sightings: &[Sighting],
+    rows: &[Option<&Row>],
+) -> Vec<Step> {
     let at = |sighting: &Sighting, row: &Row, place: &str| match place {
         "drawn" => Some(sighting.drawn_us as f64 * 1e3),
         "visible" => Some(sighting.seen_us as f64 * 1e3),
         stage => row.at(stage).map(|ns| ns as f64),
     };
-    let whole: Vec<(&Sighting, &Row)> = sightings
+    let joined: Vec<(&Sighting, &Row)> = sightings
         .iter()
         .zip(rows)
         .filter_map(|(sighting, row)| Some((sighting, (*row)?)))
-        .filter(|(_, row)| row.is_whole())
         .collect();
     steps
         .iter()
@@ -284,7 +303,7 @@ pub fn these_steps(
                 let ms = (at(s, row, to)? - at(s, row, from)?) / 1e6;
                 Some((ms.max(0.0), row.clock_bound.map(|ns| ns as f64 / 1e6)))
             };
-            let (ms, bounds): (Vec<f64>, Vec<_>) = whole.iter().filter_map(took).unzip();
+            let (ms, bounds): (Vec<f64>, Vec<_>) = joined.iter().filter_map(took).unzip();
             let bounds: Vec<f64> = bounds.into_iter().flatten().collect();
             let crosses = side_of(from) != side_of(to) && !bounds.is_empty();
             Some(Step {

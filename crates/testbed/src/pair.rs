@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 
 use openuvr_clock as clock;
@@ -268,6 +268,27 @@ pub fn page_of(host: &mut Child) -> Result<String> {
 /// The URL for video players, from the log.
 pub fn stream_of(host: &mut Child) -> Result<String> {
     wait_for_log(host, "video players: ")
+}
+
+/// The address of a host for Moonlight clients, from the log.
+pub fn moonlight_of(host: &mut Child) -> Result<SocketAddr> {
+    let address = wait_for_log(host, "Moonlight clients: add the host ")?;
+    address
+        .parse()
+        .with_context(|| format!("{address} is no address"))
+}
+
+/// Enters the PIN of a Moonlight client at the host with this folder.
+///
+/// # Errors
+/// The host refuses it, or no client waits: its own words.
+pub fn enter_moonlight_pin(host: &Path, pin: &str) -> Result<()> {
+    let mut command = openuvr("devices")?;
+    command.args(["pair", "--moonlight", pin]);
+    let output = command.arg("--config-dir").arg(host).output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", words.trim());
+    Ok(())
 }
 
 /// Waits for `words` in a child's log, with the same timeout as for listening; the text after them.

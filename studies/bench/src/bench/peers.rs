@@ -3,9 +3,10 @@
 //!
 //! Unavoidable differences: the others poll the display, ours waits for damage, so the scene draws
 //! slightly faster than they poll, which covers each phase; ours requests real-time scheduling, so
-//! it is measured without it as well; neither TCP connections nor browsers use the emulated link.
+//! it is measured without it as well; neither TCP connections, browsers nor Moonlight use the emulated link.
 
 mod figures;
+mod moonlight;
 pub(super) mod presence;
 mod print;
 pub(super) mod table;
@@ -29,7 +30,9 @@ use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::heading::{Heading, Report, write_json};
-use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
+use super::rig::{
+    Listens, MoonlightSetup, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup,
+};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::machine::QUIET;
@@ -37,14 +40,15 @@ use crate::machine::QUIET;
 /// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
 /// Our stream is shown by our own client, and by our host's page in a window of Chromium; further
-/// rendering paths of that window, and its lower bound, are measured where `--only` names them.
+/// rendering paths of that window, and its lower bound, are measured where `--only` names them. A
+/// Moonlight client of our host is measured, too.
 ///
 /// The figures, for the same scene at the same size and bitrate, read from the pixels of the
 /// receiver's display: drawn to visible; distinct frames seen per second; the share of compared
 /// pictures that are intact (30 dB of luma PSNR or more), and the median PSNR; traffic of the
 /// loopback device in both directions; cores of sender and receiver; and, where keys reach the
 /// application, from a press to its effect. `loss` sends datagrams through an emulated link with a
-/// delay of 2 ms each way and 1 % loss; neither TCP nor browsers use it. A missing program is
+/// delay of 2 ms each way and 1 % loss; neither TCP, browsers nor Moonlight use it. A missing program is
 /// reported with its package. Medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
@@ -123,6 +127,8 @@ enum Contender {
     Other(&'static Peer),
     /// A browser's window.
     Window(&'static Window),
+    /// A Moonlight client of our host.
+    Moonlight,
 }
 
 fn name(name: &str) -> Result<&'static str, String> {
@@ -139,7 +145,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     let ours = OURS.iter().map(|(name, ..)| *name);
     let others = PEERS.iter().map(|peer| peer.name);
     let windows = WINDOWS.iter().map(|window| window.name);
-    ours.chain(others).chain(windows)
+    ours.chain(others).chain(windows).chain([moonlight::NAME])
 }
 
 /// One program, over its repetitions.
@@ -272,7 +278,7 @@ fn rows(args: &Args) -> Vec<Row> {
         ..empty(name, what, Contender::Ours(more))
     });
     let others = PEERS.iter().map(|peer| {
-        let missing = presence::missing(peer);
+        let missing = presence::missing(peer.needs);
         let there = missing.is_empty();
         Row {
             versions: if there {
@@ -296,12 +302,20 @@ fn rows(args: &Args) -> Vec<Row> {
             .then(|| format!("install {}", chromium::PACKAGE)),
         ..empty(window.name, window.what, Contender::Window(window))
     });
+    let missing = moonlight::missing();
+    let moonlight = Row {
+        versions: Vec::from_iter(moonlight::version()),
+        takes_input: false,
+        skipped: missing.map(|what| format!("install {what}")),
+        ..empty(moonlight::NAME, moonlight::WHAT, Contender::Moonlight)
+    };
     let is_selected = |row: &Row| match row.contender {
         Contender::Window(window) if window.by_name => args.only.contains(&row.name),
         _ => args.only.is_empty() || args.only.contains(&row.name),
     };
     ours.chain(others)
         .chain(windows)
+        .chain([moonlight])
         .filter(is_selected)
         .collect()
 }
@@ -317,7 +331,7 @@ fn supports_link(contender: Contender, link: Link) -> bool {
     let direct_alone = match contender {
         Contender::Ours(_) => false,
         Contender::Other(peer) => peer.transport == Transport::Tcp,
-        Contender::Window(_) => true,
+        Contender::Window(_) | Contender::Moonlight => true,
     };
     link == Link::Direct || !direct_alone
 }
@@ -346,6 +360,7 @@ impl Bench<'_> {
                 slices = traced;
                 (stream, None)
             }
+            Contender::Moonlight => (self.moonlight(&mut rig, dir.path())?, None),
         };
         let report = link.map(Emulated::end).transpose()?;
         let late = report.and_then(|report| report.lateness.quantile(990));
@@ -476,6 +491,16 @@ impl Bench<'_> {
             bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
             presses: self.presses,
+            dir,
+        })
+    }
+
+    fn moonlight(&self, rig: &mut Rig<'_>, dir: &Path) -> Result<Stream> {
+        rig.moonlight(&MoonlightSetup {
+            python: &moonlight::python(),
+            fps: self.polled_fps(),
+            bitrate: self.bitrate,
+            seconds: self.seconds,
             dir,
         })
     }

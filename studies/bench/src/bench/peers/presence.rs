@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 
 use super::table::{Need, PYTHON, Peer, Proof};
 
-/// A peer's missing prerequisites: Debian packages, without duplicates, in order.
-pub(in crate::bench) fn missing(peer: &Peer) -> Vec<&'static str> {
+/// Missing prerequisites: Debian packages, without duplicates, in order.
+pub(in crate::bench) fn missing(needs: &[Need]) -> Vec<&'static str> {
     let mut packages = Vec::new();
-    for Need { package, proof } in peer.needs {
+    for Need { package, proof } in needs {
         let there = match proof {
             Proof::Program(name, _) => is_on_path(name),
             Proof::Element(name) => knows_element(name),
@@ -56,7 +56,7 @@ fn knows_typelib(name: &str) -> bool {
     succeeds(python)
 }
 
-fn succeeds(mut command: Command) -> bool {
+pub(super) fn succeeds(mut command: Command) -> bool {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -122,7 +122,7 @@ mod tests {
             transport: super::super::table::Transport::Udp,
             takes_input: false,
         };
-        assert_eq!(missing(&peer), ["a", "b"]);
+        assert_eq!(missing(needs), ["a", "b"]);
         assert_eq!(
             versions(&peer)[0],
             "openuvr-is-not-called-so of unknown version"

@@ -75,6 +75,20 @@ impl Rig<'_> {
             Some(_) => sound_words(HOST_SINK),
             None => ["--sound", "off"].map(str::to_owned),
         });
+        let more_host = Vec::from_iter(more_host.iter().map(String::as_str));
+        self.host_for((fps, bitrate), dir, csv, sound, &more_host)
+    }
+
+    /// Starts a host that captures the first display, with these further options, and writes its record to `csv`.
+    pub(super) fn host_for(
+        &self,
+        (fps, bitrate): (f64, &str),
+        dir: &Path,
+        csv: &Path,
+        sound: Option<&str>,
+        more_host: &[&str],
+    ) -> Result<Host> {
+        let more_host = Vec::from_iter(more_host.iter().map(|word| (*word).to_owned()));
         Host::start(&pair::Options {
             pads: None,
             serve: pair::Serve::Host,

@@ -99,7 +99,7 @@ pub(super) fn missing() -> Vec<&'static str> {
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Player>> {
     let mut found = Vec::new();
     for player in &PLAYERS {
-        let missing = presence::missing(player);
+        let missing = presence::missing(player.needs);
         if !missing.is_empty() {
             eprintln!(
                 "bench web: {}: skipped: install {}",
