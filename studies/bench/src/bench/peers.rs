@@ -6,7 +6,7 @@
 //! it is measured without it as well; neither TCP connections, browsers nor Moonlight use the emulated link.
 
 mod figures;
-mod moonlight;
+pub(super) mod moonlight;
 pub(super) mod presence;
 mod print;
 pub(super) mod table;

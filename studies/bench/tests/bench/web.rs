@@ -111,8 +111,18 @@ fn a_player_is_measured_with_observers() {
     let all = read_json(&folder, "web.json");
     let ways = all["beside"].as_array().expect("ways");
     let names: Vec<&str> = ways.iter().filter_map(|way| way["name"].as_str()).collect();
-    assert_eq!(names, ["alone", "beside", "many", "stalled"]);
-    for (way, subscribers) in ways.iter().zip([1, 3, 6, 2]) {
+    let mut counts = vec![
+        ("alone", 1),
+        ("beside", 3),
+        ("many", 6),
+        ("kinds", 4),
+        ("stalled", 2),
+    ];
+    // Without moonlight-python, which no package of the distribution has.
+    counts.retain(|(name, _)| *name != "kinds" || names.contains(name));
+    let expected = Vec::from_iter(counts.iter().map(|(name, _)| *name));
+    assert_eq!(names, expected);
+    for (way, (_, subscribers)) in ways.iter().zip(counts) {
         assert!(number(way, "/p50_ms/median") > 0.0, "{way}");
         assert_eq!(number(way, "/encoders_opened"), 1.0, "{way}");
         assert_eq!(number(way, "/unaccounted"), 0.0, "{way}");

@@ -1,4 +1,4 @@
-"""A Moonlight client without input: pairs, plays, and shows the pictures on a display.
+"""A Moonlight client without input: pairs, plays, and shows the pictures on a display, or decodes them for DISPLAY `none`.
 
     moonlight.py PORT FOLDER PIN DISPLAY WIDTH HEIGHT FPS KBPS
 
@@ -53,17 +53,21 @@ def main():
     session, _ = client._setup_stream(
         app, int(width), int(height), int(fps), int(kbps), "h264", "bgr24", record_audio=False
     )
-    print("plays", flush=True)
     decoder = av.CodecContext.create("h264", "r")
     decoder.thread_type = "SLICE"
     decoder.flags |= LOW_DELAY
-    source = window(display, width, height)
+    source = None if display == "none" else window(display, width, height)
+    count = 0
     while session.is_connected:
         unit = session.pull_frame()
         if unit is None:
             break
         for picture in decoder.decode(av.Packet(unit.annex_b_data)):
-            source.emit("push-buffer", Gst.Buffer.new_wrapped(b"".join(packed(picture))))
+            count += 1
+            if count == 1:
+                print("plays", flush=True)
+            if source:
+                source.emit("push-buffer", Gst.Buffer.new_wrapped(b"".join(packed(picture))))
 
 
 main()

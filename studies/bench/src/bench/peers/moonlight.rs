@@ -31,13 +31,13 @@ const WINDOW: [Need; 4] = [
 ];
 
 /// The client's Python; Debian's loads the typelibs of the window.
-pub(super) fn python() -> PathBuf {
+pub(in crate::bench) fn python() -> PathBuf {
     let named = std::env::var_os("OPENUVR_MOONLIGHT_PYTHON");
     named.map_or_else(|| PYTHON.into(), PathBuf::from)
 }
 
 /// The packages that are missing, if any.
-pub(super) fn missing() -> Option<String> {
+pub(in crate::bench) fn missing() -> Option<String> {
     let mut packages = presence::missing(&WINDOW);
     let mut imports = Command::new(python());
     imports.args(["-c", "import av, gi, moonlight_python"]);
@@ -48,7 +48,7 @@ pub(super) fn missing() -> Option<String> {
 }
 
 /// The client's version, if it is installed.
-pub(super) fn version() -> Option<String> {
+pub(in crate::bench) fn version() -> Option<String> {
     let mut asks = Command::new(python());
     asks.args([
         "-c",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_clock as clock;
 use openuvr_proto::id::SubscriberId;
+use openuvr_proto::units::Size;
 use openuvr_testbed::child::Child;
 use openuvr_testbed::chromium::{Browser, Page};
 use openuvr_testbed::journey::{self, Row};
@@ -15,6 +16,7 @@ use openuvr_testbed::pair::{self, Pair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
+use super::moonlight::{MoonlightClient, SERVES};
 use super::{Rig, Stream, StreamSetup};
 
 /// The observers.
@@ -22,6 +24,8 @@ use super::{Rig, Stream, StreamSetup};
 pub(in crate::bench) struct Observers<'a> {
     /// The browser's program, for one observing browser.
     pub(in crate::bench) browser: Option<&'a str>,
+    /// The Python of a Moonlight client, for one that watches.
+    pub(in crate::bench) moonlight: Option<&'a Path>,
     /// Number of video players that receive without decoding, as if on other machines. At most four.
     pub(in crate::bench) players: usize,
     /// Whether the last player is stopped (SIGSTOP), so that it stops reading.
@@ -53,6 +57,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The running observers. The browser is dropped last.
 struct RunningObservers {
     players: Vec<Child>,
+    moonlight: Option<Child>,
     browser: Option<Browser>,
 }
 
@@ -63,16 +68,19 @@ impl Rig<'_> {
         of: &StreamSetup<'_>,
         watchers: Observers<'_>,
     ) -> Result<(Stream, ObserverResults)> {
-        let servers = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
+        let mut servers = vec!["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
+        servers.extend(watchers.moonlight.iter().flat_map(|_| SERVES));
+        let servers = Vec::from_iter(servers.into_iter().map(str::to_owned));
         let more_host = [of.more_host, &servers].concat();
         let of = StreamSetup {
             more_host: &more_host,
             ..*of
         };
         let mut watching = None;
+        let size = self.setup.size;
         let stream = self.stream_by(&of, |options| {
             let mut pair = Pair::start_beside(options)?;
-            watching = Some(RunningObservers::start(&mut pair, watchers, of.dir)?);
+            watching = Some(RunningObservers::start(&mut pair, watchers, &of, size)?);
             Ok((pair, None))
         });
         if let Some(mut watching) = watching {
@@ -87,9 +95,16 @@ impl Rig<'_> {
 }
 
 impl RunningObservers {
-    fn start(pair: &mut Pair, watchers: Observers<'_>, dir: &Path) -> Result<RunningObservers> {
+    fn start(
+        pair: &mut Pair,
+        watchers: Observers<'_>,
+        of: &StreamSetup<'_>,
+        size: Size,
+    ) -> Result<RunningObservers> {
+        let dir = of.dir;
         let mut watching = RunningObservers {
             players: Vec::new(),
+            moonlight: None,
             browser: None,
         };
         if let Some(program) = watchers.browser {
@@ -102,6 +117,18 @@ impl RunningObservers {
                 link: None,
             })?;
             watching.browser = Some(browser);
+        }
+        if let Some(python) = watchers.moonlight {
+            let client = MoonlightClient {
+                python,
+                display: None,
+                size,
+                fps: of.fps,
+                bitrate: of.bitrate.parse()?,
+                host_dir: &dir.join("host"),
+                dir: &dir.join("moonlight"),
+            };
+            watching.moonlight = Some(client.start(&mut pair.host)?);
         }
         let url = pair::stream_of(&mut pair.host)?;
         for number in 1..=watchers.players {

@@ -1,10 +1,10 @@
-//! A Moonlight client of a host that captures the rig's first display, shown on the second.
+//! A Moonlight client of a host that captures the rig's first display.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use openuvr_proto::units::Bitrate;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_testbed::child::Child;
 use openuvr_testbed::{journey, pair};
 
@@ -24,41 +24,83 @@ pub(in crate::bench) struct MoonlightSetup<'a> {
     pub(in crate::bench) dir: &'a Path,
 }
 
-/// The client.
+/// A client to start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MoonlightClient<'a> {
+    /// A Python with the packages of the client.
+    pub(super) python: &'a Path,
+    /// The X display that shows the pictures; `None`: they are decoded and discarded.
+    pub(super) display: Option<&'a str>,
+    /// The requested mode.
+    pub(super) size: Size,
+    pub(super) fps: f64,
+    pub(super) bitrate: Bitrate,
+    /// The host's folder, and one for the client's files.
+    pub(super) host_dir: &'a Path,
+    pub(super) dir: &'a Path,
+}
+
+/// The client's program.
 const CLIENT: &str = include_str!("../peers/moonlight.py");
 
-/// Any PIN will do: no other client of this host pairs.
+/// Any PIN will do: no other Moonlight client of the host pairs.
 const PIN: &str = "2718";
 
-impl Rig<'_> {
-    /// Measures a Moonlight client. The host's record gives the steps up to the network.
-    pub(in crate::bench) fn moonlight(&mut self, of: &MoonlightSetup<'_>) -> Result<Stream> {
-        self.with_scene()?;
-        let csv = of.dir.join("frames.csv");
-        let bitrate = of.bitrate.0.to_string();
-        let servers = ["--moonlight", "127.0.0.1:0", "--sound", "off"];
-        let mut host = self.host_for((of.fps, &bitrate), of.dir, &csv, None, &servers)?;
-        let address = pair::moonlight_of(&mut host.child)?;
+/// The options of a host for such clients.
+pub(super) const SERVES: [&str; 2] = ["--moonlight", "127.0.0.1:0"];
 
-        let script = of.dir.join("moonlight.py");
+impl MoonlightClient<'_> {
+    /// Pairs with the host and starts to play, or to watch if another client plays.
+    pub(super) fn start(&self, host: &mut Child) -> Result<Child> {
+        let address = pair::moonlight_of(host)?;
+        std::fs::create_dir_all(self.dir)
+            .with_context(|| format!("can't make {}", self.dir.display()))?;
+        let script = self.dir.join("moonlight.py");
         std::fs::write(&script, CLIENT)
             .with_context(|| format!("can't write {}", script.display()))?;
-        let size = self.setup.size;
-        let mut command = Command::new(of.python);
+        let mut command = Command::new(self.python);
         command
             .arg(&script)
             .arg(address.port().to_string())
-            .arg(of.dir.join("moonlight"))
-            .args([PIN, self.far.name()])
-            .args([size.width, size.height].map(|side| side.to_string()))
-            .args([format!("{:.0}", of.fps), (of.bitrate.0 / 1000).to_string()]);
-        let log = of.dir.join("receiver.log");
+            .arg(self.dir.join("identity"))
+            .args([PIN, self.display.unwrap_or("none")])
+            .args([self.size.width, self.size.height].map(|side| side.to_string()))
+            .args([
+                format!("{:.0}", self.fps),
+                (self.bitrate.0 / 1000).to_string(),
+            ]);
+        let log = self.dir.join("log");
         let mut client = Child::start("Moonlight client", command, Some(&log))?;
         pair::wait_for(&mut client, "start to pair", |client| {
             client.log_value("pairs")
         })?;
-        pair::enter_moonlight_pin(&of.dir.join("host"), PIN)?;
-        pair::wait_for(&mut client, "play", |client| client.log_value("plays"))?;
+        pair::enter_moonlight_pin(self.host_dir, PIN)?;
+        pair::wait_for(&mut client, "show a picture", |client| {
+            client.log_value("plays")
+        })?;
+        Ok(client)
+    }
+}
+
+impl Rig<'_> {
+    /// Measures a Moonlight client that is shown on the second display. The host's record gives the steps up to the
+    /// network.
+    pub(in crate::bench) fn moonlight(&mut self, of: &MoonlightSetup<'_>) -> Result<Stream> {
+        self.with_scene()?;
+        let csv = of.dir.join("frames.csv");
+        let bitrate = of.bitrate.0.to_string();
+        let options = [&SERVES[..], &["--sound", "off"]].concat();
+        let mut host = self.host_for((of.fps, &bitrate), of.dir, &csv, None, &options)?;
+        let client = MoonlightClient {
+            python: of.python,
+            display: Some(self.far.name()),
+            size: self.setup.size,
+            fps: of.fps,
+            bitrate: of.bitrate,
+            host_dir: &of.dir.join("host"),
+            dir: &of.dir.join("moonlight"),
+        };
+        let mut client = client.start(&mut host.child)?;
 
         let children = [("host", host.child.id()), ("receiver", client.id())];
         let (case, reaction_ms, pictures) = self.read_far(&children, of.seconds, 0, &mut || {

@@ -7,18 +7,23 @@ use serde::Serialize;
 
 use super::Bench;
 use crate::bench::case::Stream;
+use crate::bench::peers::moonlight;
 use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
 
 /// Maximum number of video players: a host's limit per address.
 pub(super) const MANY: usize = 4;
 
+/// The case with a client of each kind.
+const KINDS: &str = "kinds";
+
 /// The observers, in the order of the runs.
-const CASES: [(&str, &str, ObserverMix); 4] = [
+const CASES: [(&str, &str, ObserverMix); 5] = [
     (
         "alone",
         "no observer",
         ObserverMix {
             browser: false,
+            moonlight: false,
             players: 0,
             stalled: false,
         },
@@ -28,6 +33,7 @@ const CASES: [(&str, &str, ObserverMix); 4] = [
         "a browser and a video player",
         ObserverMix {
             browser: true,
+            moonlight: false,
             players: 1,
             stalled: false,
         },
@@ -37,7 +43,18 @@ const CASES: [(&str, &str, ObserverMix); 4] = [
         "a browser and four video players",
         ObserverMix {
             browser: true,
+            moonlight: false,
             players: MANY,
+            stalled: false,
+        },
+    ),
+    (
+        KINDS,
+        "a browser, a video player and a Moonlight client",
+        ObserverMix {
+            browser: true,
+            moonlight: true,
+            players: 1,
             stalled: false,
         },
     ),
@@ -46,6 +63,7 @@ const CASES: [(&str, &str, ObserverMix); 4] = [
         "a stopped video player that does not read",
         ObserverMix {
             browser: false,
+            moonlight: false,
             players: 1,
             stalled: true,
         },
@@ -55,6 +73,7 @@ const CASES: [(&str, &str, ObserverMix); 4] = [
 #[derive(Clone, Copy, Debug)]
 struct ObserverMix {
     browser: bool,
+    moonlight: bool,
     players: usize,
     stalled: bool,
 }
@@ -86,15 +105,22 @@ pub(super) struct Beside {
     pub(super) company: Vec<ObserverResults>,
 }
 
-/// All configurations, without runs.
+/// All configurations whose programs are installed, without runs. The browser's presence is a condition of this bench.
 pub(super) fn ways() -> Vec<ObserverCase> {
+    let missing = moonlight::missing();
+    if let Some(what) = &missing {
+        eprintln!("bench web: {KINDS}: skipped: install {what}");
+    }
     let empty = |(name, what, kind): &(&'static str, &'static str, ObserverMix)| ObserverCase {
         name,
         what,
         kind: *kind,
         runs: Vec::new(),
     };
-    CASES.iter().map(empty).collect()
+    let installed = CASES
+        .iter()
+        .filter(|(.., kind)| !kind.moonlight || missing.is_none());
+    installed.map(empty).collect()
 }
 
 impl ObserverCase {
@@ -129,10 +155,13 @@ impl ObserverCase {
         };
         let ObserverMix {
             browser,
+            moonlight: has_moonlight,
             players,
             stalled,
         } = self.kind;
+        let python = moonlight::python();
         let watchers = Observers {
+            moonlight: has_moonlight.then_some(python.as_path()),
             browser: browser.then_some(bench.program),
             players,
             stalled,
