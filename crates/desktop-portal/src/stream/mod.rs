@@ -158,6 +158,14 @@ impl Arrived {
     }
 }
 
+/// Whether libpipewire can be opened.
+///
+/// # Errors
+/// One line: it is not installed.
+pub(crate) fn check_library() -> Result<(), CaptureError> {
+    PipeWire::open().map(drop).map_err(CaptureError)
+}
+
 /// A connected stream. On drop it is disconnected.
 pub(crate) struct Stream {
     connection: Connection,
