@@ -104,18 +104,17 @@ fn whole(kind: Kind) {
         // Over the desktop: the window hides it. A quarter from the left, half from the top.
         let mut cursor = session.cursor.take().unwrap();
         let until = Instant::now() + PATIENCE;
-        loop {
+        // Again until it is there: a desktop ignores positions before its stream has begun. Each time to another place, since
+        // a pointer that stays is not reported again.
+        for x in [30_000, 16_384].into_iter().cycle() {
             assert!(
                 Instant::now() < until,
                 "the pointer never arrives: {:?}",
                 cursor.cursor().at
             );
-            // Again until it is there: a desktop ignores positions before its stream has begun.
-            for x in [30_000, 16_384] {
-                input
-                    .apply(&InputEvent::PointerAbsolute { x, y: 32_768 })
-                    .unwrap();
-            }
+            input
+                .apply(&InputEvent::PointerAbsolute { x, y: 32_768 })
+                .unwrap();
             if let CursorEvent::Moved(Some((x, y))) =
                 cursor.next(Some(Duration::from_secs(1))).unwrap()
                 && near(x, 16_384)
