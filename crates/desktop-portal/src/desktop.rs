@@ -37,7 +37,7 @@ impl DesktopSession {
         let extent = grant.extent.unwrap_or(stream.first_size);
         let input = (grant.keyboard || grant.pointer).then(|| {
             let (session, display) = (Arc::clone(&session), options.display.as_deref());
-            PortalInput::new(session, display, grant.node, extent)
+            PortalInput::new(session, display, grant.node, extent, grant.keyboard)
         });
         let cursor = (grant.cursor)
             .then(|| PortalCursor::new(arrived))

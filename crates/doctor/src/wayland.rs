@@ -1,4 +1,6 @@
-//! The Wayland session: the protocols by which a host captures its screen and passes input to it.
+//! The Wayland session: the protocols by which a host captures its screen and passes input to it, and those of both sides.
+
+mod window;
 
 use std::collections::BTreeMap;
 
@@ -16,12 +18,20 @@ const REMEDY: &str = "use a compositor based on wlroots, such as sway or labwc, 
 struct Interfaces(BTreeMap<String, u32>);
 
 impl Interfaces {
+    #[cfg(test)]
+    fn of(names: &[(&str, u32)]) -> Interfaces {
+        let map = names
+            .iter()
+            .map(|(name, version)| ((*name).to_owned(), *version));
+        Interfaces(map.collect())
+    }
+
     fn has(&self, name: &str, version: u32) -> bool {
         self.0.get(name).is_some_and(|known| *known >= version)
     }
 }
 
-/// The findings of the display `name`. `required`: the host has no other display.
+/// The findings of the display `name`. `required`: there is no other display.
 pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     let title = "Wayland display";
     let listed =
@@ -44,10 +54,15 @@ pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
         let portal = portal.as_ref();
         findings.push(capture(&interfaces, portal, required));
         let offer = portal.and_then(|asked| asked.as_ref().ok());
-        findings.push(pointer(&interfaces, offer));
-        findings.push(input(&interfaces, offer));
-        findings.push(clipboard(&interfaces));
+        if offer.is_some() || portal.is_none() {
+            findings.push(pointer(&interfaces, offer));
+        }
+        findings.push(input(&interfaces, offer, portal.is_none()));
     }
+    if role.shows() {
+        findings.extend(window::findings(&interfaces, required));
+    }
+    findings.push(clipboard(&interfaces));
     findings
 }
 
@@ -111,7 +126,8 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-fn input(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
+/// `needed`: whether a host that streams the session does not start without input, unless it is told to.
+fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),
         (
@@ -133,7 +149,10 @@ fn input(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
         false => Finding::better(
             title,
             format!("players can only watch: no {}", absent.join(", no ")),
-            REMEDY,
+            match needed {
+                true => format!("start the host with --input none; to let them play, {REMEDY}"),
+                false => REMEDY.to_owned(),
+            },
         ),
     }
 }
@@ -165,15 +184,12 @@ mod tests {
     }
 
     fn levels_with(names: &[(&str, u32)], portal: Option<&Result<Offer, String>>) -> Vec<Level> {
-        let map = names
-            .iter()
-            .map(|(name, version)| ((*name).to_owned(), *version));
-        let interfaces = Interfaces(map.collect());
+        let interfaces = Interfaces::of(names);
         let offer = portal.and_then(|asked| asked.as_ref().ok());
         let findings = [
             capture(&interfaces, portal, true),
             pointer(&interfaces, offer),
-            input(&interfaces, offer),
+            input(&interfaces, offer, true),
             clipboard(&interfaces),
         ];
         findings.map(|finding| finding.level).to_vec()

@@ -11,6 +11,7 @@ pub mod cursor;
 pub mod display;
 pub mod input_sink;
 pub mod input_source;
+pub mod output_sizes;
 pub mod present;
 pub mod session_keyboard;
 mod window;

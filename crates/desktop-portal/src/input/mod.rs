@@ -8,7 +8,8 @@ use std::sync::Arc;
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
-use openuvr_wayland::session_keyboard;
+use openuvr_wayland::output_sizes::{OutputSize, output_sizes};
+use openuvr_wayland::{display, session_keyboard};
 
 use self::keys::{Keys, Step};
 use crate::session::{Command, Connected, Wheel};
@@ -18,6 +19,9 @@ const NOTCH: i16 = 120;
 
 /// The distance that a notch scrolls, as libinput reports it to a compositor.
 const NOTCH_DISTANCE: f64 = 15.0;
+
+/// `KEY_UNKNOWN` of Linux: no keyboard layout has a symbol for it.
+const NO_KEY: i32 = 240;
 
 /// Presses keys and buttons of a session, and releases all of them when dropped. The portal takes events in order; no call
 /// waits for it.
@@ -29,15 +33,28 @@ pub struct PortalInput {
     extent: Size,
     keys: Keys,
     buttons: BTreeSet<u16>,
+    /// Whether the portal turns the wheel by notches.
+    notched: bool,
 }
 
 impl PortalInput {
+    /// `types`: whether keys are taken.
     pub(crate) fn new(
         session: Arc<Connected>,
         display: Option<&str>,
         node: u32,
         extent: Size,
+        types: bool,
     ) -> PortalInput {
+        if types {
+            // GNOME makes the session's keyboard with its first key. On a machine that has no other one, applications learn
+            // of the keyboard only then, and that key is lost.
+            for pressed in [true, false] {
+                // Without a portal the first event fails, too, with an error.
+                let _ = session.send(Command::Key(NO_KEY, pressed));
+            }
+        }
+        let (is_kwin, outputs) = compositor(display).unwrap_or_default();
         // Without the map each key is pressed as it is.
         let keyboard = session_keyboard::keyboard(display).inspect_err(|why| {
             tracing::warn!(
@@ -47,9 +64,10 @@ impl PortalInput {
         PortalInput {
             session,
             node,
-            extent,
+            extent: logical(extent, &outputs),
             keys: Keys::new(keyboard.ok()),
             buttons: BTreeSet::new(),
+            notched: !is_kwin,
         }
     }
 
@@ -81,17 +99,41 @@ impl PortalInput {
         Ok(())
     }
 
-    /// The wheel turned: whole notches as such, anything else smoothly.
     fn turn(&self, dx: i16, dy: i16) -> Result<(), InputError> {
-        // The portal counts down and to the right.
-        self.send(Command::Wheel(match (dx % NOTCH, dy % NOTCH) {
-            (0, 0) => Wheel::Notches((dx / NOTCH).into(), -i32::from(dy / NOTCH)),
-            _ => {
-                let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
-                Wheel::Smooth(distance(dx), -distance(dy))
-            }
-        }))
+        self.send(Command::Wheel(wheel(dx, dy, self.notched)))
     }
+}
+
+/// A rotation of the wheel: whole notches as such where the portal is `notched`, anything else smoothly. The portal counts
+/// down and to the right.
+fn wheel(dx: i16, dy: i16, notched: bool) -> Wheel {
+    match notched && dx % NOTCH == 0 && dy % NOTCH == 0 {
+        true => Wheel::Notches((dx / NOTCH).into(), -i32::from(dy / NOTCH)),
+        false => {
+            let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
+            Wheel::Smooth(distance(dx), -distance(dy))
+        }
+    }
+}
+
+/// Whether the compositor is that of KDE, and its outputs. The portal of KDE (5.27) scrolls by a pixel for each notch, and
+/// states a stream's size in pixels.
+///
+/// # Errors
+/// The compositor can't be asked.
+fn compositor(name: Option<&str>) -> Result<(bool, Vec<OutputSize>), String> {
+    let connection = display::connect(name)?;
+    let is_kwin = display::interfaces(&connection)?.contains_key("org_kde_plasma_shell");
+    Ok((is_kwin, output_sizes(&connection)))
+}
+
+/// The size of a stream in the desktop's units, where the portal has `stated` it in them or in pixels.
+fn logical(stated: Size, outputs: &[OutputSize]) -> Size {
+    if outputs.iter().any(|output| output.logical == stated) {
+        return stated;
+    }
+    let scaled = outputs.iter().find(|output| output.pixels == stated);
+    scaled.map_or(stated, |output| output.logical)
 }
 
 impl InputSink for PortalInput {
@@ -155,5 +197,40 @@ impl Drop for PortalInput {
         if self.release().is_ok() {
             self.session.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notches_stay_notches_where_the_portal_counts_them() {
+        assert_eq!(wheel(0, 240, true), Wheel::Notches(0, -2));
+        assert_eq!(wheel(-120, 0, true), Wheel::Notches(-1, 0));
+        assert_eq!(wheel(0, 40, true), Wheel::Smooth(0.0, -5.0));
+        // As far as libinput scrolls for two notches.
+        assert_eq!(wheel(0, 240, false), Wheel::Smooth(0.0, -30.0));
+    }
+
+    #[test]
+    fn a_size_in_pixels_becomes_one_in_the_desktops_units() {
+        let size = Size::new;
+        let scaled = OutputSize {
+            pixels: size(1920, 1080),
+            logical: size(1280, 720),
+        };
+        let plain = OutputSize {
+            pixels: size(1920, 1080),
+            logical: size(1920, 1080),
+        };
+        assert_eq!(logical(size(1920, 1080), &[scaled]), size(1280, 720));
+        assert_eq!(logical(size(1280, 720), &[scaled]), size(1280, 720));
+        // A window, or a desktop that does not tell.
+        assert_eq!(logical(size(300, 200), &[scaled]), size(300, 200));
+        assert_eq!(logical(size(1920, 1080), &[]), size(1920, 1080));
+        // Either of them may be shared: then the portal is believed.
+        let both = [scaled, plain];
+        assert_eq!(logical(size(1920, 1080), &both), size(1920, 1080));
     }
 }

@@ -184,7 +184,9 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
             command = queued.recv() => command,
             signal = closed.next() => {
                 arrived.end(match signal {
-                    Some(()) => End::Regular("the desktop has ended the shared session"),
+                    Some(()) => End::Regular(
+                        "the desktop has ended the shared session: its user stopped it, or its screens changed",
+                    ),
                     None => End::Failed(PortalError::broken().to_string()),
                 });
                 return;

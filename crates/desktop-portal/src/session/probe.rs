@@ -6,6 +6,7 @@ use ashpd::desktop::remote_desktop::RemoteDesktop;
 use ashpd::desktop::screencast::{CursorMode, Screencast};
 
 use super::{PortalError, runtime};
+use crate::stream::check_library;
 
 /// The longest wait: a portal and its parts are started by the question (guess: seconds on a busy machine).
 const LIMIT: Duration = Duration::from_secs(20);
@@ -26,8 +27,9 @@ impl Portals {
     /// `DBUS_SESSION_BUS_ADDRESS`), at most 20 s.
     ///
     /// # Errors
-    /// One line: there is no D-Bus session, or no portal that shares the screen.
+    /// One line: there is no D-Bus session, no portal that shares the screen, or no libpipewire, which brings the pictures.
     pub fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
+        check_library()?;
         runtime()?.block_on(async {
             let probed = tokio::time::timeout(LIMIT, probe(bus)).await;
             probed.unwrap_or_else(|_| {

@@ -25,6 +25,10 @@ use self::sys::{Arrival, Connection, Listener, Mapping, PipeWire, Progress};
 /// Longest wait for the agreement on a format (guess: it takes milliseconds on an idle machine).
 const AGREEMENT: Duration = Duration::from_secs(20);
 
+/// Time for the portal to say that the session has ended, once its stream is gone. A desktop ends both at once, and tells it
+/// on two ways (guess: a millisecond apart on an idle machine).
+const VERDICT: Duration = Duration::from_secs(1);
+
 /// Why a stream has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
@@ -107,6 +111,17 @@ impl Arrived {
         (state.pointer.clone(), state.size)
     }
 
+    /// The stream is gone. Waits for the portal's reason, which is the better one: its user may have stopped it.
+    fn lost(&self, why: &str) {
+        let state = self.state();
+        let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.end(End::Failed(format!(
+            "PipeWire has ended the desktop's picture ({why}): its server or the desktop's portal has stopped; start \
+             the host again"
+        )));
+    }
+
     fn fail(&self, why: &str) {
         self.end(End::Failed(format!(
             "PipeWire: {why}; share the screen again, or restart the desktop's portal"
@@ -143,6 +158,14 @@ impl Arrived {
     }
 }
 
+/// Whether libpipewire can be opened.
+///
+/// # Errors
+/// One line: it is not installed.
+pub(crate) fn check_library() -> Result<(), CaptureError> {
+    PipeWire::open().map(drop).map_err(CaptureError)
+}
+
 /// A connected stream. On drop it is disconnected.
 pub(crate) struct Stream {
     connection: Connection,
@@ -166,12 +189,13 @@ impl Stream {
         let listener = Arc::clone(&arrived) as Arc<dyn Listener>;
         let connection = Connection::open(library, remote, node, &offered, listener);
         let connection = connection.map_err(CaptureError)?;
-        let first_size = arrived.wait_for_size()?;
-        Ok(Stream {
+        let mut stream = Stream {
             connection,
             arrived,
-            first_size,
-        })
+            first_size: hint,
+        };
+        stream.first_size = stream.arrived.wait_for_size()?;
+        Ok(stream)
     }
 
     /// Returns the buffer of a frame that is of no use any more.
@@ -185,14 +209,20 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // So that nothing waits for a reason.
+        self.arrived
+            .end(End::Regular("the host has closed the session"));
+    }
+}
+
 impl Listener for Arrived {
+    /// At the end it keeps the thread of libpipewire for up to [`VERDICT`]: nothing else comes from it.
     fn state(&self, progress: Progress) {
         tracing::debug!(?progress, "state of the desktop's stream");
         if let Progress::Ended(why) = progress {
-            self.end(End::Failed(format!(
-                "PipeWire has ended the desktop's picture ({why}): its server or the desktop's portal has stopped; start \
-                 the host again"
-            )));
+            self.lost(&why);
         }
     }
 
@@ -259,5 +289,38 @@ impl Listener for Arrived {
                 Some(arrival.number)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_portals_reason_counts_if_the_stream_ends_first() {
+        let arrived = Arrived::new().unwrap();
+        let portal = Arc::clone(&arrived);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let why = "it was disconnected".to_owned();
+                Listener::state(&*arrived, Progress::Ended(why));
+            });
+            // Before or while the other thread waits.
+            scope.spawn(|| portal.end(End::Regular("by its user")));
+        });
+        assert_eq!(arrived.ended(), Some(End::Regular("by its user")));
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_a_reason_has_failed() {
+        let arrived = Arrived::new().unwrap();
+        Listener::state(&*arrived, Progress::Ended("connection error".to_owned()));
+        let Some(End::Failed(why)) = arrived.ended() else {
+            panic!("{:?}", arrived.ended());
+        };
+        assert!(
+            why.contains("connection error") && !why.contains('\n'),
+            "{why}"
+        );
     }
 }

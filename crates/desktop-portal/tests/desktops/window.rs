@@ -1,4 +1,4 @@
-//! A window of the test that fills the screen of a desktop, shows numbered pictures, and receives its input.
+//! A window of the test on a desktop: it shows numbered pictures, and receives its input.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,11 +28,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn open(desktop: &Desktop) -> Window {
+    pub(crate) fn open(desktop: &Desktop, full_screen: bool) -> Window {
         let (presenter, mut source) = open(&WindowConfig {
             display: Some(desktop.socket()),
             size: SCREEN,
-            full_screen: true,
+            full_screen,
             ..WindowConfig::default()
         })
         .unwrap();
@@ -74,6 +74,17 @@ impl Window {
             Ok(SourceEvent::Input(event) | SourceEvent::Sampled(event, _)) => Some(event),
             _ => None,
         }
+    }
+
+    /// Waits until keys would arrive.
+    pub(crate) fn wait_for_focus(&self) {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Ok(SourceEvent::Focused(true)) = self.events.recv_timeout(PATIENCE) {
+                return;
+            }
+        }
+        panic!("the window never has the focus");
     }
 
     /// Repeats `attempt` until an event arrives.

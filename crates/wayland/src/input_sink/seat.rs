@@ -51,7 +51,7 @@ impl VirtualSeat {
         let lacks = |what: &str| {
             InputError(format!(
                 "{name}: its compositor lacks {what}, with which others press its keys: stream without input \
-                 (--no-input), or use a compositor based on wlroots, such as sway"
+                 (--input none), or use a compositor based on wlroots, such as sway"
             ))
         };
         let seat: WlSeat = list.bind(&handle, 1..=5, ()).map_err(|_| lacks("a seat"))?;

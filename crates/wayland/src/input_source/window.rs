@@ -143,7 +143,8 @@ impl State {
                 scene.logical = size;
             }
         }
-        if first && let Some(black) = &self.window.background {
+        // Each time: Weston 10 applies a configuration only with a buffer, and would leave a full-screen window in its place.
+        if let Some(black) = &self.window.background {
             black.attach(&stage.surfaces.window);
         }
         stage.arrange(&mut scene);

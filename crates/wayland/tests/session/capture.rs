@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use openuvr_media::capture::{Capture as _, CaptureEvent};
 use openuvr_wayland::capture::{Target, WaylandCapture, open};
+use openuvr_wayland::display;
+use openuvr_wayland::output_sizes::{OutputSize, output_sizes};
 
 use super::*;
 
@@ -200,6 +202,25 @@ fn a_scaled_output_is_captured_in_its_own_pixels() {
     window.show(3);
     until_shown(&mut capture, 3);
     assert_eq!(capture.picture().unwrap().size, SCREEN);
+}
+
+#[test]
+fn an_output_has_a_size_in_pixels_and_one_in_logical_units() {
+    let Some(sway) = Sway::start(SCREEN) else {
+        return;
+    };
+    let sizes = || output_sizes(&display::connect(Some(&socket(&sway))).unwrap());
+    let upright = OutputSize {
+        pixels: SCREEN,
+        logical: SCREEN,
+    };
+    assert_eq!(sizes(), [upright]);
+    sway.msg(&["output", "HEADLESS-1", "scale", "2", "transform", "90"]);
+    let turned = OutputSize {
+        pixels: Size::new(SCREEN.height, SCREEN.width),
+        logical: Size::new(SCREEN.height / 2, SCREEN.width / 2),
+    };
+    assert_eq!(sizes(), [turned]);
 }
 
 #[test]
