@@ -216,7 +216,7 @@ impl AppDisplay {
     fn open(config: &mut HostConfig, words: &[OsString]) -> Result<AppDisplay> {
         let Some(size) = config.virtual_display else {
             let display = config.display.as_deref().unwrap_or_default();
-            let fit = Fit::open_if(config.fit, "host", display);
+            let fit = Fit::open_if(config.fits(), "host", display);
             let sound = VirtualAudio::microphone(&mut config.microphone)?;
             print_microphone_source(&sound);
             return Ok(AppDisplay {
@@ -263,10 +263,14 @@ impl AppDisplay {
         size: Size,
         folder: Option<&Path>,
     ) -> Result<(OwnDisplay, Option<Fit>)> {
-        let max_size = if config.fit { max_size(size) } else { size };
+        let fits = config.fits();
+        let max_size = match fits {
+            true => max_size(size, config.moonlight.is_some()),
+            false => size,
+        };
         let display = VirtualDisplay::start(max_size, folder, config.place)?;
         let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
+        let fit = fits.then(|| Fit::open_virtual("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
         config.display = Some(name);
         Ok((OwnDisplay::X11(display), fit))
@@ -290,7 +294,7 @@ impl AppDisplay {
             eprintln!("openuvr host: no X11 applications on the Wayland display: {why}");
         }
         let fit = config
-            .fit
+            .fits()
             .then(|| Fit::of_wayland("host", display.resizer()));
         // The X display of this host's environment is not streamed.
         config.display = None;
@@ -419,6 +423,7 @@ fn serve(
             (&mut app_display.fit, &report)
         {
             fit.request(*size, now);
+            fit.tick(now);
         }
         match clients.handle(report) {
             HostState::Running => {}

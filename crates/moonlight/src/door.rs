@@ -45,6 +45,8 @@ pub(crate) struct Door {
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
     pub(crate) sound: bool,
+    /// The display takes the player's mode.
+    pub(crate) fits: bool,
     pub(crate) identity: Identity,
     pub(crate) addresses: Addresses,
     pub(crate) desk: Desk,

@@ -73,6 +73,8 @@ pub struct MoonlightSetup {
     pub applications: Vec<String>,
     /// The host may have sound.
     pub sound: bool,
+    /// The display takes the mode of the player, if it can.
+    pub fits: bool,
     /// Prints a line for the people at the host.
     pub announce: Announce,
 }
@@ -130,6 +132,7 @@ impl Moonlight {
             name: setup.name,
             applications: titles.map(|title| Application::new(title)).collect(),
             sound: setup.sound,
+            fits: setup.fits,
             identity,
             addresses,
             desk: Desk::default(),

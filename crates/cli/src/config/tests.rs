@@ -1023,6 +1023,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
         fps: None,
+        chosen_fps: None,
     };
     assert_eq!(config.constraints, expected);
     let refused = client(&["--observe", "--bitrate", "5M"])

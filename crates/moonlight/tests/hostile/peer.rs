@@ -1,7 +1,8 @@
 //! A client with full control of each step.
+#![allow(dead_code, reason = "each test uses part of it")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use rustls::{
 
 /// Timeout of an answer, longer than any takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Interval of pings, shorter than that of clients.
+const PING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The key of its sessions.
 const KEY: [u8; 16] = [5; 16];
@@ -156,6 +160,76 @@ impl Peer {
     pub(crate) fn launch(application: &str, more: &str) -> String {
         let key = hex(&KEY);
         format!("launch?appid={application}&mode=640x384x60&rikey={key}&rikeyid=1&corever=1&{more}")
+    }
+}
+
+/// A client's streams after PLAY.
+pub(crate) struct Streams {
+    /// The words of its pings.
+    words: String,
+    /// The host's port for video.
+    pub(crate) video: SocketAddr,
+    /// The number for its control connection.
+    pub(crate) connect_data: u32,
+    socket: UdpSocket,
+}
+
+/// The handshake of a session with this mode (width, height, rate): the host's answer to ANNOUNCE if it is refused.
+/// Requests have the numbers from `first` on.
+pub(crate) fn play(
+    rtsp: SocketAddr,
+    first: u32,
+    (width, height, rate): (u32, u32, u32),
+) -> Result<Streams, String> {
+    let ask = |number: u32, request: String| {
+        let number = first + number;
+        let request = request.replace("\r\n\r\n", &format!("\r\nCSeq: {number}\r\n\r\n"));
+        opened(&exchange(rtsp, &sealed(number, &request)))
+    };
+    let after = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(name).unwrap();
+        rest.split("\r\n").next().unwrap().to_owned()
+    };
+    let video = ask(0, "SETUP streamid=video/0/0 RTSP/1.0\r\n\r\n".to_owned());
+    let control = ask(1, "SETUP streamid=control/13/0 RTSP/1.0\r\n\r\n".to_owned());
+    let body = [
+        "a=x-ml-general.featureFlags:3".to_owned(),
+        "a=x-ss-general.encryptionEnabled:1".to_owned(),
+        format!("a=x-nv-video[0].clientViewportWd:{width}"),
+        format!("a=x-nv-video[0].clientViewportHt:{height}"),
+        format!("a=x-nv-video[0].maxFPS:{rate}"),
+        "a=x-nv-video[0].packetSize:1360".to_owned(),
+        "a=x-ml-video.configuredBitrateKbps:8000".to_owned(),
+    ]
+    .join("\r\n");
+    let length = body.len();
+    let announce = format!("ANNOUNCE x RTSP/1.0\r\nContent-length: {length}\r\n\r\n");
+    let announced = ask(2, announce + &body);
+    if !announced.starts_with("RTSP/1.0 200") {
+        return Err(announced);
+    }
+    let played = ask(3, "PLAY / RTSP/1.0\r\n\r\n".to_owned());
+    assert!(played.starts_with("RTSP/1.0 200"), "{played}");
+    let port = after(&video, "server_port=").parse().unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(PING_INTERVAL)).unwrap();
+    Ok(Streams {
+        words: after(&video, "X-SS-Ping-Payload: "),
+        video: SocketAddr::new(rtsp.ip(), port),
+        connect_data: after(&control, "X-SS-Connect-Data: ").parse().unwrap(),
+        socket,
+    })
+}
+
+impl Streams {
+    /// The next video packet; pings meanwhile. `None`: none came within the interval of pings.
+    pub(crate) fn packet(&self) -> Option<Vec<u8>> {
+        let ping = [self.words.as_bytes(), &[0; 4]].concat();
+        self.socket.send_to(&ping, self.video).unwrap();
+        let mut bytes = vec![0; 2048];
+        let length = self.socket.recv(&mut bytes).ok()?;
+        bytes.truncate(length);
+        Some(bytes)
     }
 }
 

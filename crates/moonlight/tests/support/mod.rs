@@ -138,6 +138,7 @@ impl Rig {
             name: "the <test>".to_owned(),
             applications: vec!["Pattern & tone".to_owned()],
             sound: true,
+            fits: false,
             announce: Box::new(|_| ()),
         };
         let door = Moonlight::start(setup, host.clone(), &scheduler).unwrap();

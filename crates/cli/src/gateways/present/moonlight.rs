@@ -43,6 +43,7 @@ pub(super) fn open(
         name: config.name.clone(),
         applications: vec![application.to_owned()],
         sound,
+        fits: config.fits(),
         announce: Box::new(move |line| eprintln!("openuvr {subcommand}: {line}")),
     };
     let moonlight = Moonlight::start(setup, host.clone(), scheduler);
