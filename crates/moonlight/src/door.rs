@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use openuvr_proto::control::handshake::{DeviceStatus, foreign_key};
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
@@ -13,6 +13,7 @@ use openuvr_runtime::lock::lock;
 use openuvr_runtime::store::StoreError;
 use openuvr_runtime::trust_store::DeviceStore;
 
+use crate::admission::Admission;
 use crate::applications::Application;
 use crate::identity::Identity;
 use crate::pairing::Desk;
@@ -50,6 +51,7 @@ pub(crate) struct Door {
     pub(crate) identity: Identity,
     pub(crate) addresses: Addresses,
     pub(crate) desk: Desk,
+    pub(crate) admission: Admission,
     pub(crate) folder: PathBuf,
     pub(crate) announce: Announce,
     pub(crate) devices: Mutex<DeviceStore>,
@@ -125,6 +127,7 @@ impl Door {
         let name = DeviceName::new(&name);
         let key = device_key(certificate);
         lock(&self.devices).pair(key, &name, unix_time())?;
+        self.admission.authenticated(Instant::now(), from, key);
         let title = format!("{} ({})", name.as_str(), key.fingerprint());
         (self.announce)(&format!("paired with {title}"));
         Ok(title)
@@ -132,6 +135,7 @@ impl Door {
 
     /// Forgets a client that asked for it.
     pub(crate) fn unpair(&self, client: &PairedClient) {
+        self.admission.forget(&client.device);
         let forgotten = lock(&self.devices).forget(&client.device.fingerprint());
         match forgotten {
             Ok(device) => (self.announce)(&format!("{} has unpaired", device.title())),

@@ -17,6 +17,7 @@
 //! The protocol was learned from public sources; `docs/moonlight.md` names them, and what of it is served.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod applications;
 pub mod audio;
 pub mod control;
@@ -47,13 +48,14 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openuvr_runtime::store::StoreError;
 use openuvr_runtime::trust_store::DeviceStore;
 
+use self::admission::{Admission, AdmissionSlot};
 use self::applications::Application;
 use self::door::Door;
 pub use self::door::{Addresses, Announce};
 use self::identity::Identity;
 pub use self::identity::IdentityError;
 pub use self::listeners::BindError;
-use self::listeners::{Serve, Sockets, accept};
+use self::listeners::{LimitedStream, Serve, Sockets, accept};
 use self::pairing::Desk;
 pub use self::query::Query;
 use self::session::Sessions;
@@ -136,6 +138,7 @@ impl Moonlight {
             identity,
             addresses,
             desk: Desk::default(),
+            admission: Admission::default(),
             folder: setup.folder,
             announce: setup.announce,
             devices: Mutex::new(devices),
@@ -149,21 +152,24 @@ impl Moonlight {
             closing,
             threads: Vec::new(),
         };
+        type Slot<'a> = &'a mut AdmissionSlot;
         let plain: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |mut stream, endpoints| {
-                http::serve(&door, &mut stream, endpoints.from, endpoints.here)
+            Arc::new(move |mut stream: LimitedStream, slot: Slot<'_>, here| {
+                http::serve(&door, &mut stream, slot, here)
             })
         };
         let protected: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |stream, endpoints| {
-                http::serve_tls(&door, tls.clone(), stream, endpoints.from, endpoints.here)
+            Arc::new(move |stream: LimitedStream, slot: Slot<'_>, here| {
+                http::serve_tls(&door, tls.clone(), stream, slot, here)
             })
         };
         let handshakes: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |mut stream, endpoints| rtsp::serve(&door, &mut stream, endpoints.from))
+            Arc::new(move |mut stream: LimitedStream, slot: Slot<'_>, _| {
+                rtsp::serve(&door, &mut stream, slot.from())
+            })
         };
         for (listener, serve) in [
             (sockets.http, plain),
@@ -171,7 +177,10 @@ impl Moonlight {
             (sockets.rtsp, handshakes),
         ] {
             let (door, connections) = (door.clone(), scheduler.clone());
-            let work = move || accept(&listener, &connections, &|| door.is_closing(), &serve);
+            let work = move || {
+                let closing = || door.is_closing();
+                accept(&listener, &connections, &door.admission, &closing, &serve);
+            };
             let thread = scheduler.spawn(ThreadRole::Background, "ouvr-moon-tcp", work)?;
             started.threads.push(thread);
         }

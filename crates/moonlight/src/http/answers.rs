@@ -8,6 +8,7 @@ use openuvr_proto::printable::printable;
 
 use super::request::Request;
 use super::response::Response;
+use crate::admission::AdmissionSlot;
 use crate::door::{Door, PairedClient, unix_time};
 use crate::hex::{from_hex, to_hex};
 use crate::pairing::{
@@ -33,13 +34,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) fn answer_stranger(
     door: &Door,
     request: &Request,
-    from: IpAddr,
+    slot: &mut AdmissionSlot,
     here: IpAddr,
 ) -> Response {
     let query = Query::parse(&request.query);
+    let from = slot.from();
     match request.path.as_str() {
         "serverinfo" => description(door, None, here),
-        "pair" => pair(door, &query, from),
+        "pair" => pair(door, &query, slot),
         "unpair" => {
             // A client that gives up, for example because it found the PIN to be another: its own pairing, and nothing
             // that is stored.
@@ -202,10 +204,11 @@ fn launch_session(
 }
 
 /// A step of pairing by HTTP.
-fn pair(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
+    let from = slot.from();
     let bytes = |name: &str| query.text(name).and_then(from_hex);
     let answered = if query.text("phrase") == Some("getservercert") {
-        return start_pairing(door, query, from);
+        return start_pairing(door, query, slot);
     } else if let Some(challenge) = bytes("clientchallenge") {
         let signature = &door.identity.signature;
         step(door, from, |exchange| {
@@ -252,7 +255,8 @@ fn step<T>(
 }
 
 /// The first step: waits until a person enters the client's PIN.
-fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
+    let from = slot.from();
     let refused =
         |status, why: &dyn ToString| Response::refused(status, why.to_string()).with("paired", 0);
     let salt = query.text("salt").and_then(from_hex);
@@ -265,17 +269,22 @@ fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
     if door.is_forbidden(&certificate.der) {
         return refused(403, &"This host forbids the client");
     }
-    if let Err(why) = door.desk.start(Instant::now(), from) {
-        return refused(503, &why);
-    }
+    let number = match door.desk.start(Instant::now(), from) {
+        Ok(number) => number,
+        Err(why) => return refused(503, &why),
+    };
+    slot.waits_for_pin();
     (door.announce)(&format!(
         "a Moonlight client at {from} wants to pair: enter the PIN that it shows: openuvr devices pair --moonlight PIN"
     ));
     let begun = Begun { salt, certificate };
     let file = PinFile::new(&door.folder);
-    while door.desk.waits(Instant::now(), from) && !door.is_closing() {
+    while door.desk.waits(Instant::now(), number) && !door.is_closing() {
         match file.take(unix_time()) {
-            Ok(Some(offered)) => return entered(door, begun, &offered),
+            Ok(Some(offered)) => {
+                door.admission.pairs(Instant::now(), from);
+                return entered(door, begun, &offered);
+            }
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!("the PIN of a Moonlight client: {error}");
@@ -284,7 +293,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    door.desk.end(Instant::now(), from, PairingEnd::GivenUp);
+    door.desk.give_up(number);
     refused(408, &"No PIN was entered at the host")
 }
 

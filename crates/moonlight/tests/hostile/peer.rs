@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses part of it")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +15,15 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use openuvr_moonlight::pairing::ClientCertificate;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::TLS12;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    ALL_VERSIONS, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    StreamOwned, SupportedProtocolVersion,
 };
 
 /// Timeout of an answer, longer than any takes on a busy machine.
@@ -156,6 +159,24 @@ impl Peer {
         protected(to, target, Some((certificate, key)))
     }
 
+    /// A connection by HTTPS from this address, whose handshake is complete.
+    pub(crate) fn handshake_from(&self, from: IpAddr, to: SocketAddr) -> Connection {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let family = AddressFamily::INET;
+        let socket = socket(family, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(from, 0)).unwrap();
+        rustix::net::connect(&socket, &to).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        // The handshake of 1.2 ends at the host.
+        let mut stream = tls(stream, Some((certificate, key)), &[&TLS12]);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        Connection(stream)
+    }
+
     /// The target of `launch`, with another parameter, which counts.
     pub(crate) fn launch(application: &str, more: &str) -> String {
         let key = hex(&KEY);
@@ -239,8 +260,26 @@ pub(crate) fn protected(
     target: &str,
     client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
 ) -> String {
+    tls_get(&mut tls(connect(to), client, ALL_VERSIONS), target)
+}
+
+/// A connection with a complete handshake.
+pub(crate) struct Connection(StreamOwned<ClientConnection, TcpStream>);
+
+impl Connection {
+    /// A document.
+    pub(crate) fn get(&mut self, target: &str) -> String {
+        tls_get(&mut self.0, target)
+    }
+}
+
+fn tls(
+    stream: TcpStream,
+    client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> StreamOwned<ClientConnection, TcpStream> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyHost));
@@ -252,7 +291,10 @@ pub(crate) fn protected(
     };
     let name = ServerName::try_from("host").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(connection, connect(to));
+    StreamOwned::new(connection, stream)
+}
+
+fn tls_get(stream: &mut StreamOwned<ClientConnection, TcpStream>, target: &str) -> String {
     let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
