@@ -14,7 +14,7 @@ use openuvr_runtime::store::StoreError;
 use openuvr_runtime::trust_store::DeviceStore;
 
 use crate::admission::Admission;
-use crate::applications::Application;
+use crate::applications::{Application, Launcher};
 use crate::identity::Identity;
 use crate::pairing::Desk;
 use crate::session::{Session, Sessions};
@@ -45,6 +45,10 @@ pub(crate) struct Door {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
+    /// Starts them, if none runs by itself.
+    pub(crate) launcher: Option<Arc<dyn Launcher>>,
+    /// The client that has started the one that runs.
+    pub(crate) launched_by: Mutex<Option<PublicKey>>,
     pub(crate) sound: bool,
     /// The display takes the player's mode.
     pub(crate) fits: bool,
@@ -147,6 +151,43 @@ impl Door {
     pub(crate) fn seen(&self, client: &PairedClient) {
         if let Err(error) = lock(&self.devices).seen(&client.device, unix_time()) {
             tracing::warn!("cannot record the visit of a Moonlight client: {error}");
+        }
+    }
+
+    /// The number of the started application that runs.
+    pub(crate) fn running(&self) -> Option<u32> {
+        let place = self.launcher.as_ref()?.running()?;
+        let application = self.applications.get(place)?;
+        Some(application.number)
+    }
+
+    /// Ends the started application for a client. Returns whether it may: its starter may, and others if no third
+    /// client is there.
+    pub(crate) fn quit(&self, client: &PairedClient) -> bool {
+        let Some(launcher) = self.launcher.as_ref().filter(|it| it.running().is_some()) else {
+            return true;
+        };
+        let is_other = |session: &Arc<Session>| session.owner.device != client.device;
+        let others = self.sessions.all().iter().any(is_other);
+        if others && *lock(&self.launched_by) != Some(client.device) {
+            return false;
+        }
+        launcher.quit();
+        for session in self.sessions.all() {
+            self.end(&session);
+        }
+        true
+    }
+
+    /// Ends the sessions whose application has ended.
+    pub(crate) fn end_finished(&self) {
+        if self.launcher.is_none() {
+            return;
+        }
+        for session in self.sessions.all() {
+            if self.running() != Some(session.application) {
+                self.end(&session);
+            }
         }
     }
 

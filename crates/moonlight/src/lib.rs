@@ -50,6 +50,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 
 use self::admission::{Admission, AdmissionSlot};
 use self::applications::Application;
+pub use self::applications::{LaunchRefused, Launcher, OfferedApplication};
 use self::door::Door;
 pub use self::door::{Addresses, Announce};
 use self::identity::Identity;
@@ -71,8 +72,10 @@ pub struct MoonlightSetup {
     pub folder: PathBuf,
     /// Name of the host.
     pub name: String,
-    /// Names of the applications.
-    pub applications: Vec<String>,
+    /// The applications.
+    pub applications: Vec<OfferedApplication>,
+    /// Starts them, if none runs by itself.
+    pub launcher: Option<Arc<dyn Launcher>>,
     /// The host may have sound.
     pub sound: bool,
     /// The display takes the mode of the player, if it can.
@@ -127,12 +130,13 @@ impl Moonlight {
         let addresses = sockets.addresses()?;
         let (video, sound) = (Arc::new(sockets.video), Arc::new(sockets.sound));
         let closing = Arc::new(AtomicBool::new(false));
-        let titles = setup.applications.iter();
         let door = Arc::new(Door {
             host,
             sessions: Arc::new(Sessions::default()),
             name: setup.name,
-            applications: titles.map(|title| Application::new(title)).collect(),
+            applications: Application::all(setup.applications),
+            launcher: setup.launcher,
+            launched_by: Mutex::default(),
             sound: setup.sound,
             fits: setup.fits,
             identity,

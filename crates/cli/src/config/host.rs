@@ -32,7 +32,7 @@ use tracing::Level;
 
 use super::kind::{
     LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice,
-    choices, cores, count, flag, ice_servers, number, optional, path, pin, public_addresses,
+    choices, cores, count, flag, ice_servers, list, number, optional, path, pin, public_addresses,
     region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
@@ -343,6 +343,12 @@ Examples:
             /// which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
+            /// Applications that Moonlight clients start on the virtual display.
+            /// A TOML file with an entry [[applications]] for each: name, command (a list of words) and, if wanted, icon
+            /// (a PNG file), as `openuvr applications scan` writes it. The entries may also stand at the end of the
+            /// host's settings file. One application runs at a time, on a display of the client's mode.
+            applications: Option<PathBuf> = "applications", optional(list("FILE")),
+                Default::Unset("the display, or the program after --");
         }
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
@@ -454,6 +460,11 @@ impl HostConfig {
                        `openuvr run`";
             return Err(ConfigError(why.to_owned()).into());
         }
+        if !words.is_empty() && effective.config.applications.is_some() {
+            let why =
+                "an application after -- excludes those of the settings: give --applications ''";
+            return Err(ConfigError(why.to_owned()).into());
+        }
         Ok((effective, words))
     }
 
@@ -561,6 +572,12 @@ impl HostConfig {
             }
             () if self.is_wayland() && self.subject() != Subject::Display => {
                 "virtual-with wayland streams the whole display: it excludes window and region"
+            }
+            () if self.applications.is_some()
+                && (self.virtual_display.is_none() || self.moonlight.is_none()) =>
+            {
+                "applications are started by Moonlight clients on a display of their own: they require virtual and \
+                 moonlight"
             }
             () if self.output.is_some() && !session => {
                 "output names an output of a Wayland session: it requires source wayland"

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use openuvr_proto::units::Size;
 use openuvr_xserver::fixture::has_xvfb;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::randr::ConnectionExt as _;
@@ -96,32 +97,62 @@ impl Rig {
         peer.get_protected(self.https(), &Peer::launch(&application, more))
     }
 
+    /// The number of an application.
+    fn number(&self, peer: &Peer, title: &str) -> String {
+        let list = peer.get_protected(self.https(), "applist");
+        let found = list
+            .split("<App>")
+            .find(|one| one.contains("<AppTitle>") && element(one, "AppTitle") == title);
+        element(
+            found.unwrap_or_else(|| panic!("no {title} in {list}")),
+            "ID",
+        )
+    }
+
+    /// The number of the application that runs, as a client is told.
+    fn running(&self, peer: &Peer) -> String {
+        element(
+            &peer.get_protected(self.https(), "serverinfo"),
+            "currentgame",
+        )
+    }
+
     /// Launches with this mode and plays.
-    fn play(&self, peer: &Peer, (width, height, rate): (u32, u32, u32)) -> Streams {
-        let mode = format!("mode={width}x{height}x{rate}");
-        let launched = self.launch(peer, &mode);
-        let url = element(&launched, "sessionUrl0");
-        let rtsp = url.strip_prefix("rtspenc://").unwrap().parse().unwrap();
-        play(rtsp, 1, (width, height, rate)).unwrap()
+    fn play(&self, peer: &Peer, mode: (u32, u32, u32)) -> Streams {
+        let (width, height, rate) = mode;
+        let launched = self.launch(peer, &format!("mode={width}x{height}x{rate}"));
+        plays(&launched, mode)
     }
 
     /// The display's size, and its refresh rate in Hz.
     fn shown(&self) -> (Size, u32) {
-        let display = self.display.as_ref().unwrap();
-        let capture = ScreenCapture::open(display);
-        let size = capture.geometry(capture.root).expect("the root window");
-        let conn = &capture.conn;
-        let root = conn.setup().roots[0].root;
-        let resources = conn.randr_get_screen_resources_current(root).unwrap();
-        let resources = resources.reply().unwrap();
-        let crtc = conn.randr_get_crtc_info(resources.crtcs[0], 0).unwrap();
-        let crtc = crtc.reply().unwrap();
-        let mut modes = resources.modes.iter();
-        let mode = modes.find(|mode| mode.id == crtc.mode).unwrap();
-        let pixels = u32::from(mode.htotal) * u32::from(mode.vtotal);
-        let rate = (mode.dot_clock + pixels / 2).checked_div(pixels);
-        (size, rate.unwrap_or(0))
+        shown(self.display.as_ref().unwrap())
     }
+}
+
+/// Plays after this answer to `launch` or `resume`.
+fn plays(answer: &str, (width, height, rate): (u32, u32, u32)) -> Streams {
+    let launched = answer;
+    let url = element(launched, "sessionUrl0");
+    let rtsp = url.strip_prefix("rtspenc://").unwrap().parse().unwrap();
+    play(rtsp, 1, (width, height, rate)).unwrap()
+}
+
+/// A display's size, and its refresh rate in Hz.
+fn shown(display: &Display) -> (Size, u32) {
+    let capture = ScreenCapture::open(display);
+    let size = capture.geometry(capture.root).expect("the root window");
+    let conn = &capture.conn;
+    let root = conn.setup().roots[0].root;
+    let resources = conn.randr_get_screen_resources_current(root).unwrap();
+    let resources = resources.reply().unwrap();
+    let crtc = conn.randr_get_crtc_info(resources.crtcs[0], 0).unwrap();
+    let crtc = crtc.reply().unwrap();
+    let mut modes = resources.modes.iter();
+    let mode = modes.find(|mode| mode.id == crtc.mode).unwrap();
+    let pixels = u32::from(mode.htotal) * u32::from(mode.vtotal);
+    let rate = (mode.dot_clock + pixels / 2).checked_div(pixels);
+    (size, rate.unwrap_or(0))
 }
 
 #[test]
@@ -144,9 +175,10 @@ fn a_virtual_display_takes_the_players_mode() {
         let (width, height, rate) = mode;
         let size = Size::new(width, height);
         let streams = rig.play(&one, mode);
-        // Its first packet comes when the display has the mode.
+        // Its first packet comes when the screen has the size; the refresh rate follows.
         eventually("video", || streams.packet());
-        assert_eq!(rig.shown(), (size, rate));
+        assert_eq!(rig.shown().0, size);
+        eventually("the rate", || (rig.shown() == (size, rate)).then_some(()));
         rig.host.line(&format!("is open for {size}"));
         // An observer's mode changes nothing.
         let watches = rig.play(&two, (800, 600, 75));
@@ -191,6 +223,105 @@ fn a_display_that_is_not_fitted_keeps_its_size() {
     // 16:9 within 4:3.
     rig.host.line("is open for 320x180");
     assert_eq!(rig.shown(), before);
+}
+
+/// Whether the process with this number has ended, and its parent knows.
+fn is_gone(pid: &str) -> bool {
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    test_kill_process(pid.expect("a process number")).is_err()
+}
+
+#[test]
+fn clients_start_share_and_quit_the_applications_of_the_list() {
+    if !has_xvfb() {
+        return;
+    }
+    let files = Folder::new();
+    let at = |name: &str| files.join(name);
+    let icon = at("icon.png");
+    let mut encoder = png::Encoder::new(std::fs::File::create(&icon).unwrap(), 1, 1);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&[9, 8, 7]).unwrap();
+    drop(writer);
+    let scene = env!("CARGO_BIN_EXE_openuvr");
+    // Each tells its number, its display and the cookie's file, in one step.
+    let tells = |name: &str| {
+        let file = at(name);
+        format!("echo $$ $DISPLAY $XAUTHORITY >{file}.new; mv {file}.new {file}; exec")
+    };
+    let list = at("applications.toml");
+    let text = format!(
+        "[[applications]]\nname = \"One\"\ncommand = [\"sh\", \"-c\", \"{} {scene} scene --fps 30\"]\nicon = \"{icon}\"\n\
+         [[applications]]\nname = \"Two\"\ncommand = [\"sh\", \"-c\", \"{} sleep 1000\"]\n\
+         [[applications]]\nname = \"Three\"\ncommand = [\"/nonexistent/program\"]\n",
+        tells("one"),
+        tells("two"),
+    );
+    std::fs::write(&list, text).unwrap();
+    let rig = Rig::new(&["--applications", &list]);
+    rig.host.line("3 applications for Moonlight clients");
+    let (first, second) = (rig.paired("first"), rig.paired("second"));
+    let [one, two, three] = ["One", "Two", "Three"].map(|title| rig.number(&first, title));
+    let launch = |peer: &Peer, number: &str, mode: &str| {
+        peer.get_protected(rig.https(), &Peer::launch(number, mode))
+    };
+    // The icon's colour is in the middle of its art.
+    let art = |number: &str| first.get_protected(rig.https(), &format!("appasset?appid={number}"));
+    assert!(art(&one).contains("image/png") && art(&two).contains("image/png"));
+    let failed = launch(&first, &three, "");
+    assert!(failed.contains("status_code=\"503\"") && failed.contains("Three did not start"));
+    assert_eq!(rig.running(&first), "0");
+    let launched = launch(&first, &one, "mode=800x600x75");
+    assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
+    let told = eventually("it runs", || std::fs::read_to_string(at("one")).ok());
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let display = Display::of_another(words[1], words[2]);
+    // It has started on a display of its client's mode.
+    assert_eq!(shown(&display), (Size::new(800, 600), 75));
+    let streams = plays(&launched, (800, 600, 75));
+    eventually("video", || streams.packet());
+    assert_eq!(
+        [rig.running(&first), rig.running(&second)],
+        [one.clone(), one.clone()]
+    );
+    // Another application has to wait; this one may be joined.
+    let busy = launch(&second, &two, "mode=640x480x60");
+    assert!(
+        busy.contains("status_code=\"400\"") && busy.contains("One already runs"),
+        "{busy}"
+    );
+    assert_eq!(element(&busy, "gamesession"), "0");
+    let target = Peer::launch(&one, "mode=640x480x60").replacen("launch", "resume", 1);
+    let resumed = second.get_protected(rig.https(), &target);
+    assert_eq!(element(&resumed, "resume"), "1", "{resumed}");
+    let watches = plays(&resumed, (640, 480, 60));
+    eventually("video of the second", || watches.packet());
+    assert_eq!(shown(&display), (Size::new(800, 600), 75));
+    // Only its starter quits it while others are there.
+    let refused = second.get_protected(rig.https(), "cancel");
+    assert!(refused.contains("status_code=\"599\""), "{refused}");
+    assert!(!is_gone(words[0]));
+    let quit = first.get_protected(rig.https(), "cancel");
+    assert_eq!(element(&quit, "cancel"), "1", "{quit}");
+    assert!(is_gone(words[0]));
+    assert_eq!([rig.running(&first), rig.running(&second)], ["0", "0"]);
+    eventually("the display's own size", || {
+        (shown(&display).0 == OWN).then_some(())
+    });
+    // Now the other one, which ends by itself.
+    let launched = launch(&second, &two, "mode=1024x768x60");
+    assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
+    let told = eventually("it runs", || std::fs::read_to_string(at("two")).ok());
+    assert_eq!(rig.running(&second), two);
+    let pid = told.split_whitespace().next().unwrap().parse().ok();
+    kill_process(pid.and_then(Pid::from_raw).unwrap(), Signal::KILL).unwrap();
+    eventually("its end", || (rig.running(&second) == "0").then_some(()));
+    // The host is there for the next.
+    std::fs::remove_file(at("one")).unwrap();
+    let launched = launch(&second, &one, "");
+    assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
+    eventually("it runs again", || std::fs::read_to_string(at("one")).ok());
 }
 
 /// A process that is killed if the test fails.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::printable::printable;
+use openuvr_runtime::lock::lock;
 
 use super::request::Request;
 use super::response::Response;
 use crate::admission::AdmissionSlot;
+use crate::applications::LaunchRefused;
 use crate::door::{Door, PairedClient, unix_time};
 use crate::hex::{from_hex, to_hex};
 use crate::pairing::{
@@ -91,7 +93,12 @@ pub(super) fn answer_paired(
             if let Some(session) = door.sessions.of_device(&client.device) {
                 door.end(&session);
             }
-            Response::ok().with("cancel", 1)
+            match door.quit(client) {
+                true => Response::ok().with("cancel", 1),
+                // The number that clients translate.
+                false => Response::refused(599, "Another client plays: quit the application there")
+                    .with("cancel", 0),
+            }
         }
         _ => Response::refused(404, "Not found"),
     }
@@ -99,8 +106,15 @@ pub(super) fn answer_paired(
 
 /// The host's description: names, ports, and whether this client plays.
 fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
-    let session = client.and_then(|client| door.sessions.of_device(&client.device));
-    let state = match session {
+    // A started application is there for all clients; otherwise each has its own session.
+    let running = client.and_then(|client| match &door.launcher {
+        Some(_) => door.running(),
+        None => {
+            let session = door.sessions.of_device(&client.device);
+            session.map(|session| session.application)
+        }
+    });
+    let state = match running {
         Some(_) => "OPENUVR_SERVER_BUSY",
         None => "OPENUVR_SERVER_FREE",
     };
@@ -117,10 +131,7 @@ fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Resp
         .with("LocalIP", here)
         .with("ServerCodecModeSupport", CODECS)
         .with("PairStatus", u8::from(client.is_some()))
-        .with(
-            "currentgame",
-            session.map_or(0, |session| session.application),
-        )
+        .with("currentgame", running.unwrap_or(0))
         .with("state", state)
 }
 
@@ -160,21 +171,13 @@ fn launch_session(
             "The application shows no picture yet: try again when it does",
         );
     }
-    let picture = match (launch.application, launch.mode) {
-        (Some(number), Some(mode)) => {
-            let mut all = door.applications.iter();
-            if !all.any(|application| application.number == number) {
-                return refused(404, "This host does not have that application");
-            }
-            Some((number, mode))
-        }
-        _ => {
-            let before = door.sessions.of_device(&client.device);
-            before.map(|before: Arc<Session>| -> (u32, Mode) { (before.application, before.mode) })
-        }
+    let started = match launch.application {
+        Some(number) => start_application(door, client, number, &launch),
+        None => continue_running(door, client, &launch),
     };
-    let Some(picture) = picture else {
-        return refused(503, "Nothing runs that could be resumed: start it again");
+    let picture = match started {
+        Ok(picture) => picture,
+        Err((status, why)) => return refused(status, &why),
     };
     let owner = Owner {
         device: client.device,
@@ -201,6 +204,68 @@ fn launch_session(
     Response::ok()
         .with("sessionUrl0", format!("{scheme}://{place}"))
         .with(element, 1)
+}
+
+/// A refusal: the status and its reason.
+type Refusal = (u16, String);
+
+/// Begins the application `number`: the number and the mode of the session.
+fn start_application(
+    door: &Door,
+    client: &PairedClient,
+    number: u32,
+    launch: &Launch,
+) -> Result<(u32, Mode), Refusal> {
+    let mut all = door.applications.iter();
+    let place = all.position(|application| application.number == number);
+    let (Some(place), Some(mode)) = (place, launch.mode) else {
+        let why = "This host does not have that application";
+        return Err((404, why.to_owned()));
+    };
+    let Some(launcher) = &door.launcher else {
+        return Ok((number, mode));
+    };
+    let ran = launcher.running().is_some();
+    match launcher.launch(place, mode) {
+        Ok(()) => {
+            if !ran {
+                *lock(&door.launched_by) = Some(client.device);
+            }
+            Ok((number, mode))
+        }
+        Err(LaunchRefused::Busy(other)) => {
+            let title = door.applications.get(other).map(|other| &other.title);
+            let title = title.map_or("An application", String::as_str);
+            let why = format!("{title} already runs on this host: resume it, or quit it first");
+            Err((400, why))
+        }
+        Err(LaunchRefused::Failed(why)) => {
+            let title = &door.applications[place].title;
+            (door.announce)(&format!("{title} did not start: {why}"));
+            Err((503, format!("{title} did not start: {why}")))
+        }
+    }
+}
+
+/// Goes on with the application that runs: the number and the mode of the session.
+fn continue_running(
+    door: &Door,
+    client: &PairedClient,
+    launch: &Launch,
+) -> Result<(u32, Mode), Refusal> {
+    let before = door.sessions.of_device(&client.device);
+    let number = match &door.launcher {
+        Some(_) => door.running(),
+        None => before.as_ref().map(|before| before.application),
+    };
+    let nothing = || {
+        let why = "Nothing runs that could be resumed: start it again";
+        (503, why.to_owned())
+    };
+    let number = number.ok_or_else(nothing)?;
+    let mode = launch.mode.or(before.map(|before| before.mode));
+    // ANNOUNCE will say it.
+    Ok((number, mode.unwrap_or(Mode::USUAL)))
 }
 
 /// A step of pairing by HTTP.
