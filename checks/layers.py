@@ -43,6 +43,8 @@ ALLOWED = {
     "scene": {"proto", "clock", "media", "runtime", "terminal"},
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
+        # Reads files of launchers; nothing of a stream.
+    "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
         # The command line: parsing, settings, wiring and messages.
@@ -50,7 +52,7 @@ ALLOWED = {
     "cli": {
         "pinning", "proto", "clock", "compositor", "desktop-portal", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
-        "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
+        "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).

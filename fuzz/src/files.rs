@@ -12,6 +12,26 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch_protocol::LaunchSettings;
 use openuvr_runtime::trust_store::{DeviceStore, HostStore, MAX_WINDOW};
 
+/// A list of applications, and files of Steam and Lutris from which one is made: each application found is one that a
+/// list may have.
+pub fn application_lists(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(list) = openuvr_applications::parse(text) {
+        let written = openuvr_applications::to_toml(&list);
+        assert_eq!(openuvr_applications::parse(&written), Ok(list));
+    }
+    for path in openuvr_applications::steam_libraries(text) {
+        assert!(path.is_absolute());
+    }
+    let steam = openuvr_applications::steam_game(text, &["steam"]);
+    let lutris = openuvr_applications::lutris_game("game-1", text);
+    for game in steam.into_iter().chain(lutris) {
+        assert_eq!(game.command.len(), 2);
+    }
+}
+
 /// The settings in the file of the OpenXR runtime: parsed ones are written in an equivalent form.
 pub fn xr_settings(bytes: &[u8]) {
     if let Ok(settings) = LaunchSettings::from_toml(bytes)

@@ -68,6 +68,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("moonlight_control", moonlight::control),
     ("moonlight_input", moonlight::input),
     ("moonlight_pairing", moonlight::pairing),
+    ("application_lists", files::application_lists),
     ("gateway_messages", processes::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),

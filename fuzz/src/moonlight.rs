@@ -1,7 +1,7 @@
 //! Messages of Moonlight's clients: RTSP, control stream, input, pairing.
 
 use openuvr_moonlight::Query;
-use openuvr_moonlight::control::Message;
+use openuvr_moonlight::control::{Message, Wants};
 use openuvr_moonlight::http;
 use openuvr_moonlight::input::{InputPacket, Translator};
 use openuvr_moonlight::pairing::{ClientCertificate, Exchange, HostRandom};
@@ -31,8 +31,9 @@ fn announced(body: &[u8]) {
     }
 }
 
-/// Opened messages of the control stream, and the events of their input.
+/// Opened messages of the control stream, and the events of their input; and datagrams.
 pub fn control(bytes: &[u8]) {
+    let _ = Wants::of(bytes);
     if let Ok(Message::Input(packet)) = Message::parse(bytes) {
         events(&packet, &mut Translator::default());
     }

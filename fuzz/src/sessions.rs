@@ -166,6 +166,7 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
             bitrate: (choice & 8 != 0).then_some(Bitrate(u64::from(choice) * 1000)),
             size: (choice & 16 != 0).then_some(Size::new(choice.into(), 7)),
             fps: std::num::NonZeroU16::new(u16::from(choice) & 32),
+            chosen_fps: None,
         },
         streams: match choice & 32 {
             0 => Vec::new(),

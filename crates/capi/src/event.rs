@@ -224,6 +224,7 @@ mod tests {
                 bitrate: None,
                 size: Some(Size::new(640, 480)),
                 fps: None,
+                chosen_fps: None,
             },
             rendition: RenditionId(1),
         }

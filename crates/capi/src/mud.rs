@@ -323,6 +323,7 @@ fn constraints(config: &openuvr_mud_config) -> Outcome<ClientConstraints> {
         size: Some(most).filter(|size| size.is_valid()),
         // The display of the pictures is unknown here.
         fps: None,
+        chosen_fps: None,
     })
 }
 

@@ -21,6 +21,8 @@ use openuvr_discovery::{Announcer, HostInfo};
 use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::WantedDisplay;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_report::{Options, Recorder};
 use openuvr_runtime::host::config::{Config, DEFAULT_FPS};
@@ -38,6 +40,7 @@ use crate::clients::{Clients, HostState, TICK, print_invitation};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::gateways::Gateways;
+use crate::launches::{Launches, Stage};
 use crate::realtime;
 use crate::release::{self, Release};
 use crate::run;
@@ -161,6 +164,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
 #[derive(Default)]
 struct AppDisplay {
     application: Option<RunningApplication>,
+    launches: Option<Launches>,
+    /// The display that the player wants.
+    wanted: Option<WantedDisplay>,
     fit: Option<Fit>,
     display: Option<OwnDisplay>,
     sound: VirtualAudio,
@@ -216,7 +222,7 @@ impl AppDisplay {
     fn open(config: &mut HostConfig, words: &[OsString]) -> Result<AppDisplay> {
         let Some(size) = config.virtual_display else {
             let display = config.display.as_deref().unwrap_or_default();
-            let fit = Fit::open_if(config.fit, "host", display);
+            let fit = Fit::open_if(config.fits(), "host", display);
             let sound = VirtualAudio::microphone(&mut config.microphone)?;
             print_microphone_source(&sound);
             return Ok(AppDisplay {
@@ -230,12 +236,21 @@ impl AppDisplay {
             true => AppDisplay::start_wayland(config, size, folder)?,
             false => AppDisplay::start_xvfb(config, size, folder)?,
         };
+        let launches = config.applications.as_deref().map(Launches::open);
+        let launches = launches.transpose()?;
         let sound = match words {
-            [] => VirtualAudio::microphone(&mut config.microphone)?,
+            [] if launches.is_none() => VirtualAudio::microphone(&mut config.microphone)?,
             _ => VirtualAudio::create(&mut config.sound, &mut config.microphone)?,
         };
-        let application = match words {
-            [] => {
+        let application = match (words, &launches) {
+            ([], Some(launches)) => {
+                let count = launches.len();
+                eprintln!(
+                    "openuvr host: {count} applications for Moonlight clients, on a display of {size}"
+                );
+                None
+            }
+            ([], None) => {
                 eprintln!(
                     "openuvr host: the virtual display {}of {size} is empty; start an application with {}",
                     display.name(),
@@ -244,13 +259,15 @@ impl AppDisplay {
                 print_microphone_source(&sound);
                 None
             }
-            words => {
+            (words, _) => {
                 let display = display.as_application_display();
                 Some(RunningApplication::start(words, display, &sound)?)
             }
         };
         Ok(AppDisplay {
             application,
+            launches,
+            wanted: None,
             fit,
             display: Some(display),
             sound,
@@ -263,10 +280,14 @@ impl AppDisplay {
         size: Size,
         folder: Option<&Path>,
     ) -> Result<(OwnDisplay, Option<Fit>)> {
-        let max_size = if config.fit { max_size(size) } else { size };
+        let fits = config.fits();
+        let max_size = match fits {
+            true => max_size(size, config.moonlight.is_some()),
+            false => size,
+        };
         let display = VirtualDisplay::start(max_size, folder, config.place)?;
         let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
+        let fit = fits.then(|| Fit::open_virtual("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
         config.display = Some(name);
         Ok((OwnDisplay::X11(display), fit))
@@ -290,11 +311,41 @@ impl AppDisplay {
             eprintln!("openuvr host: no X11 applications on the Wayland display: {why}");
         }
         let fit = config
-            .fit
+            .fits()
             .then(|| Fit::of_wayland("host", display.resizer()));
         // The X display of this host's environment is not streamed.
         config.display = None;
         Ok((OwnDisplay::Wayland(display), fit))
+    }
+
+    /// Notes the display that the player wants, and gives it to the player.
+    fn player_wants(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
+        self.wanted = wanted;
+        if let Some(fit) = &mut self.fit {
+            fit.request(wanted, now);
+            fit.tick(now);
+        }
+    }
+
+    /// Starts and ends applications as Moonlight clients ask.
+    fn turn(&mut self, now: Instant) {
+        let (Some(launches), Some(display)) = (&mut self.launches, &self.display) else {
+            return;
+        };
+        let (fit, wanted) = (&mut self.fit, self.wanted);
+        // The player's display stays as it is.
+        let mut request = |mode: Option<WantedDisplay>| {
+            if let Some(fit) = fit.as_mut().filter(|_| wanted.is_none()) {
+                fit.request(mode, now);
+                fit.tick(now);
+            }
+        };
+        let mut stage = Stage {
+            display: display.as_application_display(),
+            sound: &self.sound,
+            fit: &mut request,
+        };
+        launches.turn(now, &mut stage);
     }
 
     /// The Wayland display, if this host has started one.
@@ -391,6 +442,7 @@ fn serve(
             }
             tick_at = now + TICK;
         }
+        app_display.turn(now);
         match commands.try_recv() {
             Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;
@@ -415,10 +467,8 @@ fn serve(
         if let Some(announcer) = &mut announcer {
             announcer.on_report(&report, now);
         }
-        if let (Some(fit), LaunchReport::Notice(Notice::PlayerWindow(size))) =
-            (&mut app_display.fit, &report)
-        {
-            fit.request(*size, now);
+        if let LaunchReport::Notice(Notice::PlayerWindow(wanted)) = &report {
+            app_display.player_wants(*wanted, now);
         }
         match clients.handle(report) {
             HostState::Running => {}
@@ -550,7 +600,9 @@ fn start(
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     let host = Arc::new(host);
-    let gateways = Gateways::open("host", config, host.clone(), recorder, (&scheduler, sound))?;
+    let desk = app_display.launches.as_ref().map(Launches::desk);
+    let threads = (&scheduler, sound);
+    let gateways = Gateways::open("host", config, host.clone(), recorder, threads, desk)?;
     gateways.start_recording()?;
     // The host streams only from here on.
     eprintln!("openuvr host: {streaming}");

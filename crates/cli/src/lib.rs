@@ -15,6 +15,7 @@ mod devices;
 mod gateway_command;
 mod gateways;
 pub mod host;
+mod launches;
 mod realtime;
 mod release;
 mod run;
@@ -76,6 +77,8 @@ fn program() -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|args| room::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        #[cfg(feature = "moonlight")]
+        Some(("applications", m)) => with(m, openuvr_applications::run),
         Some(("web-certificate", m)) => with(m, |args| web_certificate::run(&args)),
         Some(("hosts", m)) => with(m, discovery::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
@@ -111,7 +114,12 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 fn command() -> Command {
-    Command::new("openuvr")
+    let command = Command::new("openuvr");
+    #[cfg(feature = "moonlight")]
+    let command = command.subcommand(openuvr_applications::Args::augment_args(Command::new(
+        "applications",
+    )));
+    command
         .version(env!("CARGO_PKG_VERSION"))
         .about("Streams interactive 3D applications to thin clients, and their input back")
         .after_help(

@@ -182,7 +182,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let recorder = Recorder::new(&Options::from(host))?;
     let mut announcer = announcer(subcommand, host, words);
     let display = std::env::var("DISPLAY").unwrap_or_default();
-    let mut fit = Fit::open_if(host.fit, subcommand, &display);
+    let mut fit = Fit::open_if(host.fits(), subcommand, &display);
     let (mut signals, mut grace_period) = (Signals::catch()?, GracePeriod::default());
     let mut socket = Socket::open(&settings)?;
     let gateways = Gateways::open_remote(subcommand, host, socket.folder().join(NAME))?;

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use hyper::header::HeaderMap;
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot, Quota, QuotaSlot};
 use openuvr_runtime::lock::lock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::evicting_pool::{EvictingPool, PoolSlot};
 use crate::forwarded::{self, FORWARDED_FOR};
 use crate::http;
-use crate::network::Network;
 use crate::shared::{Endpoints, Shared};
 
 /// Unauthenticated connections at a time: a page takes up to six (a WebSocket counts until its upgrade).
@@ -139,58 +138,6 @@ impl Admission {
         tokio::select! {
             served = serving => Some(served),
             () = ended => None,
-        }
-    }
-}
-
-/// A limit that counts slots by owner.
-struct Quota<K> {
-    all: usize,
-    each: usize,
-    taken: Arc<Mutex<Vec<K>>>,
-}
-
-impl<K> Clone for Quota<K> {
-    fn clone(&self) -> Quota<K> {
-        Quota {
-            all: self.all,
-            each: self.each,
-            taken: self.taken.clone(),
-        }
-    }
-}
-
-impl<K: PartialEq + Copy> Quota<K> {
-    fn new(all: usize, each: usize) -> Quota<K> {
-        Quota {
-            all,
-            each,
-            taken: Arc::default(),
-        }
-    }
-
-    fn take(&self, owner: K) -> Option<QuotaSlot<K>> {
-        let mut taken = lock(&self.taken);
-        let same = taken.iter().filter(|other| **other == owner).count();
-        if taken.len() >= self.all || same >= self.each {
-            return None;
-        }
-        taken.push(owner);
-        let limits = self.clone();
-        Some(QuotaSlot { limits, owner })
-    }
-}
-
-struct QuotaSlot<K: PartialEq + Copy> {
-    limits: Quota<K>,
-    owner: K,
-}
-
-impl<K: PartialEq + Copy> Drop for QuotaSlot<K> {
-    fn drop(&mut self) {
-        let mut taken = lock(&self.limits.taken);
-        if let Some(at) = taken.iter().position(|owner| *owner == self.owner) {
-            taken.swap_remove(at);
         }
     }
 }

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use aws_lc_rs::{hmac, rand};
 use openuvr_proto::time::Instant;
-
-use crate::network::Network;
+use openuvr_runtime::connection_limits::Network;
 
 /// Validity of a challenge.
 pub(crate) const CHALLENGE_LIFE: Duration = Duration::from_secs(60);

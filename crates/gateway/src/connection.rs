@@ -65,6 +65,7 @@ impl PageOptions {
                 bitrate: value("bitrate").and_then(|bits| bits.parse().ok()),
                 size: value("size").and_then(|size| size.parse().ok()),
                 fps: None,
+                chosen_fps: None,
             },
         }
     }

@@ -10,6 +10,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use openuvr_clock as clock;
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::connection_limits::Network;
 use openuvr_runtime::host::{Admission, AdmissionGrant, AdmitRefused};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -19,7 +20,6 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::connection::{self, PageOptions};
 use crate::login::Login;
-use crate::network::Network;
 use crate::response::{Response, json, text};
 use crate::shared::{Endpoints, Shared};
 use crate::signalling::MAX_MESSAGE;

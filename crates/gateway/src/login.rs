@@ -20,10 +20,10 @@ use openuvr_proto::control::handshake::foreign_key;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::time::Instant;
+use openuvr_runtime::connection_limits::Network;
 use serde::Deserialize;
 
 use crate::challenge::{CHALLENGE, Challenges};
-use crate::network::Network;
 use crate::tokens::{TOKEN, Tokens};
 use crate::visitor::Visitor;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::control_event::ControlEvent;
-use openuvr_proto::host::Ending;
+use openuvr_proto::host::{Ending, WantedDisplay};
 use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::Size;
@@ -72,8 +72,8 @@ pub enum Notice {
     EncoderClosed(RenditionId),
     /// The player's picture has a new size; a new configuration epoch began.
     Resized(Size),
-    /// The player's window has this size in pixels; `None`: there is no player or no window.
-    PlayerWindow(Option<Size>),
+    /// The display that the player wants: of the size of its window; `None`: there is no player or no window.
+    PlayerWindow(Option<WantedDisplay>),
     /// A client has waited for two seconds without a first picture from the application.
     NoPicture,
     /// Whether the source is visible; a minimised window is not.

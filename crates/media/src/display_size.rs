@@ -18,8 +18,9 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display::connect;
 
-/// Refresh rate of created modes (guess: that of most displays; nothing is refreshed there).
-const REFRESHES: u32 = 60;
+/// Refresh rate of created modes unless one is wanted, in Hz (guess: that of most displays; nothing is refreshed
+/// there, but applications may limit their frame rate to it).
+const USUAL_RATE: u16 = 60;
 
 /// Millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
 const MM_OF_960: u32 = 254;
@@ -45,6 +46,8 @@ pub struct DisplaySize {
 struct Setting {
     mode: Mode,
     size: Size,
+    /// The wanted refresh rate in Hz, if there was one.
+    rate: Option<u16>,
 }
 
 impl DisplaySize {
@@ -95,25 +98,29 @@ impl DisplaySize {
     }
 
     /// Sets the display to `wanted`, or the nearest size that its server allows; returns the new
-    /// size.
+    /// size. `rate`: the wanted refresh rate in Hz; a monitor gets the nearest that it has.
     ///
     /// # Errors
     /// Why the size is unchanged (one line).
-    pub fn set(&mut self, wanted: Size) -> Result<Size, String> {
+    pub fn set(&mut self, wanted: Size, rate: Option<u16>) -> Result<Size, String> {
         let range = self.range().map_err(|why| self.failed(&why))?;
         let wanted = Size::new(
             wanted.width.clamp(range.0.width, range.1.width),
             wanted.height.clamp(range.0.height, range.1.height),
         );
-        if self.now().size == wanted {
+        let before = (self.now(), self.made);
+        if before.0.size == wanted && (rate.is_none() || before.0.rate == rate) {
             return Ok(wanted);
         }
-        if self.own.size == wanted {
+        if self.own.size == wanted && rate.is_none() {
             return self.restore().map(|()| wanted);
         }
-        let before = (self.now(), self.made);
-        let (mode, made) = self.mode_of(wanted)?;
-        let next = Setting { mode, size: wanted };
+        let (mode, made) = self.mode_of(wanted, rate)?;
+        let next = Setting {
+            mode,
+            size: wanted,
+            rate,
+        };
         if let Err(why) = self.show(before.0, next) {
             if made {
                 self.forget_mode(mode);
@@ -172,8 +179,9 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// A mode of `size` that the output has, or a new one; and whether it is new.
-    fn mode_of(&self, size: Size) -> Result<(Mode, bool), String> {
+    /// A mode of `size` that the output has, or a new one; and whether it is new. Of several the one nearest to
+    /// `rate`, or the fastest.
+    fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;
         let info = self
@@ -182,17 +190,24 @@ impl DisplaySize {
         let info = info.map_err(ReplyError::from).and_then(|info| info.reply());
         let info = info.map_err(failed)?;
         let of_size = |mode: &&ModeInfo| size_of(mode) == size;
-        let fastest = (resources.modes.iter())
+        let modes = (resources.modes.iter())
             .filter(|mode| info.modes.contains(&mode.id))
-            .filter(of_size)
-            .max_by_key(|mode| mode.dot_clock);
-        if let Some(mode) = fastest {
+            .filter(of_size);
+        let found = match rate {
+            Some(rate) => modes.min_by_key(|mode| rate_of(mode).abs_diff(rate.into())),
+            None => modes.max_by_key(|mode| mode.dot_clock),
+        };
+        let is_monitor = info.mm_width != 0 || info.mm_height != 0;
+        if let Some(mode) = found
+            && (is_monitor || rate.is_none_or(|rate| rate_of(mode) == u32::from(rate)))
+        {
             return Ok((mode.id, false));
         }
-        if info.mm_width != 0 || info.mm_height != 0 {
+        if is_monitor {
             return Err(format!("{}: the monitor has no mode of {size}", self.name));
         }
-        let name = format!("openuvr-{size}");
+        let rate = rate.unwrap_or(USUAL_RATE);
+        let name = mode_name(size, rate);
         let mut names = resources.names.as_slice();
         // A leftover of a killed host.
         let left = resources.modes.iter().find(|mode| {
@@ -202,7 +217,7 @@ impl DisplaySize {
         });
         let mode = match left {
             Some(mode) => Ok(mode.id),
-            None => self.make(size, &name),
+            None => self.make(size, rate, &name),
         };
         let mode = mode.map_err(failed)?;
         let added = self.conn.randr_add_output_mode(self.output, mode);
@@ -216,10 +231,10 @@ impl DisplaySize {
         Ok((mode, true))
     }
 
-    fn make(&self, size: Size, name: &str) -> Result<Mode, ReplyError> {
+    fn make(&self, size: Size, rate: u16, name: &str) -> Result<Mode, ReplyError> {
         let made = self
             .conn
-            .randr_create_mode(self.root, timings(size), name.as_bytes())?;
+            .randr_create_mode(self.root, timings(size, rate), name.as_bytes())?;
         Ok(made.reply()?.mode)
     }
 
@@ -322,7 +337,12 @@ fn active_outputs(
             }
             let size = Size::new(info.width.into(), info.height.into());
             let mode = info.mode;
-            found.push((crtc, output, info.rotation, Setting { mode, size }));
+            let own = Setting {
+                mode,
+                size,
+                rate: None,
+            };
+            found.push((crtc, output, info.rotation, own));
         }
     }
     Ok(found)
@@ -332,12 +352,24 @@ fn size_of(mode: &ModeInfo) -> Size {
     Size::new(mode.width.into(), mode.height.into())
 }
 
-/// Timings of a picture of `size` by VESA's CVT 1.2 with reduced blanking: 160 pixels of horizontal
+/// A mode's refresh rate in Hz, rounded; 0 if it is unknown.
+fn rate_of(mode: &ModeInfo) -> u32 {
+    let pixels = u32::from(mode.htotal) * u32::from(mode.vtotal);
+    let rounded = mode.dot_clock.saturating_add(pixels / 2);
+    rounded.checked_div(pixels).unwrap_or(0)
+}
+
+/// The name of a created mode.
+fn mode_name(size: Size, rate: u16) -> String {
+    format!("openuvr-{size}-{rate}")
+}
+
+/// Timings of a picture of `size` at `rate` Hz by VESA's CVT 1.2 with reduced blanking: 160 pixels of horizontal
 /// blanking, and vertical blanking of at least 460 µs and 6 lines.
-fn timings(size: Size) -> ModeInfo {
+fn timings(size: Size, rate: u16) -> ModeInfo {
     let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
     let (width, height) = (size.width, size.height);
-    let line_us = (1e6 / f64::from(REFRESHES) - 460.0) / f64::from(height);
+    let line_us = (1e6 / f64::from(rate) - 460.0) / f64::from(height);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -348,14 +380,14 @@ fn timings(size: Size) -> ModeInfo {
     ModeInfo {
         width: side(width),
         height: side(height),
-        dot_clock: total_x.saturating_mul(total_y).saturating_mul(REFRESHES),
+        dot_clock: total_x.saturating_mul(total_y).saturating_mul(rate.into()),
         hsync_start: side(width + 48),
         hsync_end: side(width + 80),
         htotal: side(total_x),
         vsync_start: side(height + 3),
         vsync_end: side(height + 7),
         vtotal: side(total_y),
-        name_len: side(u32::try_from(format!("openuvr-{size}").len()).unwrap_or(0)),
+        name_len: side(u32::try_from(mode_name(size, rate).len()).unwrap_or(0)),
         mode_flags: ModeFlag::HSYNC_POSITIVE | ModeFlag::VSYNC_NEGATIVE,
         ..ModeInfo::default()
     }
@@ -391,16 +423,50 @@ mod tests {
         // Smaller, larger in one direction, odd, and larger again.
         for (width, height) in [(800, 600), (640, 700), (801, 601), (1280, 719)] {
             let wanted = Size::new(width, height);
-            assert_eq!(display.set(wanted), Ok(wanted));
+            assert_eq!(display.set(wanted, None), Ok(wanted));
             assert_eq!(size(&server), wanted);
             assert_eq!(modes(&server), modes_before + 1, "older modes are removed");
         }
         // Limited to the server's maximum.
-        assert_eq!(display.set(Size::new(4000, 500)), Ok(Size::new(1280, 500)));
+        assert_eq!(
+            display.set(Size::new(4000, 500), None),
+            Ok(Size::new(1280, 500))
+        );
         assert_eq!(size(&server), Size::new(1280, 500));
         drop(display);
         assert_eq!(size(&server), Size::new(1280, 720));
         assert_eq!(modes(&server), modes_before);
+    }
+
+    #[test]
+    fn a_wanted_rate_is_that_of_the_mode() {
+        let Some(server) = fixture::xvfb("1280x720", &[]) else {
+            return;
+        };
+        let mut display = DisplaySize::open(&server.display).unwrap();
+        let shown_rate = |display: &DisplaySize| {
+            let (conn, root) = server.connect();
+            let resources = resources(&conn, root).unwrap();
+            let info = conn.randr_get_crtc_info(display.crtc, 0).unwrap();
+            let shown = info.reply().unwrap().mode;
+            let modes = resources.modes.iter().filter(|mode| mode.id == shown);
+            modes.map(rate_of).next().unwrap()
+        };
+        let modes_before = modes(&server);
+        // Of another size, of the same size, and of the display's own.
+        for (wanted, rate) in [
+            (Size::new(1024, 600), 144),
+            (Size::new(1024, 600), 30),
+            (Size::new(1280, 720), 120),
+        ] {
+            assert_eq!(display.set(wanted, Some(rate)), Ok(wanted));
+            assert_eq!(size(&server), wanted);
+            assert_eq!(shown_rate(&display), rate.into());
+            assert_eq!(modes(&server), modes_before + 1, "older modes are removed");
+        }
+        display.restore().unwrap();
+        assert_eq!(modes(&server), modes_before);
+        assert_eq!(size(&server), Size::new(1280, 720));
     }
 
     #[test]
@@ -409,10 +475,10 @@ mod tests {
             return;
         };
         let mut display = DisplaySize::open(&server.display).unwrap();
-        display.set(Size::new(1000, 700)).unwrap();
+        display.set(Size::new(1000, 700), None).unwrap();
         display.keep();
         assert_eq!(display.own(), Size::new(1000, 700));
-        display.set(Size::new(640, 480)).unwrap();
+        display.set(Size::new(640, 480), None).unwrap();
         display.restore().unwrap();
         assert_eq!(size(&server), Size::new(1000, 700));
         drop(display);
@@ -425,9 +491,9 @@ mod tests {
             return;
         };
         let mut first = DisplaySize::open(&server.display).unwrap();
-        first.set(Size::new(1000, 700)).unwrap();
+        first.set(Size::new(1000, 700), None).unwrap();
         let mut second = DisplaySize::open(&server.display).unwrap();
-        second.set(Size::new(900, 600)).unwrap();
+        second.set(Size::new(900, 600), None).unwrap();
         first.restore().unwrap();
         assert_eq!(size(&server), Size::new(900, 600));
     }
@@ -445,14 +511,14 @@ mod tests {
     #[test]
     fn timings_hold_their_picture() {
         for (width, height) in [(1, 1), (1920, 1080), (3840, 2160), (16_384, 16_384)] {
-            let mode = timings(Size::new(width, height));
+            let mode = timings(Size::new(width, height), USUAL_RATE);
             assert_eq!(size_of(&mode), Size::new(width, height));
             assert!(mode.width < mode.hsync_start && mode.hsync_start < mode.hsync_end);
             assert!(mode.hsync_end < mode.htotal && mode.vsync_end < mode.vtotal);
             assert!(mode.height < mode.vsync_start && mode.vsync_start < mode.vsync_end);
         }
         // CVT 1.2 specifies 138.50 MHz for 1920x1080 at 60 Hz.
-        let clock = timings(Size::new(1920, 1080)).dot_clock;
+        let clock = timings(Size::new(1920, 1080), USUAL_RATE).dot_clock;
         assert!((138_000_000..139_000_000).contains(&clock), "{clock}");
     }
 }

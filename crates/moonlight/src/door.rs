@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use openuvr_proto::control::handshake::{DeviceStatus, foreign_key};
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
@@ -13,7 +13,8 @@ use openuvr_runtime::lock::lock;
 use openuvr_runtime::store::StoreError;
 use openuvr_runtime::trust_store::DeviceStore;
 
-use crate::applications::Application;
+use crate::admission::Admission;
+use crate::applications::{Application, Launcher};
 use crate::identity::Identity;
 use crate::pairing::Desk;
 use crate::session::{Session, Sessions};
@@ -44,10 +45,17 @@ pub(crate) struct Door {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
+    /// Starts them, if none runs by itself.
+    pub(crate) launcher: Option<Arc<dyn Launcher>>,
+    /// The client that has started the one that runs.
+    pub(crate) launched_by: Mutex<Option<PublicKey>>,
     pub(crate) sound: bool,
+    /// The display takes the player's mode.
+    pub(crate) fits: bool,
     pub(crate) identity: Identity,
     pub(crate) addresses: Addresses,
     pub(crate) desk: Desk,
+    pub(crate) admission: Admission,
     pub(crate) folder: PathBuf,
     pub(crate) announce: Announce,
     pub(crate) devices: Mutex<DeviceStore>,
@@ -123,6 +131,7 @@ impl Door {
         let name = DeviceName::new(&name);
         let key = device_key(certificate);
         lock(&self.devices).pair(key, &name, unix_time())?;
+        self.admission.authenticated(Instant::now(), from, key);
         let title = format!("{} ({})", name.as_str(), key.fingerprint());
         (self.announce)(&format!("paired with {title}"));
         Ok(title)
@@ -130,6 +139,7 @@ impl Door {
 
     /// Forgets a client that asked for it.
     pub(crate) fn unpair(&self, client: &PairedClient) {
+        self.admission.forget(&client.device);
         let forgotten = lock(&self.devices).forget(&client.device.fingerprint());
         match forgotten {
             Ok(device) => (self.announce)(&format!("{} has unpaired", device.title())),
@@ -141,6 +151,43 @@ impl Door {
     pub(crate) fn seen(&self, client: &PairedClient) {
         if let Err(error) = lock(&self.devices).seen(&client.device, unix_time()) {
             tracing::warn!("cannot record the visit of a Moonlight client: {error}");
+        }
+    }
+
+    /// The number of the started application that runs.
+    pub(crate) fn running(&self) -> Option<u32> {
+        let place = self.launcher.as_ref()?.running()?;
+        let application = self.applications.get(place)?;
+        Some(application.number)
+    }
+
+    /// Ends the started application for a client. Returns whether it may: its starter may, and others if no third
+    /// client is there.
+    pub(crate) fn quit(&self, client: &PairedClient) -> bool {
+        let Some(launcher) = self.launcher.as_ref().filter(|it| it.running().is_some()) else {
+            return true;
+        };
+        let is_other = |session: &Arc<Session>| session.owner.device != client.device;
+        let others = self.sessions.all().iter().any(is_other);
+        if others && *lock(&self.launched_by) != Some(client.device) {
+            return false;
+        }
+        launcher.quit();
+        for session in self.sessions.all() {
+            self.end(&session);
+        }
+        true
+    }
+
+    /// Ends the sessions whose application has ended.
+    pub(crate) fn end_finished(&self) {
+        if self.launcher.is_none() {
+            return;
+        }
+        for session in self.sessions.all() {
+            if self.running() != Some(session.application) {
+                self.end(&session);
+            }
         }
     }
 

@@ -17,6 +17,7 @@
 //! The protocol was learned from public sources; `docs/moonlight.md` names them, and what of it is served.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod applications;
 pub mod audio;
 pub mod control;
@@ -47,13 +48,15 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openuvr_runtime::store::StoreError;
 use openuvr_runtime::trust_store::DeviceStore;
 
+use self::admission::{Admission, AdmissionSlot};
 use self::applications::Application;
+pub use self::applications::{LaunchRefused, Launcher, OfferedApplication};
 use self::door::Door;
 pub use self::door::{Addresses, Announce};
 use self::identity::Identity;
 pub use self::identity::IdentityError;
 pub use self::listeners::BindError;
-use self::listeners::{Serve, Sockets, accept};
+use self::listeners::{LimitedStream, Serve, Sockets, accept};
 use self::pairing::Desk;
 pub use self::query::Query;
 use self::session::Sessions;
@@ -69,10 +72,14 @@ pub struct MoonlightSetup {
     pub folder: PathBuf,
     /// Name of the host.
     pub name: String,
-    /// Names of the applications.
-    pub applications: Vec<String>,
+    /// The applications.
+    pub applications: Vec<OfferedApplication>,
+    /// Starts them, if none runs by itself.
+    pub launcher: Option<Arc<dyn Launcher>>,
     /// The host may have sound.
     pub sound: bool,
+    /// The display takes the mode of the player, if it can.
+    pub fits: bool,
     /// Prints a line for the people at the host.
     pub announce: Announce,
 }
@@ -123,16 +130,19 @@ impl Moonlight {
         let addresses = sockets.addresses()?;
         let (video, sound) = (Arc::new(sockets.video), Arc::new(sockets.sound));
         let closing = Arc::new(AtomicBool::new(false));
-        let titles = setup.applications.iter();
         let door = Arc::new(Door {
             host,
             sessions: Arc::new(Sessions::default()),
             name: setup.name,
-            applications: titles.map(|title| Application::new(title)).collect(),
+            applications: Application::all(setup.applications),
+            launcher: setup.launcher,
+            launched_by: Mutex::default(),
             sound: setup.sound,
+            fits: setup.fits,
             identity,
             addresses,
             desk: Desk::default(),
+            admission: Admission::default(),
             folder: setup.folder,
             announce: setup.announce,
             devices: Mutex::new(devices),
@@ -146,21 +156,24 @@ impl Moonlight {
             closing,
             threads: Vec::new(),
         };
+        type Slot<'a> = &'a mut AdmissionSlot;
         let plain: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |mut stream, endpoints| {
-                http::serve(&door, &mut stream, endpoints.from, endpoints.here)
+            Arc::new(move |mut stream: LimitedStream, slot: Slot<'_>, here| {
+                http::serve(&door, &mut stream, slot, here)
             })
         };
         let protected: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |stream, endpoints| {
-                http::serve_tls(&door, tls.clone(), stream, endpoints.from, endpoints.here)
+            Arc::new(move |stream: LimitedStream, slot: Slot<'_>, here| {
+                http::serve_tls(&door, tls.clone(), stream, slot, here)
             })
         };
         let handshakes: Arc<Serve> = {
             let door = door.clone();
-            Arc::new(move |mut stream, endpoints| rtsp::serve(&door, &mut stream, endpoints.from))
+            Arc::new(move |mut stream: LimitedStream, slot: Slot<'_>, _| {
+                rtsp::serve(&door, &mut stream, slot.from())
+            })
         };
         for (listener, serve) in [
             (sockets.http, plain),
@@ -168,7 +181,10 @@ impl Moonlight {
             (sockets.rtsp, handshakes),
         ] {
             let (door, connections) = (door.clone(), scheduler.clone());
-            let work = move || accept(&listener, &connections, &|| door.is_closing(), &serve);
+            let work = move || {
+                let closing = || door.is_closing();
+                accept(&listener, &connections, &door.admission, &closing, &serve);
+            };
             let thread = scheduler.spawn(ThreadRole::Background, "ouvr-moon-tcp", work)?;
             started.threads.push(thread);
         }

@@ -2,16 +2,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use openuvr_runtime::accept_backoff::{self, AcceptBackoff};
-use openuvr_runtime::lock::lock;
+use openuvr_runtime::accept_backoff::AcceptBackoff;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
+use crate::admission::{Admission, AdmissionSlot};
 use crate::door::Addresses;
 
 /// Ports of the protocol relative to that of HTTP, 47989 by default: HTTPS 47984, video 47998, control 47999, sound
@@ -29,10 +29,6 @@ const SIGNALLING: u8 = 40 << 2;
 
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
-
-/// Connections at a time for each TCP port, in total and from one address: clients have one or two.
-const CONNECTIONS: usize = 32;
-const PER_ADDRESS: usize = 8;
 
 /// Lifetime of a connection, without the wait for a PIN: clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -160,36 +156,33 @@ impl Write for LimitedStream {
     }
 }
 
-/// The ends of a connection: the client's address and the host's own, both canonical.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Endpoints {
-    pub(crate) from: IpAddr,
-    pub(crate) here: IpAddr,
-}
-
 /// Serves one connection.
-pub(crate) type Serve = dyn Fn(LimitedStream, Endpoints) -> io::Result<()> + Send + Sync;
+pub(crate) type Serve =
+    dyn Fn(LimitedStream, &mut AdmissionSlot, IpAddr) -> io::Result<()> + Send + Sync;
 
 /// Accepts connections of `listener` until `closing`, each with a thread, and then waits for their threads.
 pub(crate) fn accept(
     listener: &TcpListener,
     scheduler: &Scheduler,
+    admission: &Admission,
     closing: &dyn Fn() -> bool,
     serve: &Arc<Serve>,
 ) {
-    let open = Arc::<OpenConnections>::default();
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut connections: Vec<Connection> = Vec::new();
     let mut accepting = AcceptBackoff::new("Moonlight clients");
     while !closing() {
-        threads.retain(|thread| !thread.is_finished());
-        if threads.len() >= CONNECTIONS {
-            std::thread::sleep(accept_backoff::PAUSE);
-            continue;
-        }
+        connections.retain(|connection| !connection.thread.is_finished());
         match listener.accept() {
             Ok((stream, from)) => {
                 accepting.succeeded();
-                threads.extend(start(scheduler, stream, from, &open, serve));
+                let from = from.ip().to_canonical();
+                let stream = Arc::new(stream);
+                let slot = admission.enter(Instant::now(), from, &stream, connections.len());
+                let Some(slot) = slot else {
+                    tracing::debug!(%from, "too many connections of Moonlight clients");
+                    continue;
+                };
+                connections.extend(start(scheduler, stream, slot, serve));
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let timeout = Timespec::try_from(POLL_INTERVAL).ok();
@@ -200,71 +193,47 @@ pub(crate) fn accept(
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
-    for (_, stream) in lock(&open).iter() {
+    for connection in &connections {
         // A connection that is closed already needs no shutdown.
-        let _ = stream.shutdown(Shutdown::Both);
+        let stream = connection.stream.upgrade();
+        let _ = stream.map(|stream| stream.shutdown(Shutdown::Both));
     }
-    for thread in threads {
+    for connection in connections {
         // A panic there was already reported.
-        let _ = thread.join();
+        let _ = connection.thread.join();
     }
+}
+
+/// A connection with its thread.
+struct Connection {
+    /// Open as long as its thread needs it.
+    stream: Weak<TcpStream>,
+    thread: JoinHandle<()>,
 }
 
 fn start(
     scheduler: &Scheduler,
-    stream: TcpStream,
-    from: SocketAddr,
-    open: &Arc<OpenConnections>,
+    stream: Arc<TcpStream>,
+    mut slot: AdmissionSlot,
     serve: &Arc<Serve>,
-) -> Option<JoinHandle<()>> {
-    let here = stream.local_addr().ok()?;
-    let endpoints = Endpoints {
-        from: from.ip().to_canonical(),
-        here: here.ip().to_canonical(),
-    };
-    let stream = Arc::new(stream);
-    let mut connections = lock(open);
-    let of_it = connections
-        .iter()
-        .filter(|(other, _)| *other == endpoints.from);
-    if of_it.count() >= PER_ADDRESS {
-        tracing::debug!(%from, "too many connections of a Moonlight client");
-        return None;
-    }
-    connections.push((endpoints.from, stream.clone()));
-    drop(connections);
-    let slot = ConnectionSlot {
-        open: open.clone(),
-        stream: stream.clone(),
-    };
-    let serve = serve.clone();
+) -> Option<Connection> {
+    let here = stream.local_addr().ok()?.ip().to_canonical();
+    let from = slot.from();
+    let (weak, serve) = (Arc::downgrade(&stream), serve.clone());
     let work = move || {
-        let _slot = slot;
-        let served = LimitedStream::new(stream).and_then(|stream| serve(stream, endpoints));
+        let served = LimitedStream::new(stream).and_then(|stream| serve(stream, &mut slot, here));
         if let Err(error) = served {
             tracing::debug!(%from, %error, "connection of a Moonlight client");
         }
     };
     match scheduler.spawn(ThreadRole::Background, "ouvr-moon-conn", work) {
-        Ok(thread) => Some(thread),
+        Ok(thread) => Some(Connection {
+            stream: weak,
+            thread,
+        }),
         Err(error) => {
             tracing::warn!(%from, %error, "cannot start a thread for a Moonlight client");
             None
         }
-    }
-}
-
-/// The addresses and the connections of clients.
-type OpenConnections = Mutex<Vec<(IpAddr, Arc<TcpStream>)>>;
-
-/// A connection's place until it is dropped.
-struct ConnectionSlot {
-    open: Arc<OpenConnections>,
-    stream: Arc<TcpStream>,
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        lock(&self.open).retain(|(_, other)| !Arc::ptr_eq(other, &self.stream));
     }
 }

@@ -109,6 +109,7 @@ fn subscribe(
     };
     let packetizer = Packetizer::new(parameters.packet_size, parameters.least_parity, cipher);
     let packetizer = packetizer.map_err(|e| e.to_string())?;
+    let mode = parameters.mode;
     let request = SubscribeRequest {
         kind: SubscriberKind::Other,
         intake: Intake::Newest,
@@ -116,15 +117,21 @@ fn subscribe(
         software: "Moonlight".to_owned(),
         constraints: ClientConstraints {
             bitrate: Some(Bitrate(parameters.bitrate)),
-            size: Some(parameters.mode.size),
-            fps: parameters.mode.rate.try_into().ok(),
+            size: Some(mode.size),
+            fps: None,
+            chosen_fps: mode.rate.try_into().ok(),
         },
+        display: Some(mode.size),
         device: Some(session.owner.device),
         ..SubscribeRequest::new(Role::Player, &session.owner.title)
     };
-    let subscriber = VideoSubscriber::new(session.clone(), packetizer);
+    let awaited = door.fits.then_some(mode.size);
+    let subscriber = VideoSubscriber::new(session.clone(), packetizer, awaited);
     let subscribed = door.host.subscribe(request, Box::new(subscriber));
     let (id, grant) = subscribed.map_err(|why| why.to_string())?;
+    if grant.role != Role::Player {
+        session.observes();
+    }
     if let Some(closed) = session.subscribed(id) {
         door.host.unsubscribe(closed);
     }

@@ -31,7 +31,7 @@ pub use self::external::InputRefused;
 use self::haptics::Haptics;
 use self::member::Member;
 use self::pose_schedule::PoseSchedule;
-pub use self::request::{SubscribeRequest, SubscriberKind};
+pub use self::request::{SubscribeRequest, SubscriberKind, WantedDisplay};
 pub use self::roles::{Grant, SecondPlayer};
 use self::roles::{RoleChange, Roles};
 use self::rumble::Rumbles;

@@ -540,6 +540,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
                         bitrate: Some(Bitrate(bitrate)).filter(|rate| rate.0 != 0),
                         size: size.map(|(width, height)| Size::new(width, height)),
                         fps: NonZeroU16::new(fps),
+                        chosen_fps: None,
                     };
                     Negotiation::Offer(Offer {
                         role,

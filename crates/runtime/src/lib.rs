@@ -8,6 +8,7 @@
 pub mod accept_backoff;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod connection_limits;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;

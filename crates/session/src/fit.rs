@@ -1,9 +1,12 @@
-//! `--fit` of `openuvr host` and `openuvr run`: resizes the display to the player's window.
+//! `--fit` of `openuvr host` and `openuvr run`: gives the display the size of the player's window, or the mode that
+//! the player's user chose.
 
 use std::time::Duration;
 
 use openuvr_compositor::DisplayResizer;
+use openuvr_media::convert::Scaler;
 use openuvr_media::display_size::DisplaySize;
+use openuvr_proto::host::WantedDisplay;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
@@ -14,12 +17,13 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
 const MAX_SIZE: Size = Size::new(3840, 2160);
 
-/// The maximum size for which a virtual display of `size` must be started.
-pub fn max_size(size: Size) -> Size {
-    Size::new(
-        size.width.max(MAX_SIZE.width),
-        size.height.max(MAX_SIZE.height),
-    )
+/// The same for chosen modes, also upright ones: beyond it most decoders of H.264 end. The server allocates 67 MB.
+const MAX_MODE: Size = Size::new(4096, 4096);
+
+/// The maximum size for which a virtual display of `size` must be started; `modes`: its players choose modes.
+pub fn max_size(size: Size, modes: bool) -> Size {
+    let most = if modes { MAX_MODE } else { MAX_SIZE };
+    Size::new(size.width.max(most.width), size.height.max(most.height))
 }
 
 /// A display, and the requested size.
@@ -27,8 +31,8 @@ pub struct Fit {
     /// The subcommand, the prefix of each line.
     subcommand: &'static str,
     display: Resized,
-    /// The size of the player's window, and the time of the request.
-    requested: Option<(Option<Size>, Instant)>,
+    /// The display that the player wants, and the time at which it gets it.
+    requested: Option<(Option<WantedDisplay>, Instant)>,
     /// The last printed error.
     last_error: Option<String>,
 }
@@ -40,11 +44,17 @@ enum Resized {
 }
 
 impl Resized {
-    fn set(&mut self, size: Option<Size>) -> Result<(), String> {
-        match (self, size) {
-            (Resized::X11(display), Some(size)) => display.set(size).map(|_| ()),
+    fn set(&mut self, wanted: Option<WantedDisplay>) -> Result<(), String> {
+        let wanted = wanted.map(|WantedDisplay { size, rate }| match rate {
+            // A part of a mode would have another shape.
+            Some(rate) => (Scaler::fitted(size, MAX_MODE), Some(rate.get())),
+            None => (size, None),
+        });
+        match (self, wanted) {
+            (Resized::X11(display), Some((size, rate))) => display.set(size, rate).map(|_| ()),
             (Resized::X11(display), None) => display.restore(),
-            (Resized::Wayland(display), Some(size)) => {
+            // Its rate is that of the capture.
+            (Resized::Wayland(display), Some((size, _))) => {
                 display.set(size);
                 Ok(())
             }
@@ -93,23 +103,25 @@ impl Fit {
     /// The size `own` can't be set. The message has one line.
     pub fn open_virtual(subcommand: &'static str, display: &str, own: Size) -> Result<Fit, String> {
         let mut display = DisplaySize::open(display)?;
-        display.set(own)?;
+        display.set(own, None)?;
         display.keep();
         Ok(Fit::of(subcommand, Resized::X11(Box::new(display))))
     }
 
-    /// Requests the size of the player's window; `None` without a player.
-    pub fn request(&mut self, size: Option<Size>, now: Instant) {
-        self.requested = Some((size, now));
+    /// Requests the display that the player wants; `None` without a player. A chosen mode is not a step of a window
+    /// that is being resized: it is due at once.
+    pub fn request(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
+        let chosen = wanted.is_some_and(|wanted| wanted.rate.is_some());
+        let due = if chosen { now } else { now + SETTLE_TIME };
+        self.requested = Some((wanted, due));
     }
 
     /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
     pub fn tick(&mut self, now: Instant) {
-        let due = |request: &mut (_, Instant)| now.since(request.1) >= SETTLE_TIME;
-        let Some((size, _)) = self.requested.take_if(due) else {
+        let Some((wanted, _)) = self.requested.take_if(|(_, due)| now >= *due) else {
             return;
         };
-        let refused = self.display.set(size).err();
+        let refused = self.display.set(wanted).err();
         if refused != self.last_error
             && let Some(why) = &refused
         {

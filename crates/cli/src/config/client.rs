@@ -329,6 +329,7 @@ impl ClientConfig {
                 size: config.max_size,
                 // Known when the display is open.
                 fps: None,
+                chosen_fps: None,
             },
             ..Config::new(host.target)
         }

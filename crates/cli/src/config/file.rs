@@ -54,7 +54,7 @@ pub(super) fn read(
                 setting.key
             )));
         }
-        let text = words(value.get_ref(), setting.form).ok_or_else(|| {
+        let text = words(value.get_ref(), setting.form, path).ok_or_else(|| {
             let span = value.span();
             let instead = text.get(span).unwrap_or_default().lines().next();
             setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
@@ -85,12 +85,14 @@ pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
 }
 
 /// The value as the text of a flag, if it has the right form.
-fn words(value: &DeValue<'_>, form: Form) -> Option<String> {
+fn words(value: &DeValue<'_>, form: Form, file: &Path) -> Option<String> {
     match (value, form) {
         (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),
-        (DeValue::String(text), Form::Text | Form::NumberOrText | Form::TextOr(_)) => {
-            Some(text.to_string())
-        }
+        (
+            DeValue::String(text),
+            Form::Text | Form::NumberOrText | Form::TextOr(_) | Form::TextOrTables,
+        ) => Some(text.to_string()),
+        (DeValue::Array(_), Form::TextOrTables) => file.to_str().map(str::to_owned),
         (DeValue::Integer(number), Form::Number | Form::NumberOrText) => {
             let number = i128::from_str_radix(number.as_str(), number.radix()).ok()?;
             Some(number.to_string())

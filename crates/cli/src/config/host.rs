@@ -23,14 +23,16 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::EncoderName;
-use openuvr_runtime::host::config::{BITRATES, Config, DEFAULT_FPS, REFRESHES, default_bitrate};
+use openuvr_runtime::host::config::{
+    BITRATES, Config, DEFAULT_FPS, RATES, REFRESHES, default_bitrate,
+};
 use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_scene::source::Submit;
 use tracing::Level;
 
 use super::kind::{
     LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice,
-    choices, cores, count, flag, ice_servers, number, optional, path, pin, public_addresses,
+    choices, cores, count, flag, ice_servers, list, number, optional, path, pin, public_addresses,
     region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
@@ -106,7 +108,10 @@ Examples:
             /// the dummy driver), a new mode within the server's limits; a virtual display up to 3840x2160, or its own
             /// size. Applications see a monitor change. The original size is restored when the player leaves and when
             /// the host ends. If the display cannot be resized, the picture is scaled, as without this option.
-            fit: bool = "fit", flag(), Default::Is("false");
+            /// A Moonlight client has a mode instead of a window: its display gets the mode's size and rate, a virtual
+            /// one up to 4096x4096.
+            fit: Option<bool> = "fit", optional(flag()),
+                Default::Unset("true with --virtual and --moonlight, otherwise false");
             /// Capture one window instead of the whole display.
             /// A part of its title or class, ignoring case (the largest match is captured), or its id as
             /// printed by xwininfo. The window is captured even while others cover it. With --source wayland a part of
@@ -128,7 +133,7 @@ Examples:
             /// Maximum frame rate.
             /// A frame is captured when the application has drawn, not on a timer. If the application draws
             /// faster, the newest frame is sent. Up to 5 % more is tolerated, since the clocks of displays and
-            /// games are not exact.
+            /// games are not exact. Moonlight clients choose their rate: with this option up to it, otherwise up to 240.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Send the pointer's shape and position.
@@ -338,6 +343,12 @@ Examples:
             /// which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
+            /// Applications that Moonlight clients start on the virtual display.
+            /// A TOML file with an entry [[applications]] for each: name, command (a list of words) and, if wanted, icon
+            /// (a PNG file), as `openuvr applications scan` writes it. The entries may also stand at the end of the
+            /// host's settings file. One application runs at a time, on a display of the client's mode.
+            applications: Option<PathBuf> = "applications", optional(list("FILE")),
+                Default::Unset("the display, or the program after --");
         }
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
@@ -449,6 +460,11 @@ impl HostConfig {
                        `openuvr run`";
             return Err(ConfigError(why.to_owned()).into());
         }
+        if !words.is_empty() && effective.config.applications.is_some() {
+            let why =
+                "an application after -- excludes those of the settings: give --applications ''";
+            return Err(ConfigError(why.to_owned()).into());
+        }
         Ok((effective, words))
     }
 
@@ -457,7 +473,7 @@ impl HostConfig {
         let x11 = self.window.is_some() || self.region.is_some() || self.virtual_display.is_some();
         match self.source {
             Some(source) => source,
-            None if self.wayland_display.is_some() && !x11 && !self.fit => SourceKind::Wayland,
+            None if self.wayland_display.is_some() && !x11 && !self.fits() => SourceKind::Wayland,
             None => SourceKind::X11,
         }
     }
@@ -497,6 +513,22 @@ impl HostConfig {
     /// Whether the virtual display is a Wayland compositor of this process.
     pub(crate) fn is_wayland(&self) -> bool {
         self.virtual_display.is_some() && self.virtual_with == DisplayKind::Wayland
+    }
+
+    /// Whether the display takes the size of the player's window. Moonlight clients choose a mode, which a virtual
+    /// display can have.
+    pub(crate) fn fits(&self) -> bool {
+        let modes = self.virtual_display.is_some() && self.moonlight.is_some();
+        let part = self.window.is_some() || self.region.is_some();
+        self.fit.unwrap_or(modes && !part)
+    }
+
+    /// Whether the source runs on a timer, and not when an application draws.
+    fn is_timed(&self) -> bool {
+        matches!(
+            self.subject(),
+            Subject::Pattern(_) | Subject::Clip(_) | Subject::Scene(_)
+        )
     }
 
     /// Whether input is injected into the display.
@@ -541,13 +573,19 @@ impl HostConfig {
             () if self.is_wayland() && self.subject() != Subject::Display => {
                 "virtual-with wayland streams the whole display: it excludes window and region"
             }
+            () if self.applications.is_some()
+                && (self.virtual_display.is_none() || self.moonlight.is_none()) =>
+            {
+                "applications are started by Moonlight clients on a display of their own: they require virtual and \
+                 moonlight"
+            }
             () if self.output.is_some() && !session => {
                 "output names an output of a Wayland session: it requires source wayland"
             }
-            () if (session || portal) && self.fit => {
+            () if (session || portal) && self.fits() => {
                 "fit resizes an X display: it excludes source wayland and portal"
             }
-            () if self.fit && self.subject() != Subject::Display => {
+            () if self.fits() && self.subject() != Subject::Display => {
                 "fit resizes the whole display: it excludes window, region and other sources"
             }
             () if matches!(self.pads, PadsKind::Seats(_)) => {
@@ -696,12 +734,8 @@ impl From<&HostConfig> for Config {
             pixels: config.pixels,
             cbr: config.rate_control.map(|mode| mode == RateMode::Cbr),
             fps: config.fps.unwrap_or(DEFAULT_FPS),
-            // A pattern, a clip and the scene run on a timer.
-            follows_display: config.fps.is_none()
-                && !matches!(
-                    config.subject(),
-                    Subject::Pattern(_) | Subject::Clip(_) | Subject::Scene(_)
-                ),
+            follows_display: config.fps.is_none() && !config.is_timed(),
+            max_fps: (!config.is_timed()).then(|| config.fps.unwrap_or(*RATES.end())),
             bitrate: config.bitrate,
             min_bitrate: config.min_bitrate,
             start_bitrate: config.start_bitrate,

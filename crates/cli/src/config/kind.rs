@@ -50,6 +50,8 @@ pub(super) enum Form {
     Text,
     /// Either.
     NumberOrText,
+    /// A string, the path of a file; in the settings file also a list of tables, which stands for that file.
+    TextOrTables,
     /// A string; as a flag, its name alone means this one.
     TextOr(&'static str),
 }
@@ -510,6 +512,14 @@ pub(super) fn path(placeholder: &'static str) -> Kind<PathBuf> {
         form: Form::Text,
         parse: Box::new(|text| (!text.is_empty()).then(|| PathBuf::from(text))),
         absent: None,
+    }
+}
+
+/// A file with a list of tables, or the list in the settings file.
+pub(super) fn list(placeholder: &'static str) -> Kind<PathBuf> {
+    Kind {
+        form: Form::TextOrTables,
+        ..path(placeholder)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::kind::Form;
-use super::{Default, Origin, RawValues, Setting, Settings};
+use super::{Default, Origin, RawValues, Setting, Settings, Value};
 use openuvr_terminal::wrap::wrapped;
 
 /// The file that reproduces this configuration. Unset settings are comments, so that the defaults and the environment
@@ -20,6 +20,8 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
           # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or from\n\
           # --config FILE. Each setting is also a flag; flags override the file.\n"
     );
+    // TOML has tables behind all other lines.
+    let mut lists = String::new();
     let mut heading = "";
     let kept = |setting: &&Setting| !matches!(setting.default, Default::OnlyFlag(_));
     for setting in table.iter().filter(|setting| !setting.fixed).filter(kept) {
@@ -40,6 +42,10 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
             push(&mut out, format_args!("# {line}\n"));
         }
         match values.0.get(setting.key) {
+            Some(value) if keeps_tables(setting, value, &mut lists) => {
+                let key = setting.key;
+                push(&mut out, format_args!("# {key} = … # at the end\n"));
+            }
             Some(value) => {
                 let text = literal(&value.text, setting.form);
                 let comment = match value.origin {
@@ -59,7 +65,29 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
             None => push(&mut out, format_args!("# {} = … # not set\n", setting.key)),
         }
     }
+    out.push_str(&lists);
     out
+}
+
+/// Adds the list of tables that the settings file itself has for this setting to `lists`. Returns whether there is one.
+fn keeps_tables(setting: &Setting, value: &Value, lists: &mut String) -> bool {
+    let list = tables(setting, value);
+    lists.extend(list.as_deref());
+    list.is_some()
+}
+
+/// The list of tables that the settings file itself has for this setting.
+fn tables(setting: &Setting, value: &Value) -> Option<String> {
+    let (Form::TextOrTables, Origin::File { path, .. }) = (setting.form, &value.origin) else {
+        return None;
+    };
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut document: toml::Table = text.parse().ok()?;
+    let list = document.remove(setting.key)?;
+    list.is_array().then(|| {
+        let document = toml::Table::from_iter([(setting.key.to_owned(), list)]);
+        format!("\n{document}")
+    })
 }
 
 fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {

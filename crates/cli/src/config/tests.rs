@@ -18,6 +18,7 @@ use super::host::{HostConfig, RateMode, SourceKind, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawBackend, EyeView, Target};
+use openuvr_runtime::host::config::Config;
 
 /// Writes a file into a folder.
 fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
@@ -775,6 +776,54 @@ fn a_value_that_is_not_utf8_is_refused_by_name() {
     );
 }
 
+/// The list of applications in the settings file itself.
+const INLINE: &str = "virtual = \"640x360\"\nmoonlight = \"127.0.0.1:0\"\n\n[[applications]]\nname = \"A\"\ncommand = [\"a b\"]\n";
+
+#[test]
+fn applications_are_in_the_settings_file_or_in_another() {
+    let folder = TempDir::with_prefix("applications").unwrap();
+    let around = environment(folder.path());
+    let file = write(&folder, "host.toml", INLINE);
+    let config = |args: &[&str]| effective::<HostConfig>(args, &around).map(|e| e.config);
+    assert_eq!(config(&[]).unwrap().applications, Some(file.clone()));
+    assert!(config(&[]).unwrap().fits());
+    let other = config(&["--applications", "games.toml"]).unwrap();
+    assert_eq!(other.applications, Some(PathBuf::from("games.toml")));
+    assert_eq!(config(&["--applications", ""]).unwrap().applications, None);
+    // The list survives another setting.
+    effective::<HostConfig>(&["--fps", "30", "--save"], &around).unwrap();
+    let saved = std::fs::read_to_string(&file).unwrap();
+    let document: toml::Table = saved.parse().unwrap();
+    let before: toml::Table = INLINE.parse().unwrap();
+    assert_eq!(document["applications"], before["applications"], "{saved}");
+    assert_eq!(
+        document["fps"]
+            .as_float()
+            .or(document["fps"].as_integer().map(|n| n as f64)),
+        Some(30.0)
+    );
+    assert_eq!(config(&[]).unwrap().applications, Some(file));
+    let contradictory = config(&["--moonlight", ""]).unwrap_err().to_string();
+    assert!(
+        contradictory.contains("require virtual and moonlight"),
+        "{contradictory}"
+    );
+}
+
+#[test]
+fn moonlight_clients_fit_a_virtual_display() {
+    let fits = |args: &[&str]| host(args).unwrap().fits();
+    let modes = ["--virtual", "640x360", "--moonlight", "127.0.0.1:0"];
+    assert!(fits(&modes) && !fits(&modes[..2]) && !fits(&modes[2..]));
+    assert!(!fits(&[&modes[..], &["--fit=false"]].concat()));
+    assert!(!fits(&[&modes[..], &["--window", "a"]].concat()));
+    assert!(fits(&["--fit"]));
+    let limit = |args: &[&str]| Config::from(&host(args).unwrap()).max_fps;
+    assert_eq!(limit(&modes), Some(240.0));
+    assert_eq!(limit(&["--fps", "90"]), Some(90.0));
+    assert_eq!(limit(&["--source", "pattern"]), None);
+}
+
 #[test]
 fn settings_are_saved_into_the_file_that_they_came_from() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -1023,6 +1072,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
         fps: None,
+        chosen_fps: None,
     };
     assert_eq!(config.constraints, expected);
     let refused = client(&["--observe", "--bitrate", "5M"])

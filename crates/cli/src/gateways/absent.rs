@@ -11,6 +11,7 @@ use openuvr_runtime::sched::Scheduler;
 
 use super::are_configured;
 use crate::config::HostConfig;
+use crate::launches::LaunchDesk;
 
 /// The error of each use.
 const ABSENT: &str = "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
@@ -35,6 +36,7 @@ impl Gateways {
         _host: Arc<dyn GatewayHost>,
         _recorder: Option<Infallible>,
         _threads: (&Scheduler, bool),
+        _desk: Option<LaunchDesk>,
     ) -> Result<Gateways> {
         refuse(config)?;
         Ok(Gateways(()))

@@ -28,6 +28,7 @@ use openuvr_runtime::store::ensure_dir;
 
 use super::are_configured;
 use crate::config::HostConfig;
+use crate::launches::LaunchDesk;
 
 /// The configured gateways. They keep the host alive.
 pub(crate) struct Gateways {
@@ -56,7 +57,8 @@ impl Gateways {
         record::open(subcommand, config, scheduler, sound)
     }
 
-    /// The gateways of `host`, with `recorder`. `sound`: the host may have sound.
+    /// The gateways of `host`, with `recorder`. `sound`: the host may have sound. `desk`: starts applications for
+    /// Moonlight clients.
     ///
     /// # Errors
     /// A gateway can't be opened. The message has one line.
@@ -66,13 +68,14 @@ impl Gateways {
         host: Arc<dyn GatewayHost>,
         recorder: Option<Recorder>,
         (scheduler, sound): (&Scheduler, bool),
+        desk: Option<LaunchDesk>,
     ) -> Result<Gateways> {
         let lease = lease(config);
         Ok(Gateways {
             subcommand,
             gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
-            moonlight: moonlight::open(subcommand, config, &host, scheduler, sound)?,
+            moonlight: moonlight::open(subcommand, config, &host, (scheduler, sound), desk)?,
             recorder,
             host,
             lease,
@@ -98,7 +101,8 @@ impl Gateways {
         let host = Arc::new(RemoteHost::new(socket, &scheduler));
         let sound = config.sound != SoundChoice::Off;
         let recorder = record::open(subcommand, config, &scheduler, sound)?;
-        let gateways = Gateways::open(subcommand, config, host, recorder, (&scheduler, sound))?;
+        let threads = (&scheduler, sound);
+        let gateways = Gateways::open(subcommand, config, host, recorder, threads, None)?;
         gateways.print_addresses(config);
         Ok(Some(gateways))
     }

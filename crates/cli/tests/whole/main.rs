@@ -14,6 +14,8 @@ mod links;
 mod loss;
 mod messages;
 mod microphone;
+#[cfg(feature = "moonlight")]
+mod moonlight;
 mod namespaces;
 mod nearby;
 mod placement;

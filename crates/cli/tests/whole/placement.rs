@@ -255,7 +255,7 @@ fn windows_follow_the_size_of_their_display() {
     let dialog = app.show_dialog((100, 60), main);
     app.wait_for_geometry(main, (0, 0), (640, 360));
     let mut size = DisplaySize::open(&display.name).expect("a display with RandR");
-    size.set(Size::new(320, 200)).expect("a smaller size");
+    size.set(Size::new(320, 200), None).expect("a smaller size");
     app.wait_for_geometry(main, (0, 0), (320, 200));
     app.wait_for_geometry(dialog, (110, 70), (100, 60));
     size.restore().expect("the original size");

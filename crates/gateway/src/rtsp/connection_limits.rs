@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot};
 use openuvr_runtime::lock::lock;
-
-use crate::evicting_pool::{EvictingPool, PoolSlot};
-use crate::network::Network;
 
 /// Connections without a valid token: two threads each.
 const UNAUTHENTICATED: usize = 32;

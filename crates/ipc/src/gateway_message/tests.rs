@@ -38,7 +38,9 @@ fn gateway_messages() -> Vec<GatewayMessage> {
                 bitrate: Some(Bitrate(5_000_000)),
                 size: Some(Size::new(1280, 720)),
                 fps: NonZeroU16::new(60),
+                chosen_fps: NonZeroU16::new(120),
             },
+            display: Some(Size::new(1280, 720)),
             reports: true,
             device: Some(key),
             ..SubscribeRequest::new(Role::Player, "Maria's phone")

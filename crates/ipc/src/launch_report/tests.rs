@@ -1,11 +1,12 @@
 //! Reports survive a round trip, and other bytes are refused.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use openuvr_proto::control::negotiate::{ClientConstraints, Refusal, Role};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::control_event::{ControlEvent, RateChange};
-use openuvr_proto::host::Ending;
+use openuvr_proto::host::{Ending, WantedDisplay};
 use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, Mapped, PeerInstant};
 use openuvr_proto::trace::{
@@ -110,7 +111,10 @@ fn reports_survive_a_round_trip() {
         },
         Notice::EncoderClosed(RenditionId(7)),
         Notice::Resized(size),
-        Notice::PlayerWindow(Some(Size::new(1280, 720))),
+        Notice::PlayerWindow(Some(WantedDisplay {
+            size: Size::new(1280, 720),
+            rate: NonZeroU16::new(144),
+        })),
         Notice::PlayerWindow(None),
         Notice::SourceShown(true),
         Notice::Clipboard("text copied here".into()),

@@ -5,7 +5,9 @@ mod message;
 mod peers;
 mod server;
 mod socket;
+mod wants;
 
 pub use self::cipher::{ControlCipher, OpenError};
 pub use self::message::{InvalidMessage, Message, Outgoing};
 pub(crate) use self::server::serve;
+pub use self::wants::Wants;

@@ -184,6 +184,7 @@ impl Clients {
             tracing::debug!(client = session.owner.title, "a Moonlight client is silent");
             door.end(&session);
         }
+        door.end_finished();
         let is_over = |session: &Session| session.is_closed() || session.updates.ended().is_some();
         let over = self.0.extract_if(|_, client| is_over(&client.session));
         for (peer, client) in over.collect::<Vec<_>>() {

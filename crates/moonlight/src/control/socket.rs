@@ -1,5 +1,5 @@
-//! The socket of the control stream: hears only addresses that have a session. To others the port is silent, and the
-//! ENet library never sees their datagrams.
+//! The socket of the control stream: hears only addresses that have a session, and new connections only with that
+//! session's number. To others the port is silent, and the ENet library never sees their datagrams.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rusty_enet::{MTU_MAX, PacketReceived, Socket, SocketOptions};
 
+use super::wants::Wants;
 use crate::session::Sessions;
 
 /// Datagrams of strangers discarded in a row, before the thread does its other work.
@@ -22,6 +23,19 @@ pub(super) struct KnownPeers {
 impl KnownPeers {
     pub(super) fn new(socket: UdpSocket, sessions: Arc<Sessions>) -> KnownPeers {
         KnownPeers { socket, sessions }
+    }
+}
+
+impl KnownPeers {
+    /// Whether the library may see the datagram: not a new connection without a session's number, since the library has
+    /// few places.
+    fn admits(&self, datagram: &[u8], from: SocketAddr) -> bool {
+        let address = from.ip().to_canonical();
+        match Wants::of(datagram) {
+            Wants::Connection(number) => self.sessions.of_connection(number, address).is_some(),
+            Wants::Peer => self.sessions.is_known(address),
+            Wants::Nothing => false,
+        }
     }
 }
 
@@ -53,7 +67,7 @@ impl Socket for KnownPeers {
     ) -> io::Result<Option<(SocketAddr, PacketReceived)>> {
         for _ in 0..MAX_DISCARDED {
             match self.socket.recv_from(buffer) {
-                Ok((length, from)) if self.sessions.is_known(from.ip().to_canonical()) => {
+                Ok((length, from)) if self.admits(&buffer[..length], from) => {
                     return Ok(Some((from, PacketReceived::Complete(length))));
                 }
                 Ok(_) => {}

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::printable::printable;
+use openuvr_runtime::lock::lock;
 
 use super::request::Request;
 use super::response::Response;
+use crate::admission::AdmissionSlot;
+use crate::applications::LaunchRefused;
 use crate::door::{Door, PairedClient, unix_time};
 use crate::hex::{from_hex, to_hex};
 use crate::pairing::{
@@ -33,13 +36,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) fn answer_stranger(
     door: &Door,
     request: &Request,
-    from: IpAddr,
+    slot: &mut AdmissionSlot,
     here: IpAddr,
 ) -> Response {
     let query = Query::parse(&request.query);
+    let from = slot.from();
     match request.path.as_str() {
         "serverinfo" => description(door, None, here),
-        "pair" => pair(door, &query, from),
+        "pair" => pair(door, &query, slot),
         "unpair" => {
             // A client that gives up, for example because it found the PIN to be another: its own pairing, and nothing
             // that is stored.
@@ -89,7 +93,12 @@ pub(super) fn answer_paired(
             if let Some(session) = door.sessions.of_device(&client.device) {
                 door.end(&session);
             }
-            Response::ok().with("cancel", 1)
+            match door.quit(client) {
+                true => Response::ok().with("cancel", 1),
+                // The number that clients translate.
+                false => Response::refused(599, "Another client plays: quit the application there")
+                    .with("cancel", 0),
+            }
         }
         _ => Response::refused(404, "Not found"),
     }
@@ -97,8 +106,15 @@ pub(super) fn answer_paired(
 
 /// The host's description: names, ports, and whether this client plays.
 fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
-    let session = client.and_then(|client| door.sessions.of_device(&client.device));
-    let state = match session {
+    // A started application is there for all clients; otherwise each has its own session.
+    let running = client.and_then(|client| match &door.launcher {
+        Some(_) => door.running(),
+        None => {
+            let session = door.sessions.of_device(&client.device);
+            session.map(|session| session.application)
+        }
+    });
+    let state = match running {
         Some(_) => "OPENUVR_SERVER_BUSY",
         None => "OPENUVR_SERVER_FREE",
     };
@@ -115,10 +131,7 @@ fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Resp
         .with("LocalIP", here)
         .with("ServerCodecModeSupport", CODECS)
         .with("PairStatus", u8::from(client.is_some()))
-        .with(
-            "currentgame",
-            session.map_or(0, |session| session.application),
-        )
+        .with("currentgame", running.unwrap_or(0))
         .with("state", state)
 }
 
@@ -158,21 +171,13 @@ fn launch_session(
             "The application shows no picture yet: try again when it does",
         );
     }
-    let picture = match (launch.application, launch.mode) {
-        (Some(number), Some(mode)) => {
-            let mut all = door.applications.iter();
-            if !all.any(|application| application.number == number) {
-                return refused(404, "This host does not have that application");
-            }
-            Some((number, mode))
-        }
-        _ => {
-            let before = door.sessions.of_device(&client.device);
-            before.map(|before: Arc<Session>| -> (u32, Mode) { (before.application, before.mode) })
-        }
+    let started = match launch.application {
+        Some(number) => start_application(door, client, number, &launch),
+        None => continue_running(door, client, &launch),
     };
-    let Some(picture) = picture else {
-        return refused(503, "Nothing runs that could be resumed: start it again");
+    let picture = match started {
+        Ok(picture) => picture,
+        Err((status, why)) => return refused(status, &why),
     };
     let owner = Owner {
         device: client.device,
@@ -201,11 +206,74 @@ fn launch_session(
         .with(element, 1)
 }
 
+/// A refusal: the status and its reason.
+type Refusal = (u16, String);
+
+/// Begins the application `number`: the number and the mode of the session.
+fn start_application(
+    door: &Door,
+    client: &PairedClient,
+    number: u32,
+    launch: &Launch,
+) -> Result<(u32, Mode), Refusal> {
+    let mut all = door.applications.iter();
+    let place = all.position(|application| application.number == number);
+    let (Some(place), Some(mode)) = (place, launch.mode) else {
+        let why = "This host does not have that application";
+        return Err((404, why.to_owned()));
+    };
+    let Some(launcher) = &door.launcher else {
+        return Ok((number, mode));
+    };
+    let ran = launcher.running().is_some();
+    match launcher.launch(place, mode) {
+        Ok(()) => {
+            if !ran {
+                *lock(&door.launched_by) = Some(client.device);
+            }
+            Ok((number, mode))
+        }
+        Err(LaunchRefused::Busy(other)) => {
+            let title = door.applications.get(other).map(|other| &other.title);
+            let title = title.map_or("An application", String::as_str);
+            let why = format!("{title} already runs on this host: resume it, or quit it first");
+            Err((400, why))
+        }
+        Err(LaunchRefused::Failed(why)) => {
+            let title = &door.applications[place].title;
+            (door.announce)(&format!("{title} did not start: {why}"));
+            Err((503, format!("{title} did not start: {why}")))
+        }
+    }
+}
+
+/// Goes on with the application that runs: the number and the mode of the session.
+fn continue_running(
+    door: &Door,
+    client: &PairedClient,
+    launch: &Launch,
+) -> Result<(u32, Mode), Refusal> {
+    let before = door.sessions.of_device(&client.device);
+    let number = match &door.launcher {
+        Some(_) => door.running(),
+        None => before.as_ref().map(|before| before.application),
+    };
+    let nothing = || {
+        let why = "Nothing runs that could be resumed: start it again";
+        (503, why.to_owned())
+    };
+    let number = number.ok_or_else(nothing)?;
+    let mode = launch.mode.or(before.map(|before| before.mode));
+    // ANNOUNCE will say it.
+    Ok((number, mode.unwrap_or(Mode::USUAL)))
+}
+
 /// A step of pairing by HTTP.
-fn pair(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
+    let from = slot.from();
     let bytes = |name: &str| query.text(name).and_then(from_hex);
     let answered = if query.text("phrase") == Some("getservercert") {
-        return start_pairing(door, query, from);
+        return start_pairing(door, query, slot);
     } else if let Some(challenge) = bytes("clientchallenge") {
         let signature = &door.identity.signature;
         step(door, from, |exchange| {
@@ -252,7 +320,8 @@ fn step<T>(
 }
 
 /// The first step: waits until a person enters the client's PIN.
-fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
+fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
+    let from = slot.from();
     let refused =
         |status, why: &dyn ToString| Response::refused(status, why.to_string()).with("paired", 0);
     let salt = query.text("salt").and_then(from_hex);
@@ -265,17 +334,22 @@ fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
     if door.is_forbidden(&certificate.der) {
         return refused(403, &"This host forbids the client");
     }
-    if let Err(why) = door.desk.start(Instant::now(), from) {
-        return refused(503, &why);
-    }
+    let number = match door.desk.start(Instant::now(), from) {
+        Ok(number) => number,
+        Err(why) => return refused(503, &why),
+    };
+    slot.waits_for_pin();
     (door.announce)(&format!(
         "a Moonlight client at {from} wants to pair: enter the PIN that it shows: openuvr devices pair --moonlight PIN"
     ));
     let begun = Begun { salt, certificate };
     let file = PinFile::new(&door.folder);
-    while door.desk.waits(Instant::now(), from) && !door.is_closing() {
+    while door.desk.waits(Instant::now(), number) && !door.is_closing() {
         match file.take(unix_time()) {
-            Ok(Some(offered)) => return entered(door, begun, &offered),
+            Ok(Some(offered)) => {
+                door.admission.pairs(Instant::now(), from);
+                return entered(door, begun, &offered);
+            }
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!("the PIN of a Moonlight client: {error}");
@@ -284,7 +358,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, from: IpAddr) -> Response {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    door.desk.end(Instant::now(), from, PairingEnd::GivenUp);
+    door.desk.give_up(number);
     refused(408, &"No PIN was entered at the host")
 }
 

@@ -3,30 +3,32 @@
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::answers::{answer_paired, answer_stranger};
 use super::request::{MAX_HEADER, Request};
 use super::response::Response;
+use crate::admission::AdmissionSlot;
 use crate::door::Door;
 
-/// Answers a request by HTTP from `from`, at the host's own address `here`.
+/// Answers a request by HTTP, at the host's own address `here`.
 ///
 /// # Errors
 /// The connection failed, or the bytes were no request.
 pub(crate) fn serve(
     door: &Door,
     stream: &mut (impl Read + Write),
-    from: IpAddr,
+    slot: &mut AdmissionSlot,
     here: IpAddr,
 ) -> io::Result<()> {
     let request = read(stream)?;
-    let response = answer_stranger(door, &request, from, here);
+    let response = answer_stranger(door, &request, slot, here);
     write(stream, &response)
 }
 
-/// Answers a request by HTTPS.
+/// Answers a request by HTTPS. A paired client has a slot of its own from the handshake on.
 ///
 /// # Errors
 /// The connection failed, or the bytes were no request.
@@ -34,19 +36,26 @@ pub(crate) fn serve_tls(
     door: &Door,
     config: Arc<ServerConfig>,
     stream: impl Read + Write,
-    from: IpAddr,
+    slot: &mut AdmissionSlot,
     here: IpAddr,
 ) -> io::Result<()> {
     let connection = ServerConnection::new(config).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, stream);
-    let request = read(&mut stream)?;
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
     let certificate = stream
         .conn
         .peer_certificates()
         .and_then(|chain| chain.first());
     let certificate = certificate.map(|certificate| certificate.as_ref());
-    let response = match certificate.and_then(|certificate| door.paired(certificate)) {
-        Some(client) => answer_paired(door, &request, &client, from, here),
+    let client = certificate.and_then(|certificate| door.paired(certificate));
+    if let Some(client) = &client {
+        slot.authenticated(Instant::now(), client.device);
+    }
+    let request = read(&mut stream)?;
+    let response = match client {
+        Some(client) => answer_paired(door, &request, &client, slot.from(), here),
         None => Response::refused(401, "The client is not paired with this host"),
     };
     write(&mut stream, &response)?;

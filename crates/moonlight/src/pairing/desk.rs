@@ -1,10 +1,11 @@
 //! Where pairings wait for their PIN: one at a time, and few from a network that was refused.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use openuvr_runtime::connection_limits::Network;
 use openuvr_runtime::lock::lock;
 
 use super::certificate::ClientCertificate;
@@ -56,6 +57,7 @@ pub(crate) enum PairingEnd {
 
 /// The pairing that runs.
 struct Running {
+    number: u64,
     from: IpAddr,
     until: Instant,
     exchange: Option<Exchange>,
@@ -65,30 +67,25 @@ struct Running {
 
 #[derive(Default)]
 struct State {
+    /// The number of the newest pairing.
+    newest: u64,
     running: Option<Running>,
     /// Failures of each network, and the time of the last.
-    failures: HashMap<IpAddr, (u32, Instant)>,
+    failures: HashMap<Network, (u32, Instant)>,
 }
 
 /// The desk.
 #[derive(Default)]
 pub(crate) struct Desk(Mutex<State>);
 
-/// The unit of limits: an IPv4 address, or the first 64 bits of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.into(),
-        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
-    }
-}
-
 impl Desk {
-    /// A client begins to pair. A running pairing from the same address is replaced: its user has started over.
-    pub(crate) fn start(&self, now: Instant, from: IpAddr) -> Result<(), DeskError> {
+    /// A client begins to pair; returns the pairing's number. A running pairing from the same address is replaced: its
+    /// user has started over.
+    pub(crate) fn start(&self, now: Instant, from: IpAddr) -> Result<u64, DeskError> {
         let mut state = lock(&self.0);
         let blocked = state
             .failures
-            .get(&network(from))
+            .get(&Network::of(from))
             .is_some_and(|(count, last)| {
                 *count >= FREE_FAILURES && now.saturating_duration_since(*last) < PENALTY
             });
@@ -100,20 +97,29 @@ impl Desk {
         if other.is_some() {
             return Err(DeskError::Busy);
         }
+        state.newest += 1;
+        let number = state.newest;
         state.running = Some(Running {
+            number,
             from,
             until: now + PIN_WAIT,
             exchange: None,
             offered: None,
         });
-        Ok(())
+        Ok(number)
     }
 
-    /// Whether a client still waits for its PIN.
-    pub(crate) fn waits(&self, now: Instant, from: IpAddr) -> bool {
+    /// Whether the pairing with this number still waits for its PIN.
+    pub(crate) fn waits(&self, now: Instant, number: u64) -> bool {
         let state = lock(&self.0);
         let running = state.running.as_ref();
-        running.is_some_and(|r| r.from == from && r.exchange.is_none() && now < r.until)
+        running.is_some_and(|r| r.number == number && r.exchange.is_none() && now < r.until)
+    }
+
+    /// The pairing with this number waits no longer.
+    pub(crate) fn give_up(&self, number: u64) {
+        let waits = |running: &mut Running| running.number == number && running.exchange.is_none();
+        lock(&self.0).running.take_if(waits);
     }
 
     /// The PIN was entered.
@@ -160,19 +166,19 @@ impl Desk {
         match (of_it, how) {
             (None, _) | (_, PairingEnd::GivenUp) => return,
             (_, PairingEnd::Paired) => {
-                state.failures.remove(&network(from));
+                state.failures.remove(&Network::of(from));
                 return;
             }
             (_, PairingEnd::Failed) => {}
         }
-        let known = state.failures.contains_key(&network(from));
+        let known = state.failures.contains_key(&Network::of(from));
         if !known && state.failures.len() >= MAX_NETWORKS {
             let oldest = state.failures.iter().min_by_key(|(_, (_, last))| *last);
             if let Some(oldest) = oldest.map(|(network, _)| *network) {
                 state.failures.remove(&oldest);
             }
         }
-        let entry = state.failures.entry(network(from)).or_insert((0, now));
+        let entry = state.failures.entry(Network::of(from)).or_insert((0, now));
         if now.saturating_duration_since(entry.1) >= PENALTY {
             entry.0 = 0;
         }
@@ -191,41 +197,42 @@ mod tests {
     #[test]
     fn one_client_pairs_at_a_time() {
         let (desk, now) = (Desk::default(), Instant::now());
-        assert_eq!(desk.start(now, address(1)), Ok(()));
+        let first = desk.start(now, address(1)).unwrap();
         assert_eq!(desk.start(now, address(2)), Err(DeskError::Busy));
-        assert!(desk.waits(now, address(1)) && !desk.waits(now, address(2)));
-        // Its user starts over.
-        assert_eq!(desk.start(now, address(1)), Ok(()));
+        assert!(desk.waits(now, first));
+        // Its user starts over: the earlier request waits no longer.
+        let second = desk.start(now, address(1)).unwrap();
+        assert!(!desk.waits(now, first) && desk.waits(now, second));
         let later = now + PIN_WAIT;
-        assert!(!desk.waits(later, address(1)));
-        assert_eq!(desk.start(later, address(2)), Ok(()));
+        assert!(!desk.waits(later, second));
+        assert!(desk.start(later, address(2)).is_ok());
     }
 
     #[test]
     fn failed_pairings_make_a_network_wait() {
         let (desk, now) = (Desk::default(), Instant::now());
         for _ in 0..FREE_FAILURES {
-            assert_eq!(desk.start(now, address(1)), Ok(()));
+            assert!(desk.start(now, address(1)).is_ok());
             desk.end(now, address(1), PairingEnd::Failed);
         }
         assert_eq!(desk.start(now, address(1)), Err(DeskError::Blocked));
-        assert_eq!(desk.start(now, address(2)), Ok(()));
+        assert!(desk.start(now, address(2)).is_ok());
         desk.end(now, address(2), PairingEnd::Paired);
         let later = now + PENALTY;
-        assert_eq!(desk.start(later, address(1)), Ok(()));
+        assert!(desk.start(later, address(1)).is_ok());
         desk.end(later, address(1), PairingEnd::Failed);
-        assert_eq!(desk.start(later, address(1)), Ok(()));
+        assert!(desk.start(later, address(1)).is_ok());
     }
 
     #[test]
     fn given_up_pairings_neither_count_nor_forgive() {
         let (desk, now) = (Desk::default(), Instant::now());
         for _ in 0..2 * FREE_FAILURES {
-            assert_eq!(desk.start(now, address(1)), Ok(()));
+            assert!(desk.start(now, address(1)).is_ok());
             desk.end(now, address(1), PairingEnd::GivenUp);
         }
         for _ in 0..FREE_FAILURES {
-            assert_eq!(desk.start(now, address(1)), Ok(()));
+            assert!(desk.start(now, address(1)).is_ok());
             desk.end(now, address(1), PairingEnd::Failed);
         }
         // Without a running pairing nothing ends.
@@ -239,11 +246,11 @@ mod tests {
         let of = |text: &str| text.parse::<IpAddr>().unwrap();
         for host in 1..=FREE_FAILURES {
             let from = of(&format!("2001:db8::{host}"));
-            assert_eq!(desk.start(now, from), Ok(()));
+            assert!(desk.start(now, from).is_ok());
             desk.end(now, from, PairingEnd::Failed);
         }
         assert_eq!(desk.start(now, of("2001:db8::99")), Err(DeskError::Blocked));
-        assert_eq!(desk.start(now, of("2001:db8:0:1::1")), Ok(()));
+        assert!(desk.start(now, of("2001:db8:0:1::1")).is_ok());
     }
 
     #[test]

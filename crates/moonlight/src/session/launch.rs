@@ -10,7 +10,7 @@ use crate::query::Query;
 pub struct Launch {
     /// The application's number; `None` with `resume`.
     pub application: Option<u32>,
-    /// The picture; `None` with `resume`, which keeps the earlier one.
+    /// The picture; `None`: `resume` of a client that keeps the earlier one.
     pub mode: Option<Mode>,
     /// The key of all streams.
     pub key: SessionKey,
@@ -32,12 +32,14 @@ impl Launch {
     /// [`InvalidLaunch`]
     pub fn from_launch(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
         let application = query.number("appid").ok_or(InvalidLaunch("appid"))?;
-        let mode = query.text("mode").and_then(|text| text.parse().ok());
-        Ok(Launch {
+        let launch = Launch {
             application: Some(application),
-            mode: Some(mode.ok_or(InvalidLaunch("mode"))?),
             ..Launch::from_resume(query)?
-        })
+        };
+        match launch.mode {
+            Some(_) => Ok(launch),
+            None => Err(InvalidLaunch("mode")),
+        }
     }
 
     /// The parameters of `resume`.
@@ -45,6 +47,10 @@ impl Launch {
     /// # Errors
     /// [`InvalidLaunch`]
     pub fn from_resume(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
+        let mode = match query.text("mode") {
+            Some(text) => Some(text.parse().map_err(|_| InvalidLaunch("mode"))?),
+            None => None,
+        };
         let key = query.text("rikey").and_then(from_hex);
         let key: Option<[u8; 16]> = key.and_then(|bytes| bytes.try_into().ok());
         // Clients send it as a signed number.
@@ -54,7 +60,7 @@ impl Launch {
         let [_, _, _, _, low @ ..] = key_id.ok_or(InvalidLaunch("rikeyid"))?.to_be_bytes();
         Ok(Launch {
             application: None,
-            mode: None,
+            mode,
             key: key.ok_or(InvalidLaunch("rikey"))?.into(),
             key_id: u32::from_be_bytes(low),
             seals_rtsp: query.number("corever").is_some_and(|version| version >= 1),
@@ -81,7 +87,15 @@ mod tests {
         assert_eq!(parsed.key_id, 0xffff_fffe);
         assert!(parsed.seals_rtsp);
         let resumed = Launch::from_resume(&Query::parse(&text)).unwrap();
-        assert_eq!((resumed.application, resumed.mode), (None, None));
+        assert_eq!((resumed.application, resumed.mode), (None, parsed.mode));
+        let without = text.replace("mode", "other");
+        let resumed = Launch::from_resume(&Query::parse(&without)).unwrap();
+        assert_eq!(resumed.mode, None);
+        let absurd = text.replace("1280x720x60", "0x0x0");
+        assert_eq!(
+            Launch::from_resume(&Query::parse(&absurd)),
+            Err(InvalidLaunch("mode"))
+        );
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct Session {
     pub redundancy: Redundancy,
     /// What the host tells its client.
     pub updates: Updates,
+    /// The display is about to have its mode.
+    awaits_mode: AtomicBool,
     /// Nothing more is sent or received.
     closed: AtomicBool,
     /// Messages sealed by the host on the control stream.
@@ -132,6 +134,7 @@ impl Session {
             frames: SentFrames::default(),
             redundancy: Redundancy::new(Instant::now()),
             updates: Updates::default(),
+            awaits_mode: AtomicBool::new(true),
             closed: AtomicBool::new(false),
             control_sealed: AtomicU32::new(0),
             rtsp_sealed: AtomicU32::new(0),
@@ -183,6 +186,17 @@ impl Session {
     #[must_use]
     pub fn plays(&self) -> bool {
         lock(&self.state).plays
+    }
+
+    /// Whether the display is about to have its mode: not that of an observer.
+    #[must_use]
+    pub fn awaits_mode(&self) -> bool {
+        self.awaits_mode.load(Ordering::Relaxed)
+    }
+
+    /// The display keeps its mode.
+    pub fn observes(&self) {
+        self.awaits_mode.store(false, Ordering::Relaxed);
     }
 
     /// The client's subscription to frames.

@@ -26,6 +26,12 @@ pub struct Mode {
 pub struct InvalidMode;
 
 impl Mode {
+    /// What clients ask for by default.
+    pub const USUAL: Mode = Mode {
+        size: Size::new(1280, 720),
+        rate: 60,
+    };
+
     /// A mode within the limits.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! slice.
 
 use std::sync::Arc;
-use std::time::Instant as WallInstant;
+use std::time::{Duration, Instant as WallInstant};
 
 use openuvr_clock as clock;
 use openuvr_proto::id::FrameId;
@@ -12,6 +12,8 @@ use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscri
 use openuvr_proto::send::update::Update;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::extensions::Configuration;
 use openuvr_proto::wire::video::FrameHeader;
 
 use super::packets::{FrameProperties, Packetizer};
@@ -23,25 +25,50 @@ const PROCESSING_UNIT: u128 = 100_000;
 /// The clock rate of video in RTP (RFC 6184 section 8.2.1).
 const RATE: i128 = 90_000;
 
+/// How long a picture of the client's mode is awaited. A virtual display has it within 0.1 s; decoders of televisions
+/// cannot change their size without a restart.
+const MODE_WAIT: Duration = Duration::from_secs(2);
+
 /// The subscriber.
 pub struct VideoSubscriber {
     session: Arc<Session>,
     packetizer: Packetizer,
+    /// The awaited size of the first picture, and until when.
+    awaited: Option<(Size, WallInstant)>,
     open: Option<FrameHeader>,
     /// The open frame's bytes; kept for its memory.
     stream: Vec<u8>,
 }
 
 impl VideoSubscriber {
-    /// Sends through the session's outlet.
+    /// Sends through the session's outlet. `awaited`: the size that the display is about to have.
     #[must_use]
-    pub fn new(session: Arc<Session>, packetizer: Packetizer) -> VideoSubscriber {
+    pub fn new(
+        session: Arc<Session>,
+        packetizer: Packetizer,
+        awaited: Option<Size>,
+    ) -> VideoSubscriber {
         VideoSubscriber {
             session,
             packetizer,
+            awaited: awaited.map(|size| (size, WallInstant::now() + MODE_WAIT)),
             open: None,
             stream: Vec::new(),
         }
+    }
+
+    /// Whether another picture is awaited than this one. The host makes a key frame after each that was not taken.
+    fn is_early(&mut self, frame: &Frame) -> bool {
+        let Some((size, until)) = self.awaited else {
+            return false;
+        };
+        let has_it = |configuration: Configuration| configuration.size == size;
+        let over = WallInstant::now() >= until || !self.session.awaits_mode();
+        let begins = frame.configuration.is_some_and(|c| has_it(c) || over);
+        if begins {
+            self.awaited = None;
+        }
+        !begins
     }
 
     fn send(&mut self, header: &FrameHeader) -> Option<Departure> {
@@ -95,7 +122,7 @@ fn rtp_time(captured: Instant) -> u32 {
 impl Subscriber for VideoSubscriber {
     fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.stream.clear();
-        self.open = Some(frame.header);
+        self.open = (!self.is_early(frame)).then_some(frame.header);
     }
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {

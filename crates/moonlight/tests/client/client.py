@@ -1,6 +1,8 @@
 """A Moonlight client: pairs, lists, launches, watches, listens, sends input, quits. Prints one line of JSON per step.
 
-Usage: client.py ADDRESS PORT FOLDER PIN FRAMES
+Usage: client.py ADDRESS PORT FOLDER PIN FRAMES [MODE [APPLICATION]]
+
+With a MODE (WIDTHxHEIGHTxRATE) it only watches.
 """
 
 import ctypes
@@ -71,7 +73,8 @@ def send_input(library):
 
 
 def main():
-    address, port, folder, pin, wanted = sys.argv[1:]
+    address, port, folder, pin, wanted, *more = sys.argv[1:]
+    width, height, rate = map(int, more[0].split("x")) if more else (640, 384, 60)
     client = MoonlightClient(folder)
     server = connect_to_server(address, client._identity, int(port))
     client._server = server
@@ -90,21 +93,31 @@ def main():
     http = client._get_http()
     info = http.parse_server_info(http.get_server_info(use_https=True))
     say("apps", names=[app.name for app in apps], runs=info.current_game == apps[0].id)
-    client.start_stream(app=apps[0].name, width=640, height=384, fps=60, bitrate_kbps=8000, black_frame_threshold=0)
+    client.start_stream(
+        app=more[1] if more[1:] else apps[0].name,
+        width=width, height=height, fps=rate, bitrate_kbps=8000, black_frame_threshold=0,
+    )
     say("plays")
     # The package's own handle knows few of the library's functions.
     maps = open("/proc/self/maps").read().splitlines()
     library = ctypes.CDLL(next(line.split()[-1] for line in maps if "moonlight-common" in line))
-    seen, unread, latency, keys = [], 0, [], 0
+    seen, unread, latency, keys, shapes = [], 0, [], 0, set()
     for frame in client.frames():
         number = barcode(frame.data)
         unread += number is None
         seen.append([frame.frame_number, number])
         latency.append(frame.host_processing_latency_us)
         keys += frame.is_keyframe
+        shapes.add(frame.data.shape)
         if len(seen) == int(wanted):
             break
-    say("frames", seen=seen, unread=unread, latency=latency, keys=keys, shape=list(frame.data.shape))
+    say("frames", seen=seen, unread=unread, latency=latency, keys=keys, shape=list(frame.data.shape), shapes=len(shapes))
+    if more:
+        sys.stdin.readline()
+        client.stop_stream()
+        client.quit_app()
+        say("quit")
+        return
     chunks = []
     for chunk in client.audio():
         chunks.append(chunk)

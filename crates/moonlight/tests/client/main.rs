@@ -107,11 +107,10 @@ fn python() -> Option<String> {
 }
 
 #[test]
-#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
 fn a_client_pairs_and_plays() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight");
-    let mut client = start_client(&rig, &python, "client", "2718", 300);
+    let mut client = start_client(&rig, &python, "client", "2718", 600);
     let found = client.step("found");
     assert_eq!((found.name.as_str(), found.paired), ("the <test>", false));
     client.step("pairs");
@@ -189,7 +188,6 @@ fn expect_input(rig: &Rig) {
 }
 
 #[test]
-#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
 fn a_wrong_pin_is_told_to_both_ends() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight-pin");
@@ -239,7 +237,6 @@ fn playing(rig: &Rig, python: &str, name: &str, pin: &str) -> Client {
 }
 
 #[test]
-#[ignore = "tier moonlight: needs moonlight-python from PyPI"]
 fn clients_share_the_roles_resume_and_are_forbidden() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight-roles");
@@ -264,7 +261,7 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
 
 /// Runs the test of a playing client where one of a hundred video packets is lost.
 #[test]
-#[ignore = "tier moonlight: needs moonlight-python from PyPI, and network namespaces"]
+#[ignore = "needs iptables: ./dev test-moonlight"]
 fn single_losses_are_repaired() {
     if python().is_none()
         || !skip::has_program("iptables", "iptables")
@@ -276,7 +273,7 @@ fn single_losses_are_repaired() {
     // Only packets of video are that long.
     let script = "ip link set lo up && \
         iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability 0.01 -j DROP && \
-        \"$0\" --ignored --exact a_client_pairs_and_plays --nocapture && \
+        \"$0\" --exact a_client_pairs_and_plays --nocapture && \
         iptables -L INPUT -v -x -n | tail -1";
     let output = Command::new("unshare")
         .args(["--net", "sh", "-c", script])

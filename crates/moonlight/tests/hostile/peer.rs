@@ -1,7 +1,8 @@
 //! A client with full control of each step.
+#![allow(dead_code, reason = "each test uses part of it")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,16 +15,22 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use openuvr_moonlight::pairing::ClientCertificate;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::TLS12;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    ALL_VERSIONS, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    StreamOwned, SupportedProtocolVersion,
 };
 
 /// Timeout of an answer, longer than any takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Interval of pings, shorter than that of clients.
+const PING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The key of its sessions.
 const KEY: [u8; 16] = [5; 16];
@@ -152,10 +159,98 @@ impl Peer {
         protected(to, target, Some((certificate, key)))
     }
 
+    /// A connection by HTTPS from this address, whose handshake is complete.
+    pub(crate) fn handshake_from(&self, from: IpAddr, to: SocketAddr) -> Connection {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let family = AddressFamily::INET;
+        let socket = socket(family, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(from, 0)).unwrap();
+        rustix::net::connect(&socket, &to).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        // The handshake of 1.2 ends at the host.
+        let mut stream = tls(stream, Some((certificate, key)), &[&TLS12]);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        Connection(stream)
+    }
+
     /// The target of `launch`, with another parameter, which counts.
     pub(crate) fn launch(application: &str, more: &str) -> String {
         let key = hex(&KEY);
         format!("launch?appid={application}&mode=640x384x60&rikey={key}&rikeyid=1&corever=1&{more}")
+    }
+}
+
+/// A client's streams after PLAY.
+pub(crate) struct Streams {
+    /// The words of its pings.
+    words: String,
+    /// The host's port for video.
+    pub(crate) video: SocketAddr,
+    /// The number for its control connection.
+    pub(crate) connect_data: u32,
+    socket: UdpSocket,
+}
+
+/// The handshake of a session with this mode (width, height, rate): the host's answer to ANNOUNCE if it is refused.
+/// Requests have the numbers from `first` on.
+pub(crate) fn play(
+    rtsp: SocketAddr,
+    first: u32,
+    (width, height, rate): (u32, u32, u32),
+) -> Result<Streams, String> {
+    let ask = |number: u32, request: String| {
+        let number = first + number;
+        let request = request.replace("\r\n\r\n", &format!("\r\nCSeq: {number}\r\n\r\n"));
+        opened(&exchange(rtsp, &sealed(number, &request)))
+    };
+    let after = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(name).unwrap();
+        rest.split("\r\n").next().unwrap().to_owned()
+    };
+    let video = ask(0, "SETUP streamid=video/0/0 RTSP/1.0\r\n\r\n".to_owned());
+    let control = ask(1, "SETUP streamid=control/13/0 RTSP/1.0\r\n\r\n".to_owned());
+    let body = [
+        "a=x-ml-general.featureFlags:3".to_owned(),
+        "a=x-ss-general.encryptionEnabled:1".to_owned(),
+        format!("a=x-nv-video[0].clientViewportWd:{width}"),
+        format!("a=x-nv-video[0].clientViewportHt:{height}"),
+        format!("a=x-nv-video[0].maxFPS:{rate}"),
+        "a=x-nv-video[0].packetSize:1360".to_owned(),
+        "a=x-ml-video.configuredBitrateKbps:8000".to_owned(),
+    ]
+    .join("\r\n");
+    let length = body.len();
+    let announce = format!("ANNOUNCE x RTSP/1.0\r\nContent-length: {length}\r\n\r\n");
+    let announced = ask(2, announce + &body);
+    if !announced.starts_with("RTSP/1.0 200") {
+        return Err(announced);
+    }
+    let played = ask(3, "PLAY / RTSP/1.0\r\n\r\n".to_owned());
+    assert!(played.starts_with("RTSP/1.0 200"), "{played}");
+    let port = after(&video, "server_port=").parse().unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(PING_INTERVAL)).unwrap();
+    Ok(Streams {
+        words: after(&video, "X-SS-Ping-Payload: "),
+        video: SocketAddr::new(rtsp.ip(), port),
+        connect_data: after(&control, "X-SS-Connect-Data: ").parse().unwrap(),
+        socket,
+    })
+}
+
+impl Streams {
+    /// The next video packet; pings meanwhile. `None`: none came within the interval of pings.
+    pub(crate) fn packet(&self) -> Option<Vec<u8>> {
+        let ping = [self.words.as_bytes(), &[0; 4]].concat();
+        self.socket.send_to(&ping, self.video).unwrap();
+        let mut bytes = vec![0; 2048];
+        let length = self.socket.recv(&mut bytes).ok()?;
+        bytes.truncate(length);
+        Some(bytes)
     }
 }
 
@@ -165,8 +260,26 @@ pub(crate) fn protected(
     target: &str,
     client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
 ) -> String {
+    tls_get(&mut tls(connect(to), client, ALL_VERSIONS), target)
+}
+
+/// A connection with a complete handshake.
+pub(crate) struct Connection(StreamOwned<ClientConnection, TcpStream>);
+
+impl Connection {
+    /// A document.
+    pub(crate) fn get(&mut self, target: &str) -> String {
+        tls_get(&mut self.0, target)
+    }
+}
+
+fn tls(
+    stream: TcpStream,
+    client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> StreamOwned<ClientConnection, TcpStream> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyHost));
@@ -178,7 +291,10 @@ pub(crate) fn protected(
     };
     let name = ServerName::try_from("host").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(connection, connect(to));
+    StreamOwned::new(connection, stream)
+}
+
+fn tls_get(stream: &mut StreamOwned<ClientConnection, TcpStream>, target: &str) -> String {
     let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();

@@ -15,7 +15,7 @@ use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::pads::{PadSink, Pads, RumbleSource};
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_moonlight::pairing::{OfferError, offer};
-use openuvr_moonlight::{Moonlight, MoonlightSetup};
+use openuvr_moonlight::{Moonlight, MoonlightSetup, OfferedApplication};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 use openuvr_proto::units::Size;
@@ -136,8 +136,13 @@ impl Rig {
             bind: ([127, 0, 0, 1], 0).into(),
             folder: dir,
             name: "the <test>".to_owned(),
-            applications: vec!["Pattern & tone".to_owned()],
+            applications: vec![OfferedApplication {
+                title: "Pattern & tone".to_owned(),
+                icon: None,
+            }],
+            launcher: None,
             sound: true,
+            fits: false,
             announce: Box::new(|_| ()),
         };
         let door = Moonlight::start(setup, host.clone(), &scheduler).unwrap();

@@ -104,6 +104,9 @@ pub struct ClientConstraints {
     /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. Further frames would not be
     /// visible.
     pub fps: Option<NonZeroU16>,
+    /// Frame rate that the client's user chose, in Hz: it replaces the host's usual rate up to the host's limit.
+    /// `None`: none. Offers of this protocol have none.
+    pub chosen_fps: Option<NonZeroU16>,
 }
 
 /// Why a client's offer is refused.
@@ -279,6 +282,7 @@ impl Negotiation {
                         _ => return Err(Reject::Range("picture size")),
                     },
                     fps: NonZeroU16::new(r.u16()?),
+                    chosen_fps: None,
                 },
                 streams: streams::parse_offers(&mut r)?,
             }),

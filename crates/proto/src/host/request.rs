@@ -1,10 +1,13 @@
 //! The subscription request of an external subscriber.
 
+use std::num::NonZeroU16;
+
 use serde::{Deserialize, Serialize};
 
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{ClientConstraints, Role};
 use crate::send::intake::Intake;
+use crate::units::Size;
 
 /// The kind of program, for statistics only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -44,6 +47,15 @@ impl SubscriberKind {
     }
 }
 
+/// The display that a player wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WantedDisplay {
+    /// Its size: that of the player's window, in pixels.
+    pub size: Size,
+    /// Its refresh rate in Hz, if the player's user chose one.
+    pub rate: Option<NonZeroU16>,
+}
+
 /// The request of an external subscriber: compare [`Offer`](crate::control::negotiate::Offer).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SubscribeRequest {
@@ -63,6 +75,8 @@ pub struct SubscribeRequest {
     pub intake: Intake,
     /// Its limits on the video while it plays.
     pub constraints: ClientConstraints,
+    /// The size of the display that it wants while it plays, in pixels; `None`: any.
+    pub display: Option<Size>,
     /// Whether it reports the outcome of each sent frame
     /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Otherwise (a recorder) frames end as
     /// [`Outcome::SentUnacknowledged`](crate::trace::Outcome::SentUnacknowledged).
@@ -85,6 +99,7 @@ impl SubscribeRequest {
             software: String::new(),
             intake: Intake::Newest,
             constraints: ClientConstraints::default(),
+            display: None,
             reports: false,
             device: None,
         }

@@ -53,6 +53,7 @@ fn a_frame_costs_no_allocation() {
         },
         static_refinement: true,
         follows_display: false,
+        max_fps: None,
     });
     let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
     for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {

@@ -425,6 +425,7 @@ fn negotiation(v: &mut Vectors) {
                     bitrate: Some(Bitrate::from_mbps(5)),
                     size: Some(Size::new(1280, 720)),
                     fps: NonZeroU16::new(144),
+                    chosen_fps: None,
                 },
                 streams: vec![
                     StreamOffer {

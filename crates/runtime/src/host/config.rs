@@ -53,7 +53,7 @@ const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
 /// Range of frame rates in Hz.
-const RATES: RangeInclusive<f64> = 1.0..=240.0;
+pub const RATES: RangeInclusive<f64> = 1.0..=240.0;
 
 /// A host's configuration. [`Config::default`] is that of `openuvr host` without options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -104,6 +104,9 @@ pub struct Config {
     pub fps: f64,
     /// Whether the player's display limits the frame rate; only with one encoder for all clients.
     pub follows_display: bool,
+    /// Highest frame rate in Hz for a player whose user chose a rate; `None`: [`Config::fps`], whatever was
+    /// chosen. Only with one encoder for all clients.
+    pub max_fps: Option<f64>,
     /// Highest video bitrate; `None`: [`default_bitrate`] of the encoder.
     pub bitrate: Option<Bitrate>,
     /// Lowest adaptive bitrate; `None`: 0.5 Mb/s.
@@ -175,6 +178,7 @@ impl Default for Config {
             cbr: None,
             fps: DEFAULT_FPS,
             follows_display: true,
+            max_fps: None,
             bitrate: None,
             min_bitrate: None,
             start_bitrate: None,
@@ -336,6 +340,11 @@ impl Config {
         within("slices", self.slices, 1..=encode::Settings::MAX_PARTS)?;
         within("encoder_threads", threads, 1..=encode::Settings::MAX_PARTS)?;
         within("fps", self.fps, RATES)?;
+        if let Some(most) = self.max_fps {
+            within("max_fps", most, RATES)?;
+        }
+        // All renditions share the pictures of one capture.
+        let one = !self.encoder_per_client && self.encoders.len() == 1;
         if let Some(every) = self.key_frame_interval {
             within("key_frame_interval", every, 1..=100_000)?;
         }
@@ -366,10 +375,8 @@ impl Config {
                     key_frame_interval: self.key_frame_interval,
                 },
                 static_refinement: self.static_refinement,
-                // All renditions share the pictures of one capture.
-                follows_display: self.follows_display
-                    && !self.encoder_per_client
-                    && self.encoders.len() == 1,
+                follows_display: self.follows_display && one,
+                max_fps: self.max_fps.filter(|_| one),
             },
         })
     }

@@ -25,7 +25,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::figures::Figures;
-use openuvr_proto::host::{Host, HostEvent, SubscribeRequest, SubscriberKind};
+use openuvr_proto::host::{Host, HostEvent, SubscribeRequest, SubscriberKind, WantedDisplay};
 use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::printable::printable;
 use openuvr_proto::send::rendition::FrameOutcome;
@@ -402,7 +402,8 @@ impl Control {
                 }
             }
             HostEvent::WindowSize(session, size) => {
-                self.window_sizes.set(session.into(), size);
+                let window = WantedDisplay { size, rate: None };
+                self.window_sizes.set(session.into(), window);
                 self.post_window_size();
             }
             HostEvent::Input {
@@ -480,6 +481,12 @@ impl Control {
             constraints: request.constraints,
             rendition: assigned.rendition,
         });
+        if let Some(size) = request.display {
+            let rate = request.constraints.chosen_fps;
+            let window = WantedDisplay { size, rate };
+            self.window_sizes.set(id, window);
+            self.post_window_size();
+        }
     }
 
     /// Stores the path of a session's video, and posts a notice if its transport changed.

@@ -2,21 +2,21 @@
 
 use std::collections::HashMap;
 
+use openuvr_proto::host::WantedDisplay;
 use openuvr_proto::id::SubscriberId;
-use openuvr_proto::units::Size;
 
 /// The reported window sizes of connected clients.
 #[derive(Default)]
 pub(super) struct WindowSizes {
-    sizes: HashMap<SubscriberId, Size>,
+    sizes: HashMap<SubscriberId, WantedDisplay>,
     /// The player's size, as last reported.
-    reported: Option<Size>,
+    reported: Option<WantedDisplay>,
 }
 
 impl WindowSizes {
     /// Sets a client's window size.
-    pub(super) fn set(&mut self, subscriber: SubscriberId, size: Size) {
-        self.sizes.insert(subscriber, size);
+    pub(super) fn set(&mut self, subscriber: SubscriberId, window: WantedDisplay) {
+        self.sizes.insert(subscriber, window);
     }
 
     /// Removes a client.
@@ -25,7 +25,10 @@ impl WindowSizes {
     }
 
     /// The player's window size, if it changed since the last call.
-    pub(super) fn changed(&mut self, player: Option<SubscriberId>) -> Option<Option<Size>> {
+    pub(super) fn changed(
+        &mut self,
+        player: Option<SubscriberId>,
+    ) -> Option<Option<WantedDisplay>> {
         let now = player.and_then(|player| self.sizes.get(&player).copied());
         let before = std::mem::replace(&mut self.reported, now);
         (before != now).then_some(now)
@@ -34,13 +37,18 @@ impl WindowSizes {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::units::Size;
+
     use super::*;
 
     #[test]
     fn only_the_players_window_size_is_reported() {
         let mut windows = WindowSizes::default();
         let [one, other] = [1, 2].map(SubscriberId::Other);
-        let [small, large] = [Size::new(640, 360), Size::new(1280, 720)];
+        let [small, large] = [(640, 360), (1280, 720)].map(|(width, height)| WantedDisplay {
+            size: Size::new(width, height),
+            rate: None,
+        });
         assert_eq!(windows.changed(None), None);
         windows.set(other, large);
         assert_eq!(windows.changed(Some(one)), None);

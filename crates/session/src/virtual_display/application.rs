@@ -21,6 +21,9 @@ use crate::{confine, descendants, sys};
 /// The time for an application to end before it is killed (guess: for one that saves the user's work).
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The time for a killed application to end: the kernel needs milliseconds (guess: for a busy machine).
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -119,6 +122,17 @@ impl RunningApplication {
         test_kill_process_group(group).is_ok()
     }
 
+    /// Waits for the end of its group. Returns whether it came in time.
+    fn ends_until(&mut self, group: Pid, until: Instant) -> bool {
+        while self.is_running(group) {
+            if clock::now() >= until {
+                return false;
+            }
+            clock::sleep_until(clock::now() + Duration::from_millis(5));
+        }
+        true
+    }
+
     fn print_killed(&self, of: &str, span: Duration) {
         eprintln!(
             "openuvr host: {of}{} did not end in {} s: killed",
@@ -140,14 +154,11 @@ impl Drop for RunningApplication {
         let group = i32::try_from(self.application.id());
         if let Some(group) = group.ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::TERM);
-            let until = clock::now() + END_TIMEOUT;
-            while self.is_running(group) {
-                if clock::now() >= until {
-                    self.print_killed("", END_TIMEOUT);
-                    let _ = kill_process_group(group, Signal::KILL);
-                    break;
-                }
-                clock::sleep_until(clock::now() + Duration::from_millis(5));
+            if !self.ends_until(group, clock::now() + END_TIMEOUT) {
+                self.print_killed("", END_TIMEOUT);
+                let _ = kill_process_group(group, Signal::KILL);
+                // Reaps it: a host may start many applications.
+                self.ends_until(group, clock::now() + KILL_TIMEOUT);
             }
         }
         // Processes that have left the group.

@@ -31,6 +31,7 @@ pub(super) const FREE: Settings = Settings {
     // No static refinement.
     static_refinement: false,
     follows_display: true,
+    max_fps: None,
 };
 
 /// Datagrams from a sender to its link.

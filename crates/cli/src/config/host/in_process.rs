@@ -3,7 +3,7 @@
 use super::{HostConfig, Setting, Settings as _};
 
 /// Settings for a host with its own process only: its source, and output outside the application.
-const OWN_PROCESS_ONLY: [&str; 12] = [
+const OWN_PROCESS_ONLY: [&str; 13] = [
     "source",
     "display",
     "virtual",
@@ -16,6 +16,7 @@ const OWN_PROCESS_ONLY: [&str; 12] = [
     "submit",
     "scene-fps",
     "scheduling-trace",
+    "applications",
 ];
 
 impl HostConfig {

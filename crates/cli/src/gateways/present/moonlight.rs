@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_discovery::MoonlightAnnouncement;
-use openuvr_moonlight::{Moonlight, MoonlightSetup};
+use openuvr_moonlight::session::Mode;
+use openuvr_moonlight::{LaunchRefused, Launcher, Moonlight, MoonlightSetup, OfferedApplication};
+use openuvr_proto::host::WantedDisplay;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 
 use super::url::authority;
 use crate::config::HostConfig;
 use crate::config::kind::WindowName;
+use crate::launches::{LaunchDesk, Listed, StartRefused};
 
 /// The application of a host that streams a display: the name that Moonlight's users know.
 const DISPLAY: &str = "Desktop";
@@ -27,22 +30,25 @@ pub(super) fn open(
     subcommand: &'static str,
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
-    scheduler: &Scheduler,
-    sound: bool,
+    (scheduler, sound): (&Scheduler, bool),
+    desk: Option<LaunchDesk>,
 ) -> Result<Option<Door>> {
     let Some(bind) = config.moonlight else {
         return Ok(None);
     };
-    let application = match &config.window {
-        Some(WindowName::Text(title)) => title,
-        _ => DISPLAY,
+    let applications = match (&desk, &config.window) {
+        (Some(desk), _) => desk.list().iter().map(offered).collect(),
+        (None, Some(WindowName::Text(title))) => vec![plain(title)],
+        (None, _) => vec![plain(DISPLAY)],
     };
     let setup = MoonlightSetup {
         bind,
         folder: config.config_dir.clone(),
         name: config.name.clone(),
-        applications: vec![application.to_owned()],
+        applications,
+        launcher: desk.map(|desk| -> Arc<dyn Launcher> { Arc::new(Desk(desk)) }),
         sound,
+        fits: config.fits(),
         announce: Box::new(move |line| eprintln!("openuvr {subcommand}: {line}")),
     };
     let moonlight = Moonlight::start(setup, host.clone(), scheduler);
@@ -55,6 +61,46 @@ pub(super) fn open(
         _announcement: announcement.flatten(),
         moonlight,
     }))
+}
+
+fn plain(title: &str) -> OfferedApplication {
+    OfferedApplication {
+        title: title.to_owned(),
+        icon: None,
+    }
+}
+
+fn offered(listed: &Listed) -> OfferedApplication {
+    OfferedApplication {
+        title: listed.name.clone(),
+        icon: listed.icon.clone(),
+    }
+}
+
+/// Starts the applications of this host.
+struct Desk(LaunchDesk);
+
+impl Launcher for Desk {
+    fn launch(&self, place: usize, mode: Mode) -> Result<(), LaunchRefused> {
+        let wanted = WantedDisplay {
+            size: mode.size,
+            rate: mode.rate.try_into().ok(),
+        };
+        self.0
+            .start(place, wanted)
+            .map_err(|refused| match refused {
+                StartRefused::Busy(other) => LaunchRefused::Busy(other),
+                StartRefused::Failed(why) => LaunchRefused::Failed(why),
+            })
+    }
+
+    fn running(&self) -> Option<usize> {
+        self.0.running()
+    }
+
+    fn quit(&self) {
+        self.0.quit();
+    }
 }
 
 /// Prints the address for Moonlight clients.

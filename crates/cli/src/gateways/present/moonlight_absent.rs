@@ -8,6 +8,7 @@ use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 
 use crate::config::HostConfig;
+use crate::launches::LaunchDesk;
 
 /// No door.
 pub(super) type Door = Infallible;
@@ -16,8 +17,8 @@ pub(super) fn open(
     _subcommand: &'static str,
     config: &HostConfig,
     _host: &Arc<dyn GatewayHost>,
-    _scheduler: &Scheduler,
-    _sound: bool,
+    _threads: (&Scheduler, bool),
+    _desk: Option<LaunchDesk>,
 ) -> Result<Option<Door>> {
     if config.moonlight.is_some() {
         bail!("--moonlight: this program was built without it; build it with ./dev build");

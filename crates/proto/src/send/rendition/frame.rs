@@ -19,6 +19,8 @@ pub struct Settings {
     pub static_refinement: bool,
     /// Whether the frame rate is limited to the refresh rate of the player's display, if known.
     pub follows_display: bool,
+    /// Limit of a frame rate that the player's user chose, in Hz; `None`: such rates have no effect.
+    pub max_fps: Option<f64>,
 }
 
 /// An opened encoder.

@@ -1,5 +1,7 @@
 //! The player of a rendition: its constraints and its feedback apply.
 
+use std::num::NonZeroU16;
+
 use super::{ClientConstraints, InputSeq, Rendition, Subscriber, SubscriberId};
 
 impl<S: Subscriber> Rendition<S> {
@@ -21,6 +23,21 @@ impl<S: Subscriber> Rendition<S> {
         self.constraints
     }
 
+    /// Maximum frames a second for a player with these constraints.
+    fn fps_for(&self, constraints: &ClientConstraints) -> f64 {
+        let rate = |fps: NonZeroU16| f64::from(fps.get());
+        if let (Some(chosen), Some(limit)) = (constraints.chosen_fps, self.settings.max_fps) {
+            return rate(chosen).min(limit);
+        }
+        let usual = self.usual_fps;
+        match constraints.fps.filter(|_| self.settings.follows_display) {
+            // Not above the usual rate: each frame gets its share of the bit rate, and an application that
+            // draws no faster would leave the rest unused.
+            Some(fps) => rate(fps).min(usual),
+            None => usual,
+        }
+    }
+
     /// Updates the player after a change of subscribers or roles.
     pub(super) fn update_player(&mut self) {
         self.subscribers.sort();
@@ -29,11 +46,8 @@ impl<S: Subscriber> Rendition<S> {
             player.map_or_else(ClientConstraints::default, |member| member.constraints);
         let player = player.map(|member| member.id);
         let before = std::mem::replace(&mut self.constraints, constraints);
-        if before.fps != constraints.fps && self.settings.follows_display {
-            // Not above the usual rate: each frame gets its share of the bit rate, and an application that
-            // draws no faster would leave the rest unused.
-            let usual = self.usual_fps;
-            let fps = (constraints.fps).map_or(usual, |fps| f64::from(fps.get()).min(usual));
+        let fps = self.fps_for(&constraints);
+        if fps != self.settings.policy.fps {
             self.settings.policy.fps = fps;
             self.policy.set_fps(fps);
             self.rate.retarget(self.target, fps);

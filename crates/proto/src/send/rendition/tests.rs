@@ -84,6 +84,7 @@ fn rendition() -> Rendition<Recorder> {
         },
         static_refinement: false,
         follows_display: false,
+        max_fps: None,
     })
 }
 
@@ -466,6 +467,33 @@ fn frames_a_second_follow_the_players_display() {
         assert_eq!(rendition.fps(), 60.0, "an observer's are ignored");
         rendition.subscribe(PLAYER, Role::Player, constraints, Recorder::default());
         assert_eq!(rendition.fps(), expected);
+        drop(rendition.unsubscribe(PLAYER));
+        assert_eq!(rendition.fps(), 60.0);
+    }
+}
+
+/// A rate that the player's user chose counts up to the host's limit, whatever the usual one.
+#[test]
+fn frames_a_second_follow_the_players_choice() {
+    let mut settings = rendition().settings;
+    for (limit, chosen, expected) in [
+        (Some(240.0), 144, 144.0),
+        (Some(240.0), 30, 30.0),
+        (Some(100.0), 120, 100.0),
+        (Some(30.0), 120, 30.0),
+        (Some(240.0), 0, 60.0),
+        (None, 120, 60.0),
+    ] {
+        settings.max_fps = limit;
+        let mut rendition = Rendition::new(settings);
+        let constraints = ClientConstraints {
+            chosen_fps: NonZeroU16::new(chosen),
+            ..ClientConstraints::default()
+        };
+        rendition.subscribe(OBSERVER, Role::Observer, constraints, Recorder::default());
+        assert_eq!(rendition.fps(), 60.0, "an observer's has no effect");
+        rendition.subscribe(PLAYER, Role::Player, constraints, Recorder::default());
+        assert_eq!(rendition.fps(), expected, "{chosen} up to {limit:?}");
         drop(rendition.unsubscribe(PLAYER));
         assert_eq!(rendition.fps(), 60.0);
     }

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv4 address, or the first 64 bits of an IPv6 address (as `PathId::network` in `proto` for native clients).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Network(IpAddr);
+pub struct Network(IpAddr);
 
 impl Network {
     /// The network of a peer. An IPv4-mapped address counts as IPv4.
-    pub(crate) fn of(address: IpAddr) -> Network {
+    #[must_use]
+    pub fn of(address: IpAddr) -> Network {
         Network(match address.to_canonical() {
             IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
@@ -16,7 +17,8 @@ impl Network {
     }
 
     /// Sixteen bytes that are unique to the network.
-    pub(crate) fn bytes(self) -> [u8; 16] {
+    #[must_use]
+    pub fn bytes(self) -> [u8; 16] {
         match self.0 {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
             IpAddr::V6(v6) => v6.octets(),

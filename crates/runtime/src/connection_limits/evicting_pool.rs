@@ -7,16 +7,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use openuvr_runtime::lock::lock;
-
-use crate::network::Network;
+use super::Network;
+use crate::lock::lock;
 
 /// Closes a connection.
 type End = Box<dyn FnOnce() + Send>;
 
 /// The pool. Clones share it.
 #[derive(Clone)]
-pub(crate) struct EvictingPool {
+pub struct EvictingPool {
     most: usize,
     state: Arc<Mutex<State>>,
 }
@@ -36,7 +35,9 @@ struct Member {
 }
 
 impl EvictingPool {
-    pub(crate) fn new(most: usize) -> EvictingPool {
+    /// At most this many connections.
+    #[must_use]
+    pub fn new(most: usize) -> EvictingPool {
         EvictingPool {
             most,
             state: Arc::default(),
@@ -46,11 +47,7 @@ impl EvictingPool {
     /// A slot for a connection from this network until it is dropped, and whether another connection was evicted for
     /// it.
     /// `end` is called when this connection is evicted.
-    pub(crate) fn enter(
-        &self,
-        network: Network,
-        end: impl FnOnce() + Send + 'static,
-    ) -> (PoolSlot, bool) {
+    pub fn enter(&self, network: Network, end: impl FnOnce() + Send + 'static) -> (PoolSlot, bool) {
         let mut state = lock(&self.state);
         state.newest += 1;
         let number = state.newest;
@@ -85,7 +82,7 @@ impl State {
 }
 
 /// See [`EvictingPool::enter`].
-pub(crate) struct PoolSlot {
+pub struct PoolSlot {
     pool: EvictingPool,
     number: u64,
 }

@@ -1,0 +1,255 @@
+//! The applications of `--applications`: one at a time, started and ended by Moonlight clients on the virtual display.
+//!
+//! Threads of connections ask, and the main thread acts: an application ends with the thread that has started it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_proto::host::WantedDisplay;
+use openuvr_proto::time::Instant;
+use openuvr_runtime::lock::lock;
+use openuvr_session::{ApplicationDisplay, RunningApplication, VirtualAudio};
+
+/// Requests that wait: one of each client of a household.
+const WAITING: usize = 16;
+
+/// How long a client waits for an answer: longer than an application may take to end.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An application of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Listed {
+    /// Its name for people.
+    pub(crate) name: String,
+    /// The program and its arguments.
+    pub(crate) words: Vec<OsString>,
+    /// Its icon, a PNG file.
+    pub(crate) icon: Option<PathBuf>,
+}
+
+/// The list in this file.
+///
+/// # Errors
+/// It can't be used. The message has one line.
+#[cfg(feature = "moonlight")]
+fn read(path: &Path) -> Result<Vec<Listed>> {
+    let list = openuvr_applications::read(path)?.into_iter();
+    let listed = list.map(|application| Listed {
+        name: application.name,
+        words: application
+            .command
+            .into_iter()
+            .map(OsString::from)
+            .collect(),
+        icon: application.icon,
+    });
+    Ok(listed.collect())
+}
+
+#[cfg(not(feature = "moonlight"))]
+fn read(_: &Path) -> Result<Vec<Listed>> {
+    anyhow::bail!("--applications: this program was built without it; build it with ./dev build")
+}
+
+/// Why an application was not started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    not(feature = "moonlight"),
+    expect(dead_code, reason = "Moonlight clients read it")
+)]
+pub(crate) enum StartRefused {
+    /// The one at this place of the list runs.
+    Busy(usize),
+    /// It failed, in one line.
+    Failed(String),
+}
+
+/// A request of a client.
+#[cfg_attr(
+    not(feature = "moonlight"),
+    expect(dead_code, reason = "Moonlight clients make it")
+)]
+enum Request {
+    Start {
+        place: usize,
+        wanted: WantedDisplay,
+        answer: SyncSender<Result<(), StartRefused>>,
+    },
+    Quit {
+        answer: SyncSender<()>,
+    },
+}
+
+/// The clients' side. Clones share it.
+#[derive(Clone)]
+#[cfg_attr(
+    not(feature = "moonlight"),
+    expect(dead_code, reason = "Moonlight clients use it")
+)]
+pub(crate) struct LaunchDesk {
+    list: Arc<Vec<Listed>>,
+    requests: SyncSender<Request>,
+    running: Arc<Mutex<Option<usize>>>,
+}
+
+#[cfg(feature = "moonlight")]
+impl LaunchDesk {
+    /// The applications.
+    pub(crate) fn list(&self) -> &[Listed] {
+        &self.list
+    }
+
+    /// The place of the application that runs.
+    pub(crate) fn running(&self) -> Option<usize> {
+        *lock(&self.running)
+    }
+
+    /// Starts the application at this place of the list, on a display as `wanted` unless there is a player. Waits for
+    /// the main thread.
+    ///
+    /// # Errors
+    /// [`StartRefused`]
+    pub(crate) fn start(&self, place: usize, wanted: WantedDisplay) -> Result<(), StartRefused> {
+        let late = || StartRefused::Failed("the host is busy: try again".to_owned());
+        let (answer, answered) = sync_channel(1);
+        let request = Request::Start {
+            place,
+            wanted,
+            answer,
+        };
+        self.requests.try_send(request).map_err(|_| late())?;
+        let answered = answered.recv_timeout(ANSWER_TIMEOUT);
+        answered.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Ends the application that runs. Waits for the main thread.
+    pub(crate) fn quit(&self) {
+        let (answer, answered) = sync_channel(1);
+        if self.requests.try_send(Request::Quit { answer }).is_ok() {
+            // A late end is one, too.
+            let _ = answered.recv_timeout(ANSWER_TIMEOUT);
+        }
+    }
+}
+
+/// The main thread's side.
+pub(crate) struct Launches {
+    running: Option<RunningApplication>,
+    requests: Receiver<Request>,
+    desk: LaunchDesk,
+}
+
+/// What an application starts on.
+pub(crate) struct Stage<'a> {
+    pub(crate) display: &'a dyn ApplicationDisplay,
+    pub(crate) sound: &'a VirtualAudio,
+    /// Gives the display the wanted mode, or its own.
+    pub(crate) fit: &'a mut dyn FnMut(Option<WantedDisplay>),
+}
+
+impl Launches {
+    /// The applications in this file; none runs.
+    ///
+    /// # Errors
+    /// The list can't be used. The message has one line.
+    pub(crate) fn open(path: &Path) -> Result<Launches> {
+        let list = Arc::new(read(path)?);
+        let (sender, requests) = sync_channel(WAITING);
+        Ok(Launches {
+            running: None,
+            requests,
+            desk: LaunchDesk {
+                list,
+                requests: sender,
+                running: Arc::default(),
+            },
+        })
+    }
+
+    /// The number of applications.
+    pub(crate) fn len(&self) -> usize {
+        self.desk.list.len()
+    }
+
+    /// The clients' side.
+    pub(crate) fn desk(&self) -> LaunchDesk {
+        self.desk.clone()
+    }
+
+    /// Executes the requests of clients, and notices the application's end.
+    pub(crate) fn turn(&mut self, now: Instant, stage: &mut Stage<'_>) {
+        for _ in 0..WAITING {
+            let Ok(request) = self.requests.try_recv() else {
+                break;
+            };
+            // A client that waits no longer has no answer.
+            match request {
+                Request::Start {
+                    place,
+                    wanted,
+                    answer,
+                } => {
+                    let _ = answer.try_send(self.start(place, wanted, stage));
+                }
+                Request::Quit { answer } => {
+                    self.quit(stage);
+                    let _ = answer.try_send(());
+                }
+            }
+        }
+        if let Some(running) = self.running.take_if(|running| running.is_over(now)) {
+            eprintln!("openuvr host: {} has ended", running.name());
+            drop(running);
+            self.ended(stage);
+        }
+    }
+
+    fn start(
+        &mut self,
+        place: usize,
+        wanted: WantedDisplay,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), StartRefused> {
+        let running = *lock(&self.desk.running);
+        match running {
+            Some(running) if running == place => return Ok(()),
+            Some(running) => return Err(StartRefused::Busy(running)),
+            None => {}
+        }
+        let listed = self.desk.list.get(place);
+        let unknown = || StartRefused::Failed("it is not in the list".to_owned());
+        let listed = listed.ok_or_else(unknown)?;
+        // Before it starts: many choose their size at the start.
+        (stage.fit)(Some(wanted));
+        match RunningApplication::start(&listed.words, stage.display, stage.sound) {
+            Ok(running) => {
+                eprintln!("openuvr host: {} runs at {}", listed.name, wanted.size);
+                self.running = Some(running);
+                *lock(&self.desk.running) = Some(place);
+                Ok(())
+            }
+            Err(why) => {
+                (stage.fit)(None);
+                Err(StartRefused::Failed(format!("{why:#}")))
+            }
+        }
+    }
+
+    fn quit(&mut self, stage: &mut Stage<'_>) {
+        if let Some(running) = self.running.take() {
+            eprintln!("openuvr host: {} was quit", running.name());
+            // Waits for its end.
+            drop(running);
+            self.ended(stage);
+        }
+    }
+
+    fn ended(&self, stage: &mut Stage<'_>) {
+        *lock(&self.desk.running) = None;
+        (stage.fit)(None);
+    }
+}

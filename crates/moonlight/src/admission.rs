@@ -1,0 +1,247 @@
+//! Limits of TCP connections in three classes: strangers, which are short-lived and evict each other, addresses that a
+//! paired client was authenticated at lately, and devices that have shown their certificate on the connection itself.
+//! The last two are never evicted, and neither is the one client that waits for its PIN. All ports share the limits.
+//!
+//! Requests by HTTP and RTSP carry no identity: for them the address has to do. A stranger behind the same address
+//! competes with the client for the address's places; the client's requests by HTTPS then count for its device.
+
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot, Quota, QuotaSlot};
+use openuvr_runtime::lock::lock;
+
+/// Connections of strangers: a thread each. A client that pairs has one.
+const STRANGERS: usize = 64;
+
+/// Connections of known addresses, in total and of one: clients have one or two.
+const ADDRESSES: usize = 128;
+const PER_ADDRESS: usize = 8;
+
+/// Connections of devices, in total and of one.
+const DEVICES: usize = 128;
+const PER_DEVICE: usize = 8;
+
+/// Connections at a time, with as many evicted ones that are about to end as there are strangers.
+pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
+
+/// How long an address is known after its client was authenticated there (guess: a lease of most routers).
+const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The same for a client whose PIN was entered: its further steps take a second.
+const PAIRING: Duration = Duration::from_secs(30);
+
+/// Known addresses of one device: phones change theirs between networks. The oldest is forgotten.
+const ADDRESSES_PER_DEVICE: usize = 4;
+
+/// Known addresses of all devices; the oldest is forgotten.
+const MAX_ADDRESSES: usize = 64;
+
+/// The limits. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    strangers: EvictingPool,
+    addresses: Quota<IpAddr>,
+    devices: Quota<PublicKey>,
+    known: Arc<Mutex<Vec<KnownAddress>>>,
+}
+
+struct KnownAddress {
+    address: IpAddr,
+    /// `None`: its client is pairing, and a person has entered its PIN.
+    device: Option<PublicKey>,
+    until: Instant,
+}
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission {
+            strangers: EvictingPool::new(STRANGERS),
+            addresses: Quota::new(ADDRESSES, PER_ADDRESS),
+            devices: Quota::new(DEVICES, PER_DEVICE),
+            known: Arc::default(),
+        }
+    }
+}
+
+impl Admission {
+    /// A device was authenticated at this address.
+    pub(crate) fn authenticated(&self, now: Instant, address: IpAddr, device: PublicKey) {
+        self.know(KnownAddress {
+            address,
+            device: Some(device),
+            until: now + KNOWN_FOR,
+        });
+    }
+
+    /// The client at this address is pairing, and a person has entered its PIN: the next steps are new connections.
+    pub(crate) fn pairs(&self, now: Instant, address: IpAddr) {
+        self.know(KnownAddress {
+            address,
+            device: None,
+            until: now + PAIRING,
+        });
+    }
+
+    fn know(&self, new: KnownAddress) {
+        let mut known = lock(&self.known);
+        let device = new.device;
+        known.retain(|other| !(other.address == new.address && other.device == device));
+        let of_it = |other: &KnownAddress| other.device == device;
+        if known.iter().filter(|other| of_it(other)).count() >= ADDRESSES_PER_DEVICE
+            && let Some(oldest) = known.iter().position(of_it)
+        {
+            known.remove(oldest);
+        }
+        if known.len() >= MAX_ADDRESSES {
+            known.remove(0);
+        }
+        known.push(new);
+    }
+
+    /// The device is not paired any more.
+    pub(crate) fn forget(&self, device: &PublicKey) {
+        lock(&self.known).retain(|known| known.device != Some(*device));
+    }
+
+    fn is_known(&self, now: Instant, address: IpAddr) -> bool {
+        let known = lock(&self.known);
+        let mut of_it = known.iter().filter(|known| known.address == address);
+        of_it.any(|known| now < known.until)
+    }
+
+    /// The slot of a new connection; a stranger's is closed when another one evicts it. `threads`: connections whose
+    /// threads have not ended. `None`: too many evicted ones have not ended yet.
+    pub(crate) fn enter(
+        &self,
+        now: Instant,
+        from: IpAddr,
+        stream: &Arc<TcpStream>,
+        threads: usize,
+    ) -> Option<AdmissionSlot> {
+        let known = self.is_known(now, from);
+        let class = match known.then(|| self.addresses.take(from)).flatten() {
+            Some(slot) => Class::Address { _slot: slot },
+            None if threads >= CONNECTIONS => return None,
+            None => {
+                let evicted = stream.clone();
+                let (slot, _) = self.strangers.enter(Network::of(from), move || {
+                    // One that is closed already needs no shutdown.
+                    let _ = evicted.shutdown(Shutdown::Both);
+                });
+                Class::Stranger { _slot: slot }
+            }
+        };
+        Some(AdmissionSlot {
+            admission: self.clone(),
+            from,
+            class,
+        })
+    }
+}
+
+/// A connection's slot until it is dropped.
+pub(crate) struct AdmissionSlot {
+    admission: Admission,
+    from: IpAddr,
+    class: Class,
+}
+
+enum Class {
+    Stranger {
+        _slot: PoolSlot,
+    },
+    Address {
+        _slot: QuotaSlot<IpAddr>,
+    },
+    Device {
+        _slot: QuotaSlot<PublicKey>,
+    },
+    /// It waits for its PIN, as the only one.
+    Pairing,
+}
+
+impl AdmissionSlot {
+    /// The address of the client.
+    pub(crate) fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    /// The client is the one that waits for its PIN: it is not evicted meanwhile.
+    pub(crate) fn waits_for_pin(&mut self) {
+        self.class = Class::Pairing;
+    }
+
+    /// The client has shown that it is this paired device. A device at its limit keeps the slot that it has.
+    pub(crate) fn authenticated(&mut self, now: Instant, device: PublicKey) {
+        self.admission.authenticated(now, self.from, device);
+        if let Some(slot) = self.admission.devices.take(device) {
+            self.class = Class::Device { _slot: slot };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn stream(listener: &TcpListener) -> Arc<TcpStream> {
+        Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+    }
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::from(number.to_be_bytes())
+    }
+
+    #[test]
+    fn strangers_evict_each_other_and_no_known_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (admission, now) = (Admission::default(), Instant::now());
+        let (home, device) = (address(1), PublicKey([1; 32]));
+        let enter = |from, threads| admission.enter(now, from, &stream(&listener), threads);
+        // A stranger that shows its certificate, and a client that waits for its PIN.
+        let mut first = enter(home, 0).unwrap();
+        first.authenticated(now, device);
+        let mut pairing = enter(address(2), 0).unwrap();
+        pairing.waits_for_pin();
+        let strangers: Vec<AdmissionSlot> = (10..1500)
+            .map(|number| enter(address(number), 0).unwrap())
+            .collect();
+        assert_eq!(strangers.len(), 1490);
+        assert!(matches!(first.class, Class::Device { .. }));
+        assert!(matches!(pairing.class, Class::Pairing));
+        // Its address is known now; beyond the address's places it is one of the strangers.
+        let of_home: Vec<AdmissionSlot> =
+            (0..=PER_ADDRESS).map(|_| enter(home, 0).unwrap()).collect();
+        let known = |slot: &&AdmissionSlot| matches!(slot.class, Class::Address { .. });
+        assert_eq!(of_home.iter().filter(known).count(), PER_ADDRESS);
+        // Strangers whose threads have not ended leave no room for more; known clients have theirs.
+        drop(of_home);
+        assert!(enter(address(9), CONNECTIONS).is_none());
+        assert!(enter(home, CONNECTIONS).is_some());
+    }
+
+    #[test]
+    fn known_addresses_are_few_expire_and_are_forgotten() {
+        let (admission, now) = (Admission::default(), Instant::now());
+        let device = |number: u8| PublicKey([number; 32]);
+        for number in 0..10 {
+            admission.authenticated(now, address(number), device(1));
+        }
+        assert!(!admission.is_known(now, address(5)) && admission.is_known(now, address(6)));
+        assert!(!admission.is_known(now + KNOWN_FOR, address(6)));
+        admission.pairs(now, address(20));
+        assert!(admission.is_known(now, address(20)));
+        assert!(!admission.is_known(now + PAIRING, address(20)));
+        admission.forget(&device(1));
+        assert!(!admission.is_known(now, address(6)));
+        for number in 0..200 {
+            admission.authenticated(now, address(number.into()), device(number));
+        }
+        assert_eq!(lock(&admission.known).len(), MAX_ADDRESSES);
+    }
+}

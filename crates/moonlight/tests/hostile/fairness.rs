@@ -1,0 +1,224 @@
+//! Strangers with many addresses hold up no paired client.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rusty_enet::{Event, Host, HostSettings};
+
+use super::peer::{Peer, Streams, element, get, play};
+use super::support::{Rig, TIMEOUT};
+use super::{application, paired};
+
+/// Strangers of the flood, each with an address of its own.
+const STRANGERS: usize = 1100;
+
+/// Addresses of the strangers that only hold.
+const HOLDERS: usize = 200;
+
+/// Video packets that the client must get.
+const PACKETS: usize = 300;
+
+/// Pause between two looks at all strangers: together they come back about two thousand times a second.
+const PAUSE: Duration = Duration::from_millis(400);
+
+/// A stranger: says nothing, holds its connection, and comes back when it is closed.
+struct Stranger {
+    from: Ipv4Addr,
+    to: SocketAddr,
+    stream: Option<TcpStream>,
+    came: bool,
+}
+
+impl Stranger {
+    fn new(number: usize, to: SocketAddr) -> Stranger {
+        let [.., high, low] = number.to_be_bytes();
+        Stranger {
+            from: Ipv4Addr::new(127, 1, high, low),
+            to,
+            stream: None,
+            came: false,
+        }
+    }
+
+    fn come(&mut self) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+        bind(&socket, &SocketAddr::from((self.from, 0))).unwrap();
+        // It is under way.
+        let _ = connect(&socket, &self.to);
+        self.stream = Some(TcpStream::from(socket));
+    }
+
+    /// Comes back if its connection was closed.
+    fn look(&mut self) {
+        let Some(stream) = &mut self.stream else {
+            return self.come();
+        };
+        match stream.read(&mut [0; 16]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.came |= stream.peer_addr().is_ok();
+            }
+            // Closed by the host, or refused by a full queue.
+            _ => {
+                self.came = true;
+                self.come();
+            }
+        }
+    }
+}
+
+/// Lets `strangers` hold their places until `stop`; `came` counts those that have had a connection.
+fn hold(mut strangers: Vec<Stranger>, stop: &AtomicBool, came: &AtomicUsize) {
+    while !stop.load(Ordering::Relaxed) {
+        strangers.iter_mut().for_each(Stranger::look);
+        let all = strangers.iter().filter(|stranger| stranger.came).count();
+        came.store(all, Ordering::Relaxed);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+/// Polls until there is a value.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "timeout: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The client's control connection, which is up.
+fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut enet = Host::new(socket, HostSettings::default()).unwrap();
+    let to = rig.door.addresses().control;
+    enet.connect(to, 0x30, streams.connect_data).unwrap();
+    eventually("the control connection", || match enet.service().unwrap() {
+        Some(Event::Connect { .. }) => Some(()),
+        Some(Event::Disconnect { .. }) => panic!("refused"),
+        _ => None,
+    });
+    enet
+}
+
+/// What a client does from the list of hosts to the picture.
+fn plays(rig: &Rig, client: &Peer) {
+    let addresses = *rig.door.addresses();
+    let description = get(addresses.http, "serverinfo");
+    assert_eq!(element(&description, "hostname"), "the &lt;test&gt;");
+    let description = client.get_protected(addresses.https, "serverinfo");
+    assert_eq!(element(&description, "PairStatus"), "1");
+    let launch = Peer::launch(&application(rig, client), "");
+    let launched = client.get_protected(addresses.https, &launch);
+    assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
+    let streams = play(addresses.rtsp, 1, (640, 384, 60)).unwrap();
+    let _control = control(rig, &streams);
+    for _ in 0..PACKETS {
+        eventually("video", || streams.packet());
+    }
+    assert_eq!(
+        element(&client.get_protected(addresses.https, "cancel"), "cancel"),
+        "1"
+    );
+}
+
+#[test]
+fn a_thousand_addresses_hold_up_no_paired_client() {
+    allow_many_files();
+    let rig = Rig::new("moonlight-fairness");
+    let addresses = *rig.door.addresses();
+    let client = paired(&rig);
+    let ports = [
+        addresses.http,
+        addresses.https,
+        addresses.http,
+        addresses.https,
+        addresses.rtsp,
+    ];
+    let (stop, came) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let strangers = (0..STRANGERS).map(|number| Stranger::new(number, ports[number % 5]));
+    let strangers: Vec<Stranger> = strangers.collect();
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| hold(strangers, &stop, &came));
+        // The thread must end, also after a failure.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("all strangers", || {
+                (came.load(Ordering::Relaxed) == STRANGERS).then_some(())
+            });
+            plays(&rig, &client);
+            plays(&rig, &client);
+        }));
+        stop.store(true, Ordering::Relaxed);
+        flood.join().unwrap();
+        if let Err(failure) = outcome {
+            std::panic::resume_unwind(failure);
+        }
+    });
+}
+
+#[test]
+fn a_client_whose_address_is_new_gets_a_place_and_keeps_it() {
+    let rig = Rig::new("moonlight-new-address");
+    let addresses = *rig.door.addresses();
+    let client = paired(&rig);
+    let mut strangers: Vec<Stranger> = (0..HOLDERS)
+        .map(|number| Stranger::new(number, addresses.https))
+        .collect();
+    let come = |strangers: &mut Vec<Stranger>| {
+        eventually("strangers", || {
+            strangers
+                .iter_mut()
+                .filter(|stranger| !stranger.came)
+                .for_each(Stranger::look);
+            strangers.iter().all(|stranger| stranger.came).then_some(())
+        });
+    };
+    come(&mut strangers);
+    let new: IpAddr = [127, 2, 0, 1].into();
+    // One connection; a flood comes between its handshake and its request.
+    let mut connection = client.handshake_from(new, addresses.https);
+    let mut more: Vec<Stranger> = (HOLDERS..2 * HOLDERS)
+        .map(|number| Stranger::new(number, addresses.https))
+        .collect();
+    come(&mut more);
+    let list = connection.get("applist");
+    assert!(list.contains("Pattern &amp; tone"), "{list}");
+}
+
+#[test]
+fn control_connections_need_the_number_of_a_session() {
+    let rig = Rig::new("moonlight-enet-places");
+    let addresses = *rig.door.addresses();
+    let client = paired(&rig);
+    let launch = Peer::launch(&application(&rig, &client), "");
+    client.get_protected(addresses.https, &launch);
+    let streams = play(addresses.rtsp, 1, (640, 384, 60)).unwrap();
+    // From the client's address, as behind its router.
+    let forged: Vec<Host<UdpSocket>> = (0..64)
+        .map(|number| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut enet = Host::new(socket, HostSettings::default()).unwrap();
+            enet.connect(addresses.control, 1, streams.connect_data ^ (number + 1))
+                .unwrap();
+            enet.flush();
+            enet
+        })
+        .collect();
+    let _control = control(&rig, &streams);
+    for mut enet in forged {
+        let answered = enet.service().unwrap();
+        assert!(answered.is_none(), "a forged connection was answered");
+    }
+}
