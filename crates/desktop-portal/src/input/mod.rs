@@ -33,8 +33,8 @@ pub struct PortalInput {
     extent: Size,
     keys: Keys,
     buttons: BTreeSet<u16>,
-    /// Whether the portal turns the wheel by notches.
-    notched: bool,
+    /// Whether the compositor is that of KDE.
+    is_kwin: bool,
 }
 
 impl PortalInput {
@@ -67,7 +67,7 @@ impl PortalInput {
             extent: logical(extent, &outputs),
             keys: Keys::new(keyboard.ok()),
             buttons: BTreeSet::new(),
-            notched: !is_kwin,
+            is_kwin,
         }
     }
 
@@ -100,24 +100,23 @@ impl PortalInput {
     }
 
     fn turn(&self, dx: i16, dy: i16) -> Result<(), InputError> {
-        self.send(Command::Wheel(wheel(dx, dy, self.notched)))
+        self.send(Command::Wheel(wheel(dx, dy, self.is_kwin)))
     }
 }
 
-/// A rotation of the wheel: whole notches as such where the portal is `notched`, anything else smoothly. The portal counts
-/// down and to the right.
-fn wheel(dx: i16, dy: i16, notched: bool) -> Wheel {
-    match notched && dx % NOTCH == 0 && dy % NOTCH == 0 {
-        true => Wheel::Notches((dx / NOTCH).into(), -i32::from(dy / NOTCH)),
-        false => {
-            let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
-            Wheel::Smooth(distance(dx), -distance(dy))
-        }
+/// A rotation of the wheel: whole notches as such, anything else smoothly. The portal counts down and to the right. That of
+/// KDE scrolls by a pixel for each notch, and counts upwards if it is smooth (xdg-desktop-portal-kde 5.27.5 and 6.7.4:
+/// src/waylandintegration.cpp).
+fn wheel(dx: i16, dy: i16, is_kwin: bool) -> Wheel {
+    let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
+    match (dx % NOTCH, dy % NOTCH) {
+        _ if is_kwin => Wheel::Smooth(distance(dx), distance(dy)),
+        (0, 0) => Wheel::Notches((dx / NOTCH).into(), -i32::from(dy / NOTCH)),
+        _ => Wheel::Smooth(distance(dx), -distance(dy)),
     }
 }
 
-/// Whether the compositor is that of KDE, and its outputs. The portal of KDE (5.27) scrolls by a pixel for each notch, and
-/// states a stream's size in pixels.
+/// Whether the compositor is that of KDE, and its outputs.
 ///
 /// # Errors
 /// The compositor can't be asked.
@@ -127,7 +126,7 @@ fn compositor(name: Option<&str>) -> Result<(bool, Vec<OutputSize>), String> {
     Ok((is_kwin, output_sizes(&connection)))
 }
 
-/// The size of a stream in the desktop's units, where the portal has `stated` it in them or in pixels.
+/// The size of a stream in the desktop's units, where the portal has `stated` it in them, or in pixels as that of KDE 5.27.
 fn logical(stated: Size, outputs: &[OutputSize]) -> Size {
     if outputs.iter().any(|output| output.logical == stated) {
         return stated;
@@ -205,12 +204,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notches_stay_notches_where_the_portal_counts_them() {
-        assert_eq!(wheel(0, 240, true), Wheel::Notches(0, -2));
-        assert_eq!(wheel(-120, 0, true), Wheel::Notches(-1, 0));
-        assert_eq!(wheel(0, 40, true), Wheel::Smooth(0.0, -5.0));
+    fn notches_stay_notches_except_in_kde() {
+        assert_eq!(wheel(0, 240, false), Wheel::Notches(0, -2));
+        assert_eq!(wheel(-120, 0, false), Wheel::Notches(-1, 0));
+        assert_eq!(wheel(0, 40, false), Wheel::Smooth(0.0, -5.0));
         // As far as libinput scrolls for two notches.
-        assert_eq!(wheel(0, 240, false), Wheel::Smooth(0.0, -30.0));
+        assert_eq!(wheel(0, 240, true), Wheel::Smooth(0.0, 30.0));
     }
 
     #[test]

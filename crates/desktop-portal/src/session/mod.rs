@@ -33,6 +33,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// The longest wait for the portal to end the session or to take the last input (guess: it takes a millisecond).
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
+/// Time for PipeWire to report its own end, once the portal has ended the session (guess: both notice it within
+/// milliseconds).
+const SETTLE: Duration = Duration::from_millis(300);
+
 /// Input events that may wait for the portal: the same number as at the Wayland display.
 const QUEUE: usize = 1024;
 
@@ -183,6 +187,8 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
         let command = tokio::select! {
             command = queued.recv() => command,
             signal = closed.next() => {
+                // A desktop also ends the session when PipeWire has stopped, which is the better reason.
+                tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(
                         "the desktop has ended the shared session: its user stopped it, or its screens changed",

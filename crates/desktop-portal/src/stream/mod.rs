@@ -111,11 +111,15 @@ impl Arrived {
         (state.pointer.clone(), state.size)
     }
 
-    /// The stream is gone. Waits for the portal's reason, which is the better one: its user may have stopped it.
-    fn lost(&self, why: &str) {
+    /// The stream has ended without a reason. Waits for that of the portal: its user may have stopped it.
+    fn closed(&self) {
         let state = self.state();
         let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.lost("it was disconnected");
+    }
+
+    fn lost(&self, why: &str) {
         self.end(End::Failed(format!(
             "PipeWire has ended the desktop's picture ({why}): its server or the desktop's portal has stopped; start \
              the host again"
@@ -221,8 +225,10 @@ impl Listener for Arrived {
     /// At the end it keeps the thread of libpipewire for up to [`VERDICT`]: nothing else comes from it.
     fn state(&self, progress: Progress) {
         tracing::debug!(?progress, "state of the desktop's stream");
-        if let Progress::Ended(why) = progress {
-            self.lost(&why);
+        match progress {
+            Progress::Closed => self.closed(),
+            Progress::Ended(why) => self.lost(&why),
+            Progress::Waiting | Progress::Streaming => {}
         }
     }
 
@@ -301,10 +307,7 @@ mod tests {
         let arrived = Arrived::new().unwrap();
         let portal = Arc::clone(&arrived);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let why = "it was disconnected".to_owned();
-                Listener::state(&*arrived, Progress::Ended(why));
-            });
+            scope.spawn(|| Listener::state(&*arrived, Progress::Closed));
             // Before or while the other thread waits.
             scope.spawn(|| portal.end(End::Regular("by its user")));
         });
@@ -312,7 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_without_a_reason_has_failed() {
+    fn a_stream_that_ends_alone_has_failed() {
+        let arrived = Arrived::new().unwrap();
+        Listener::state(&*arrived, Progress::Closed);
+        assert!(matches!(arrived.ended(), Some(End::Failed(_))));
         let arrived = Arrived::new().unwrap();
         Listener::state(&*arrived, Progress::Ended("connection error".to_owned()));
         let Some(End::Failed(why)) = arrived.ended() else {

@@ -24,7 +24,9 @@ pub(in crate::stream) enum Progress {
     Waiting,
     /// Pictures may come.
     Streaming,
-    /// The server has gone, or has ended the stream: in its words.
+    /// The other side has ended the stream, without a reason.
+    Closed,
+    /// The server has gone, or has refused the stream: in its words.
     Ended(String),
 }
 
@@ -255,20 +257,15 @@ unsafe fn shared<'a>(data: *mut c_void) -> &'a Shared {
 unsafe extern "C" fn on_state(data: *mut c_void, old: c_int, new: c_int, error: *const c_char) {
     // SAFETY: libpipewire calls it with the data of the listener.
     let shared = unsafe { shared(data) };
-    let words = || match error.is_null() {
-        true => "it was disconnected".to_owned(),
-        // SAFETY: a text that ends with zero, valid during the call.
-        false => unsafe { CStr::from_ptr(error) }
-            .to_string_lossy()
-            .into_owned(),
-    };
+    // SAFETY: a text that ends with zero, valid during the call.
+    let words = (!error.is_null()).then(|| unsafe { CStr::from_ptr(error) });
+    let words = words.map(|words| words.to_string_lossy().into_owned());
     let was_connected = old > functions::STATE_CONNECTING;
-    shared.listener.state(match new {
-        functions::STATE_ERROR => Progress::Ended(words()),
-        functions::STATE_UNCONNECTED if was_connected || !error.is_null() => {
-            Progress::Ended(words())
-        }
-        functions::STATE_STREAMING => Progress::Streaming,
+    shared.listener.state(match (new, words) {
+        (functions::STATE_ERROR, words) => Progress::Ended(words.unwrap_or_default()),
+        (functions::STATE_UNCONNECTED, Some(words)) => Progress::Ended(words),
+        (functions::STATE_UNCONNECTED, None) if was_connected => Progress::Closed,
+        (functions::STATE_STREAMING, _) => Progress::Streaming,
         _ => Progress::Waiting,
     });
 }
