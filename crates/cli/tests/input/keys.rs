@@ -10,6 +10,7 @@ use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState}
 use crate::app::{App, Received};
 use crate::rig::{Rig, layout, poll_until};
 use crate::support::{Hop, Host, Program, Quality, eventually, skip};
+use crate::terminal::{terminal, wait_for};
 use crate::xtest::{CONTROL, SHIFT, XTest};
 
 const SMALL: &str = "640x480";
@@ -17,51 +18,6 @@ const SMALL: &str = "640x480";
 const A: u8 = 30 + 8;
 const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
-
-/// A terminal on the host's display that writes each typed byte to a file.
-fn terminal(rig: &Rig) -> Option<Program> {
-    let mut command = Command::new("xterm");
-    let (typed, ready) = (
-        rig.folder.path().join("typed"),
-        rig.folder.path().join("ready"),
-    );
-    let line = format!(
-        "stty raw -echo; : > '{}'; exec cat > '{}'",
-        ready.display(),
-        typed.display()
-    );
-    command
-        .args([
-            "-display",
-            &rig.host_side.name,
-            "-u8",
-            "-geometry",
-            "80x24+0+0",
-        ])
-        .args(["-e", "sh", "-c", &line])
-        .env("LC_ALL", "C.UTF-8");
-    if Command::new("xterm").arg("-version").output().is_err() {
-        skip("xterm is not installed: apt-get install xterm");
-        return None;
-    }
-    let xterm = Program::start("xterm", command);
-    eventually("the terminal is ready", || ready.exists().then_some(()));
-    let host = XTest::open(&rig.host_side);
-    let window = eventually("the terminal's window", || host.windows("XTerm").pop());
-    host.focus(window);
-    Some(xterm)
-}
-
-fn typed(rig: &Rig) -> String {
-    String::from_utf8_lossy(&std::fs::read(rig.folder.path().join("typed")).unwrap_or_default())
-        .into_owned()
-}
-
-/// Waits for this many bytes, and compares them.
-fn wait_for(rig: &Rig, text: &str) {
-    poll_until(|| typed(rig).len() >= text.len());
-    assert_eq!(typed(rig), text);
-}
 
 #[test]
 fn letters_arrive_as_typed_under_any_layout() {

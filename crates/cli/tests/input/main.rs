@@ -13,6 +13,7 @@ mod rig;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod toolkits;
 mod wayland;
 mod window;
