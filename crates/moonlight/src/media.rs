@@ -111,7 +111,7 @@ fn subscribe(
     let packetizer = packetizer.map_err(|e| e.to_string())?;
     let request = SubscribeRequest {
         kind: SubscriberKind::Other,
-        intake: Intake::Newest,
+        intake: Intake::Unacknowledged,
         codecs: 1 << codec,
         software: "Moonlight".to_owned(),
         constraints: ClientConstraints {
