@@ -112,7 +112,7 @@ fn subscribe(
     let mode = parameters.mode;
     let request = SubscribeRequest {
         kind: SubscriberKind::Other,
-        intake: Intake::Newest,
+        intake: Intake::Unacknowledged,
         codecs: 1 << codec,
         software: "Moonlight".to_owned(),
         constraints: ClientConstraints {

@@ -14,17 +14,20 @@ pub enum Intake {
     Steady,
     /// All frames, however late: a recorder.
     Complete,
+    /// Only the newest frames matter, and a lost frame is noticed by a later one: a Moonlight client, which does
+    /// not acknowledge frames.
+    Unacknowledged,
 }
 
-/// Queue limit in bytes of [`Intake::Newest`] and [`Intake::Steady`]: two uncompressed pictures of 1920 x
-/// 1080.
+/// Queue limit in bytes of all but a recorder: two uncompressed pictures of 1920 x 1080.
 const LIVE_BYTES: usize = 16 << 20;
 
 /// Queue limit in bytes of a recorder, as documented in `docs/clients.md`: 13 s at 20 Mb/s.
 const RECORDER_BYTES: usize = 32 << 20;
 
-/// Maximum queueing time for a browser's thread: three frames at 60 a second (guess). A thread that was
-/// descheduled that long sends them in one burst; one that needs that long per frame is too slow.
+/// Maximum queueing time for the thread of a browser or a Moonlight client: three frames at 60 a second
+/// (guess). A thread that was descheduled that long sends them in one burst; one that needs that long per
+/// frame is too slow.
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
 /// Maximum queueing time for a video player: machines were observed to stall for 100 ms, and a thread of
@@ -40,18 +43,27 @@ const REPEAT_EVERY: Duration = Duration::from_millis(500);
 /// detect the rate (`fps_probe_size` of libavformat).
 const REPEAT_AT_FIRST: Duration = Duration::from_millis(50);
 
+/// Repetition interval for clients that notice a loss by a later frame: a lost change is missing for that long
+/// and a round trip (guess: short for a typed letter, and five frames per second without changes cost little).
+const REPEAT_AFTER_LOSS: Duration = Duration::from_millis(200);
+
 /// Duration of the start.
 const START: Duration = Duration::from_millis(1500);
 
 impl Intake {
     /// All, in the order of their numbers between processes, from 0 on.
-    pub const ALL: [Intake; 3] = [Intake::Newest, Intake::Steady, Intake::Complete];
+    pub const ALL: [Intake; 4] = [
+        Intake::Newest,
+        Intake::Steady,
+        Intake::Complete,
+        Intake::Unacknowledged,
+    ];
 
     /// Queue limit in bytes; the frame that crosses the limit is still taken.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
-            Intake::Newest | Intake::Steady => LIVE_BYTES,
+            Intake::Newest | Intake::Steady | Intake::Unacknowledged => LIVE_BYTES,
             Intake::Complete => RECORDER_BYTES,
         }
     }
@@ -60,7 +72,7 @@ impl Intake {
     #[must_use]
     pub const fn age(self) -> Option<Duration> {
         match self {
-            Intake::Newest => Some(NEWEST_AGE),
+            Intake::Newest | Intake::Unacknowledged => Some(NEWEST_AGE),
             Intake::Steady => Some(STEADY_AGE),
             Intake::Complete => None,
         }
@@ -71,6 +83,7 @@ impl Intake {
     pub fn repeats(self, observed_for: Duration) -> Option<Duration> {
         match self {
             Intake::Newest => None,
+            Intake::Unacknowledged => Some(REPEAT_AFTER_LOSS),
             Intake::Steady if observed_for < START => Some(REPEAT_AT_FIRST),
             Intake::Steady | Intake::Complete => Some(REPEAT_EVERY),
         }

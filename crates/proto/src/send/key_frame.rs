@@ -36,7 +36,9 @@ impl KeyFrameRequester {
         match (role, intake) {
             (Role::Player, _) => KeyFrameRequester::Player,
             (Role::Observer, Intake::Complete) => KeyFrameRequester::Recorder,
-            (Role::Observer, Intake::Newest | Intake::Steady) => KeyFrameRequester::Observer,
+            (Role::Observer, Intake::Newest | Intake::Steady | Intake::Unacknowledged) => {
+                KeyFrameRequester::Observer
+            }
         }
     }
 }

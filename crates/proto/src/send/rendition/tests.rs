@@ -548,3 +548,18 @@ fn a_still_picture_is_repeated_for_those_that_need_it() {
     rendition.unsubscribe(THIRD);
     assert_eq!(rendition.next_deadline(), None);
 }
+
+#[test]
+fn a_lost_last_frame_is_followed_by_another() {
+    let mut rendition = rendition();
+    // A client that does not acknowledge frames, also as the player, notices a loss by the next one.
+    let client = Recorder {
+        intake: Some(Intake::Unacknowledged),
+        ..Recorder::default()
+    };
+    rendition.subscribe(PLAYER, Role::Player, ClientConstraints::default(), client);
+    assert!(code(&mut rendition, at(0)));
+    let coded = stands_still(&mut rendition, at(0) + MS * 1100);
+    let expected: Vec<Instant> = (1..=5).map(|n| at(0) + MS * 200 * n).collect();
+    assert_eq!(coded, expected);
+}
