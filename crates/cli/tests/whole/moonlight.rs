@@ -182,7 +182,11 @@ fn a_virtual_display_takes_the_players_mode() {
         rig.host.line(&format!("is open for {size}"));
         // An observer's mode changes nothing.
         let watches = rig.play(&two, (800, 600, 75));
-        eventually("video of an observer", || watches.packet());
+        eventually("video of an observer", || {
+            // The player must not seem to be gone.
+            let _ = streams.packet();
+            watches.packet()
+        });
         assert_eq!(rig.shown(), (size, rate));
         two.get_protected(rig.https(), "cancel");
         one.get_protected(rig.https(), "cancel");
