@@ -267,6 +267,10 @@ fn a_long_stream_shows_its_frames_in_order() {
 
 /// Runs a test of this program in a network namespace of its own, after these commands of a shell; skips it without the
 /// permission for that.
+#[expect(
+    clippy::print_stdout,
+    reason = "the counts of lost packets are read by a person"
+)]
 fn run_in_namespace(test: &str, commands: &str) {
     if client::program().is_none()
         || !skip::has_program("iptables", "iptables")

@@ -1,4 +1,5 @@
 //! `openuvr host --virtual --moonlight`: the display takes the mode of a Moonlight client.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../../../moonlight/tests/hostile/peer.rs"]
 mod peer;
