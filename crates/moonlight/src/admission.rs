@@ -190,7 +190,10 @@ mod tests {
     use super::*;
 
     fn stream(listener: &TcpListener) -> Arc<TcpStream> {
-        Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // A listener has room for few connections that wait for it.
+        drop(listener.accept().unwrap());
+        Arc::new(stream)
     }
 
     fn address(number: u32) -> IpAddr {
