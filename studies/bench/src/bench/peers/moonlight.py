@@ -2,6 +2,8 @@
 
     moonlight.py PORT FOLDER PIN DISPLAY WIDTH HEIGHT FPS KBPS
 
+Its steps go to standard error.
+
 The protocol code is that of Moonlight's own clients, from PyPI's moonlight-python. Pictures are decoded like in their
 software decoders: FFmpeg, in slices and without delay. (The package's own decoder works on several frames at once, which
 delays each by a frame or more.) They are shown by the sink of the peer `gstreamer`.
@@ -47,7 +49,7 @@ def main():
     client = MoonlightClient(folder)
     server = connect_to_server(HERE, client._identity, int(port))
     client._server = server
-    print("pairs", flush=True)
+    print("pairs", file=sys.stderr, flush=True)
     client.pair(server, pin)
     app = client.apps()[0].name
     session, _ = client._setup_stream(
@@ -65,7 +67,7 @@ def main():
         for picture in decoder.decode(av.Packet(unit.annex_b_data)):
             count += 1
             if count == 1:
-                print("plays", flush=True)
+                print("plays", file=sys.stderr, flush=True)
             if source:
                 source.emit("push-buffer", Gst.Buffer.new_wrapped(b"".join(packed(picture))))
 
