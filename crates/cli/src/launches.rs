@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::Result;
 use openuvr_proto::host::WantedDisplay;
@@ -18,7 +17,8 @@ use openuvr_session::{ApplicationDisplay, RunningApplication, VirtualAudio};
 const WAITING: usize = 16;
 
 /// How long a client waits for an answer: longer than an application may take to end.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+#[cfg(feature = "moonlight")]
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// An application of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,10 +57,6 @@ fn read(_: &Path) -> Result<Vec<Listed>> {
 
 /// Why an application was not started.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[cfg_attr(
-    not(feature = "moonlight"),
-    expect(dead_code, reason = "Moonlight clients read it")
-)]
 pub(crate) enum StartRefused {
     /// The one at this place of the list runs.
     Busy(usize),
