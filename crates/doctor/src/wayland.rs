@@ -126,7 +126,7 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-/// `needed`: whether a host that streams the session does not start without input, unless it is told to.
+/// `needed`: whether a host of this session fails to start without input (it starts with `--input none`).
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),

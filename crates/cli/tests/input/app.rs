@@ -9,6 +9,7 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{Display, eventually};
+use crate::xtest::XTest;
 
 /// An input event of the application. Keys are X key codes of the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +124,20 @@ impl App {
             };
             self.events.push(event);
         }
+    }
+
+    /// The motion that arrives for 100 steps of (31, -7) at the client: far beyond the edges of both displays, as a
+    /// game's view that keeps turning.
+    pub(crate) fn turned_by(&mut self, client: &XTest) -> (i64, i64) {
+        let before = self.moved;
+        for _ in 0..100 {
+            client.move_by(31, -7);
+        }
+        // Behind the motion.
+        client.button(1, true);
+        client.button(1, false);
+        self.wait_for(Received::ButtonUp(1));
+        (self.moved.0 - before.0, self.moved.1 - before.1)
     }
 
     /// Waits for `last` and returns all events up to it.

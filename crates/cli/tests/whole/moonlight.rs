@@ -110,7 +110,7 @@ impl Rig {
         )
     }
 
-    /// The number of the application that runs, as a client is told.
+    /// The number of the running application in the description that clients get.
     fn running(&self, peer: &Peer) -> String {
         element(
             &peer.get_protected(self.https(), "serverinfo"),
