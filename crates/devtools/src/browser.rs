@@ -1,6 +1,7 @@
 //! A headless Chromium of a test; failures end the test.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -59,6 +60,7 @@ impl Browser {
 
     fn spawn(mut command: Command) -> Browser {
         let mut child = command
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -121,7 +123,9 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // With its renderers, which would otherwise still write into the folder while it is removed.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();
     }
 }

@@ -57,12 +57,14 @@ pub fn command(program: &str, folder: &Path) -> Command {
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
+    // A killed browser leaves the socket of its profile in TMPDIR.
     let line = format!(
-        "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
+        "TMPDIR=\"$3\" exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
     );
     let mut command = Command::new("sh");
     let [profile, log] = ["profile", "chromium.log"].map(|name| folder.join(name));
     command.args(["-c", &line, "chromium"]).args([profile, log]);
+    command.arg(folder);
     command
 }
 

@@ -39,7 +39,6 @@ use openuvr_clock as clock;
 /// Attack one's own host and portal, and report which attacks they withstood.
 ///
 /// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
-/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
 /// between them that sees and replays datagrams, and tries one attack after the other. For each it
 /// prints the complete frames per second that the client still received, the host's CPU and memory
 /// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
@@ -55,9 +54,10 @@ use openuvr_clock as clock;
 ///
 /// An attack is withstood if the client received at least 95 % of the complete frames of the run
 /// without attack, memory grew by less than 20 MB, and nothing was disclosed; on a portal, if each
-/// list arrived within 200 ms and the account's owner could log in; where something must be
-/// unreachable, if no attempt reached it and the control attempt, which should succeed, did. Exit
-/// status: 0 if all attacks were withstood, 1 if not, or if the run was interrupted.
+/// list arrived within 200 ms and the account's owner could log in (portal-bodies may take 67 MB:
+/// 32 KiB for each of 2,048 connections); where something must be unreachable, if no attempt reached
+/// it and the control attempt, which should succeed, did. Exit status: 0 if all attacks were
+/// withstood, 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
