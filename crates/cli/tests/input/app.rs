@@ -126,12 +126,14 @@ impl App {
         }
     }
 
-    /// The motion that arrives for 100 steps of (31, -7) at the client: far beyond the edges of both displays, as a
-    /// game's view that keeps turning.
+    /// The motion that arrives for 100 steps at the client, of (3100, -700) in all: far beyond the edges of both
+    /// displays, as a game's view that keeps turning. Consecutive steps differ, since SDL 2 drops a raw motion that
+    /// equals the one before it within the same millisecond.
     pub(crate) fn turned_by(&mut self, client: &XTest) -> (i64, i64) {
         let before = self.moved;
-        for _ in 0..100 {
-            client.move_by(31, -7);
+        for _ in 0..50 {
+            client.move_by(32, -6);
+            client.move_by(30, -8);
         }
         // Behind the motion.
         client.button(1, true);
