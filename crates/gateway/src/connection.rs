@@ -1,5 +1,6 @@
 //! A browser's connection for the lifetime of its WebSocket: signalling, then the messages of a player or observer.
 
+mod pairing;
 mod session;
 
 use std::net::SocketAddr;

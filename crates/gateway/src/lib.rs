@@ -37,6 +37,7 @@ mod metrics;
 mod own_addresses;
 pub mod packetise;
 mod pages;
+mod pairing;
 mod peer;
 mod plain_http;
 mod portal_requests;
@@ -72,6 +73,7 @@ use tokio::time::timeout;
 
 use self::certificate::PageNames;
 use self::lease::Lease;
+pub use self::pairing::{PinEntry, Service};
 pub use self::peer::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use self::shared::Shared;
 pub use self::tls::Certificate;
@@ -88,7 +90,7 @@ const SOCKET_BUFFER: usize = 1 << 20;
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Configuration of a gateway.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Setup {
     /// Address of the page (TCP) and of media (UDP, same port).
     pub bind: SocketAddr,
@@ -111,6 +113,8 @@ pub struct Setup {
     pub origins: Vec<WebOrigin>,
     /// Reverse proxies with a trusted `X-Forwarded-For`.
     pub proxies: Vec<ProxyNetwork>,
+    /// Clients of another service that wait for a PIN, which a player enters on the page.
+    pub pin_entry: Option<Arc<dyn PinEntry>>,
 }
 
 impl Setup {

@@ -17,6 +17,7 @@ use crate::counter::Counter;
 use crate::lease::Lease;
 use crate::login::Logins;
 use crate::media_sockets::MediaSockets;
+use crate::pairing::PinEntry;
 use crate::peer::{Peer, Traffic};
 
 /// Browser connections at a time, in total …
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) origins: Vec<WebOrigin>,
     /// Trusted reverse proxies.
     pub(crate) proxies: Vec<ProxyNetwork>,
+    /// See [`Setup::pin_entry`].
+    pub(crate) pin_entry: Option<Arc<dyn PinEntry>>,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
@@ -127,6 +130,7 @@ impl Shared {
             portal_alone: setup.portal.is_some(),
             origins: setup.origins,
             proxies: setup.proxies,
+            pin_entry: setup.pin_entry,
             media: Arc::new(MediaSockets::new(media)?),
             media_port: here.port(),
             addresses: Arc::new(Addresses::new(here, &setup.addresses)),

@@ -30,6 +30,7 @@ pub mod input;
 mod listeners;
 mod media;
 pub mod pairing;
+mod pin_desk;
 mod query;
 pub mod rtsp;
 pub mod session;
@@ -39,7 +40,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
@@ -58,6 +59,7 @@ pub use self::identity::IdentityError;
 pub use self::listeners::BindError;
 use self::listeners::{LimitedStream, Serve, Sockets, accept};
 use self::pairing::Desk;
+pub use self::pin_desk::PinDesk;
 pub use self::query::Query;
 use self::session::Sessions;
 
@@ -108,6 +110,7 @@ pub enum MoonlightError {
 pub struct Moonlight {
     addresses: Addresses,
     identity: String,
+    door: Weak<Door>,
     closing: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -153,6 +156,7 @@ impl Moonlight {
         let mut started = Moonlight {
             addresses,
             identity: number,
+            door: Arc::downgrade(&door),
             closing,
             threads: Vec::new(),
         };
@@ -204,6 +208,15 @@ impl Moonlight {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Where a PIN can be entered while the door is open.
+    #[must_use]
+    pub fn pin_desk(&self) -> PinDesk {
+        PinDesk {
+            door: self.door.clone(),
+            port: self.addresses.http.port(),
+        }
     }
 
     /// The number that clients know the host by.

@@ -640,9 +640,6 @@ impl HostConfig {
             () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
                 "rtsp-token is for video players: it requires rtsp"
             }
-            () if self.moonlight.is_some() && self.lease.is_some() => {
-                "moonlight is not for portal sessions: its clients have no tickets"
-            }
             () => return Ok(()),
         };
         Err(ConfigError(words.to_owned()))

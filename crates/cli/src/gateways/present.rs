@@ -71,11 +71,15 @@ impl Gateways {
         desk: Option<LaunchDesk>,
     ) -> Result<Gateways> {
         let lease = lease(config);
+        let moonlight = moonlight::open(subcommand, config, &host, (scheduler, sound), desk)?;
+        let pin_entry = moonlight
+            .as_ref()
+            .map(|door| moonlight::pin_entry(door, config));
         Ok(Gateways {
             subcommand,
-            gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
+            gateway: web::open(config, &host, (lease.as_ref(), pin_entry), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
-            moonlight: moonlight::open(subcommand, config, &host, (scheduler, sound), desk)?,
+            moonlight,
             recorder,
             host,
             lease,

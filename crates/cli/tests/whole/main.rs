@@ -16,6 +16,8 @@ mod messages;
 mod microphone;
 #[cfg(feature = "moonlight")]
 mod moonlight;
+#[cfg(feature = "moonlight")]
+mod moonlight_page;
 mod namespaces;
 mod nearby;
 mod placement;

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../../../moonlight/tests/hostile/peer.rs"]
-mod peer;
+pub(crate) mod peer;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -21,16 +21,16 @@ use crate::support::{Display, Folder, Program, ScreenCapture, eventually, openuv
 const OWN: Size = Size::new(640, 360);
 
 /// A running host with a virtual display.
-struct Rig {
-    folder: Folder,
-    host: Program,
+pub(crate) struct Rig {
+    pub(crate) folder: Folder,
+    pub(crate) host: Program,
     display: Option<Display>,
-    http: SocketAddr,
+    pub(crate) http: SocketAddr,
 }
 
 impl Rig {
     /// With further arguments; without an application the display is empty.
-    fn new(more: &[&str]) -> Rig {
+    pub(crate) fn new(more: &[&str]) -> Rig {
         let folder = Folder::new();
         let dir = folder.join("host");
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
@@ -64,7 +64,7 @@ impl Rig {
         self
     }
 
-    fn https(&self) -> SocketAddr {
+    pub(crate) fn https(&self) -> SocketAddr {
         let port = element(&get(self.http, "serverinfo"), "HttpsPort");
         SocketAddr::new(self.http.ip(), port.parse().unwrap())
     }
@@ -73,11 +73,8 @@ impl Rig {
     fn paired(&self, name: &str) -> Peer {
         let peer = Peer::new();
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| get(self.http, &peer.first_step()));
             let entered = scope.spawn(|| self.enter("1234", name));
-            assert_eq!(element(&first.join().unwrap(), "paired"), "1");
-            let last = peer.further_steps(self.http, "1234");
-            assert_eq!(element(&last, "paired"), "1", "{last}");
+            assert!(peer.pairs(self.http, "1234", || ()));
             entered.join().unwrap();
         });
         peer

@@ -14,6 +14,7 @@ import { hasTicket, host, logIn, usualName } from "./login";
 import { Notice } from "./notice";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { Pairing } from "./pairing";
 import { enter, isPortal, showWayBack, title } from "./portal";
 import { Sound } from "./sound";
 import { missing } from "./support";
@@ -83,6 +84,7 @@ const clipboard = new Clipboard(
   (message) => link?.sendNoticeBytes(message) ?? Promise.resolve(),
   showStatus,
 );
+const pairing = new Pairing((message) => link?.sendNotice(message), showStatus, backToPicture);
 const reality = new Reality(
   byId<HTMLCanvasElement>("reality"),
   video,
@@ -129,6 +131,7 @@ function connect() {
   link?.close("replaced by a new connection", false);
   roleWords = "";
   clipboard.forget();
+  pairing.forget();
   input.forget();
   outbox = newOutbox();
   clock = new HostClock();
@@ -155,6 +158,7 @@ function connect() {
         if (link !== made) return;
         link = null;
         plays = false;
+        pairing.forget();
         byId("watch").hidden = true;
         reality.closed();
         showStatus(why);
@@ -209,6 +213,7 @@ function onNotice(message: string | ArrayBuffer) {
         input.forget();
       }
       plays = news.plays;
+      if (!plays) pairing.forget();
       clipboard.roleChanged();
       reality.changed();
       byId("role").hidden = plays;
@@ -226,6 +231,12 @@ function onNotice(message: string | ArrayBuffer) {
       break;
     case "shown":
       showStatus(news.shown ? roleWords : "the window at the host is hidden");
+      break;
+    case "pairing":
+      if (plays) pairing.news(news);
+      break;
+    case "paired":
+      pairing.outcome(news.paired, news.words);
       break;
     case "decision":
       figures.decided(news.words);

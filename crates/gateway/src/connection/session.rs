@@ -22,6 +22,7 @@ use openuvr_proto::wire::control::{Message, Messages, Report};
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 
+use super::pairing::Pairing;
 use super::{PageOptions, blocking};
 use crate::cursor;
 use crate::peer::{Peer, PeerEvent, Sound};
@@ -54,6 +55,9 @@ const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 /// Role requests per second.
 const ROLE_REQUESTS_PER_SECOND: u32 = 10;
 
+/// Why a page is disconnected whose messages pile up.
+const UNREAD: &str = "this page does not read its messages";
+
 /// First byte of a message that maps the page's event numbers to the host's.
 const INPUT_NUMBERS: u8 = 0xf1;
 
@@ -67,6 +71,8 @@ const INPUT_NUMBERS: u8 = 0xf1;
 enum PageMessage {
     /// Requests another role.
     Role { play: bool, take_over: bool },
+    /// The PIN that a client of another service shows, and a name for the client.
+    Pair { pin: String, name: Option<String> },
 }
 
 pub(super) struct Session {
@@ -104,6 +110,7 @@ pub(super) struct Session {
     copied_there: SentText,
     /// Clipboard text from the page to the host.
     copied_here: VecDeque<ClipboardPiece>,
+    pairing: Pairing,
 }
 
 impl Session {
@@ -162,6 +169,7 @@ impl Session {
             requested_role: None,
             copied_there: SentText::default(),
             copied_here: VecDeque::new(),
+            pairing: Pairing::new(shared.pin_entry.clone()),
         })
     }
 
@@ -192,6 +200,9 @@ impl Session {
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
+            if self.notices_open && !self.pairing.follow(&self.peer, self.role.0 == Role::Player) {
+                return Some(UNREAD.to_owned());
+            }
         }
         if now.saturating_duration_since(self.heard) > SILENCE_TIMEOUT {
             return Some("timeout: no message from this page".to_owned());
@@ -232,6 +243,12 @@ impl Session {
             PeerEvent::Notice(text) => match serde_json::from_slice(&text) {
                 Ok(PageMessage::Role { play, take_over }) => {
                     self.requested_role = Some((play, take_over))
+                }
+                Ok(PageMessage::Pair { pin, name }) => {
+                    let plays = self.role.0 == Role::Player;
+                    if !plays || !self.pairing.enter(&self.peer, pin, name) {
+                        shared.counters.bad_input.add(1);
+                    }
                 }
                 Err(_) => shared.counters.bad_input.add(1),
             },
@@ -513,7 +530,7 @@ impl Session {
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());
         }
-        (!reads).then(|| "this page does not read its messages".to_owned())
+        (!reads).then(|| UNREAD.to_owned())
     }
 
     fn send(&self, messages: &[Message<'_>]) {

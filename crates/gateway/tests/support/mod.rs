@@ -259,6 +259,7 @@ impl Rig {
             name: "the test".to_owned(),
             origins: vec![ORIGIN.parse().unwrap()],
             proxies: vec![PROXY.parse().unwrap()],
+            pin_entry: None,
         };
         let gateway = Gateway::start(setup, host.clone(), &scheduler).unwrap();
         Rig {

@@ -116,6 +116,14 @@ impl Desk {
         running.is_some_and(|r| r.number == number && r.exchange.is_none() && now < r.until)
     }
 
+    /// The address of the client whose pairing waits for its PIN.
+    pub(crate) fn waiting(&self, now: Instant) -> Option<IpAddr> {
+        let state = lock(&self.0);
+        let running = state.running.as_ref();
+        let running = running.filter(|r| r.exchange.is_none() && now < r.until)?;
+        Some(running.from)
+    }
+
     /// The pairing with this number waits no longer.
     pub(crate) fn give_up(&self, number: u64) {
         let waits = |running: &mut Running| running.number == number && running.exchange.is_none();
@@ -203,8 +211,10 @@ mod tests {
         // Its user starts over: the earlier request waits no longer.
         let second = desk.start(now, address(1)).unwrap();
         assert!(!desk.waits(now, first) && desk.waits(now, second));
+        assert_eq!(desk.waiting(now), Some(address(1)));
         let later = now + PIN_WAIT;
         assert!(!desk.waits(later, second));
+        assert_eq!(desk.waiting(later), None);
         assert!(desk.start(later, address(2)).is_ok());
     }
 

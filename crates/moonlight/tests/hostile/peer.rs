@@ -13,7 +13,6 @@ use aws_lc_rs::cipher::{
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
-use openuvr_moonlight::pairing::ClientCertificate;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -121,9 +120,11 @@ impl Peer {
         let response = decrypting
             .decrypt(&mut response, DecryptionContext::None)
             .unwrap();
-        let own = ClientCertificate::from_pem(self.certificate.as_bytes()).unwrap();
+        let own = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        // It ends with its signature (RFC 5280 section 4.1), of 2048 bits.
+        let signature = &own[own.len() - 256..];
         let secret = [7; 16];
-        let parts = [&response[32..], &own.signature, &secret].concat();
+        let parts = [&response[32..], signature, &secret].concat();
         let mut commitment = digest(&SHA256, &parts).as_ref().to_vec();
         encrypting
             .less_safe_encrypt(&mut commitment, EncryptionContext::None)
@@ -135,6 +136,17 @@ impl Peer {
             to,
             &format!("pair?clientpairingsecret={}", self.signed(&secret)),
         )
+    }
+
+    /// Pairs with this PIN while `enter` enters one at the host; whether it has paired.
+    pub(crate) fn pairs(&self, to: SocketAddr, pin: &str, enter: impl FnOnce()) -> bool {
+        let first = std::thread::scope(|scope| {
+            let first = scope.spawn(|| get(to, &self.first_step()));
+            enter();
+            first.join().unwrap()
+        });
+        assert_eq!(element(&first, "paired"), "1", "{first}");
+        element(&self.further_steps(to, pin), "paired") == "1"
     }
 
     /// A secret with its signature.

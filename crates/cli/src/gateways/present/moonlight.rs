@@ -1,11 +1,15 @@
 //! `--moonlight`: the door for Moonlight clients and its messages.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_discovery::MoonlightAnnouncement;
+use openuvr_gateway::{PinEntry, Service};
 use openuvr_moonlight::session::Mode;
-use openuvr_moonlight::{LaunchRefused, Launcher, Moonlight, MoonlightSetup, OfferedApplication};
+use openuvr_moonlight::{
+    LaunchRefused, Launcher, Moonlight, MoonlightSetup, OfferedApplication, PinDesk,
+};
 use openuvr_proto::host::WantedDisplay;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
@@ -100,6 +104,39 @@ impl Launcher for Desk {
 
     fn quit(&self) {
         self.0.quit();
+    }
+}
+
+/// The browsers' page takes the PINs of this door's clients.
+pub(super) fn pin_entry(door: &Door, config: &HostConfig) -> Arc<dyn PinEntry> {
+    let named = config.public_address.first();
+    Arc::new(PagePins {
+        desk: door.moonlight.pin_desk(),
+        address: named.map(|address| address.or_port(0).ip()),
+    })
+}
+
+struct PagePins {
+    desk: PinDesk,
+    /// The host's address for clients, if it is not that of the page.
+    address: Option<IpAddr>,
+}
+
+impl PinEntry for PagePins {
+    fn service(&self) -> Service {
+        Service {
+            name: "Moonlight",
+            address: self.address,
+            port: self.desk.port(),
+        }
+    }
+
+    fn waiting(&self) -> Option<String> {
+        self.desk.waiting().map(|from| from.to_string())
+    }
+
+    fn pair(&self, pin: &str, name: Option<&str>) -> Result<String, String> {
+        (self.desk.pair(pin, name)).map_err(|why| why.to_string())
     }
 }
 

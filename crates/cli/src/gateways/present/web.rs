@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalListener, Setup};
+use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, Setup};
 use openuvr_gateway_settings::IceServer;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
@@ -13,11 +13,11 @@ use openuvr_runtime::trust_store::DeviceStore;
 use super::url::authority;
 use crate::config::HostConfig;
 
-/// Starts the gateway, if configured.
+/// Starts the gateway, if configured; its page takes PINs for `pin_entry`.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
-    lease: Option<&Arc<Lease>>,
+    (lease, pin_entry): (Option<&Arc<Lease>>, Option<Arc<dyn PinEntry>>),
     scheduler: &Scheduler,
 ) -> Result<Option<Gateway>> {
     let Some(bind) = config.web else {
@@ -46,6 +46,7 @@ pub(super) fn open(
         devices: DeviceStore::open(&config.config_dir).map_err(|e| anyhow!("--web: {e}"))?,
         origins: config.web_origin.clone(),
         proxies: config.web_proxy.clone(),
+        pin_entry,
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))

@@ -1,0 +1,42 @@
+//! Entry of a waiting client's PIN by another program part than `openuvr devices pair`: a browser's page.
+
+use std::net::IpAddr;
+use std::sync::Weak;
+use std::time::Instant;
+
+use crate::door::{Door, unix_time};
+use crate::pairing::{OfferError, offer};
+
+/// See [`Moonlight::pin_desk`](crate::Moonlight::pin_desk). Thread-safe.
+#[derive(Clone)]
+pub struct PinDesk {
+    /// Not owned: threads that wait for an outcome must not keep the sockets bound.
+    pub(crate) door: Weak<Door>,
+    pub(crate) port: u16,
+}
+
+impl PinDesk {
+    /// The port of the description, which a client's user enters.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address of the client that waits for its PIN.
+    #[must_use]
+    pub fn waiting(&self) -> Option<IpAddr> {
+        self.door.upgrade()?.desk.waiting(Instant::now())
+    }
+
+    /// Pairs the waiting client by the PIN that it shows, and returns the outcome as one line. Blocks until the client
+    /// has proved the PIN, at most 40 s.
+    ///
+    /// # Errors
+    /// [`OfferError`]
+    pub fn pair(&self, pin: &str, name: Option<&str>) -> Result<String, OfferError> {
+        let door = self.door.upgrade().ok_or(OfferError::NoOutcome)?;
+        let folder = door.folder.clone();
+        drop(door);
+        offer(&folder, pin, name, unix_time())
+    }
+}
