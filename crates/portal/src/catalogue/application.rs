@@ -70,6 +70,8 @@ pub(crate) struct Application {
     pub(crate) readable: Vec<PathBuf>,
     /// The system account that it runs as.
     pub(crate) application_user: Option<String>,
+    /// Whether its sessions serve Moonlight clients.
+    pub(crate) moonlight: bool,
 }
 
 /// An entry of the file.
@@ -104,6 +106,8 @@ struct RawApplication {
     #[serde(default)]
     readable: Vec<PathBuf>,
     application_user: Option<String>,
+    #[serde(default)]
+    moonlight: bool,
 }
 
 impl Application {
@@ -170,6 +174,7 @@ impl Application {
             sandbox: written.sandbox,
             readable: written.readable,
             application_user: written.application_user,
+            moonlight: written.moonlight,
         })
     }
 

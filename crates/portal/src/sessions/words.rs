@@ -36,6 +36,10 @@ pub(super) fn of(
     if let Some(file) = ice {
         words.push(format!("--set=ice-servers-file={}", file.display()));
     }
+    if application.moonlight {
+        // Any free ports, as for the other clients.
+        words.push("--set=moonlight=[::]:0".to_owned());
+    }
     if let Some(user) = &application.application_user {
         words.push(format!("--application-user={user}"));
     }

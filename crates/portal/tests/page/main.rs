@@ -4,6 +4,7 @@
 
 mod apart;
 mod log_in_elsewhere;
+mod moonlight;
 mod operators;
 mod passwords;
 mod plays;
