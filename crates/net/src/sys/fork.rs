@@ -78,12 +78,18 @@ unsafe extern "C" fn in_child() {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    /// How long another test may take to start a program on a busy machine: the program has all sockets of this
+    /// process from `posix_spawn`, which runs no handler, until its `exec` closes them.
+    const SPAWNED: Duration = Duration::from_secs(10);
 
     use super::*;
 
     #[test]
     fn a_forked_child_does_not_keep_the_port() {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // An address of its own: no other test gets the free port.
+        let socket = UdpSocket::bind("127.83.7.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let kept = CloseOnFork::new(&socket);
@@ -113,7 +119,15 @@ mod tests {
         std::io::Read::read_exact(&mut answer, &mut sockets).unwrap();
         drop(kept);
         drop(socket);
-        let bound = UdpSocket::bind(address);
+        // The child lives until then: if it had the socket, the port would stay bound.
+        let until = Instant::now() + SPAWNED;
+        let bound = loop {
+            let bound = UdpSocket::bind(address);
+            if bound.is_ok() || Instant::now() > until {
+                break bound;
+            }
+            std::thread::yield_now();
+        };
         // SAFETY: our child.
         unsafe {
             libc::kill(child, libc::SIGKILL);
