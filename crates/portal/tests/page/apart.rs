@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::plays::pixels_move;
 use super::support::skip::skip;
 use super::support::{Installation, openuvr, wait};
-use super::{log_in, play, press, start_application, start_in, state};
+use super::{log_in, play, press, start_application, start_in, state, write_scene};
 
 const DESK_SIDE: &str = "10.77.2.1";
 const DESK: &str = "10.77.2.2";
@@ -155,7 +155,6 @@ fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     let Some((mut browser, _turn)) = start_in(&network.desk, place) else {
         return;
     };
-    let openuvr = openuvr();
     place.write("turn.secret", SECRET);
     place.write(
         "portal.toml",
@@ -164,13 +163,7 @@ fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
              [turn]\nservers = [\"turn:{DESK_SIDE}:{RELAY}\"]\nsecret_file = \"turn.secret\"\n"
         ),
     );
-    place.write(
-        "applications.toml",
-        &format!(
-            "[[application]]\nname = \"scene\"\ntitle = \"Scene\"\ncommand = [{openuvr:?}, \"scene\"]\n\
-             size = \"640x360\"\n"
-        ),
-    );
+    write_scene(place, "title = \"Scene\"");
     place.add_user("ada", &[]);
     let _relay = Relay::start(place);
     let portal = place.start_at(&format!("{DESK_SIDE}:0"));

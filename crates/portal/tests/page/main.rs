@@ -56,6 +56,26 @@ fn start_in(namespace: &str, place: &Installation) -> Option<(Browser, MutexGuar
     start_with(|program| Browser::start_in(namespace, program, place.folder.path(), &public_key))
 }
 
+/// Configures real sessions on this machine.
+fn write_local(place: &Installation, secure: &str) {
+    let openuvr = support::openuvr();
+    let local = format!("[local]\nprogram = [{openuvr:?}, \"session\"]");
+    place.write(
+        "portal.toml",
+        &format!("{secure}data = \"data\"\n{local}\n"),
+    );
+}
+
+/// Makes the scene the only application, with these further lines of its entry.
+fn write_scene(place: &Installation, more: &str) {
+    let openuvr = support::openuvr();
+    let entry = format!("name = \"scene\"\ncommand = [{openuvr:?}, \"scene\"]\nsize = \"640x360\"");
+    place.write(
+        "applications.toml",
+        &format!("[[application]]\n{entry}\n{more}\n"),
+    );
+}
+
 /// Logs in through the form.
 fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> Tab {
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));

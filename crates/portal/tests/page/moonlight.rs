@@ -7,8 +7,8 @@ use peer::{Peer, element, get};
 #[path = "../../../moonlight/tests/hostile/peer.rs"]
 mod peer;
 
-use super::support::{Installation, openuvr, wait};
-use super::{log_in, play, start_application, start_trusting};
+use super::support::{Installation, wait};
+use super::{log_in, play, start_application, start_trusting, write_local, write_scene};
 
 /// The mode of the client.
 const MODE: (u32, u32, u32) = (640, 360, 60);
@@ -21,18 +21,8 @@ fn a_moonlight_client_plays_a_session() {
     let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
-    let openuvr = openuvr();
-    place.write(
-        "portal.toml",
-        &format!("{secure}data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n"),
-    );
-    place.write(
-        "applications.toml",
-        &format!(
-            "[[application]]\nname = \"scene\"\ncommand = [{openuvr:?}, \"scene\"]\nsize = \"640x360\"\n\
-             moonlight = true\n"
-        ),
-    );
+    write_local(&place, secure);
+    write_scene(&place, "moonlight = true");
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");

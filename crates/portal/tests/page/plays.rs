@@ -7,8 +7,8 @@ use std::fs;
 use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
 
-use super::support::{Installation, openuvr, wait};
-use super::{log_in, play, start_application, start_trusting, state};
+use super::support::{Installation, wait};
+use super::{log_in, play, start_application, start_trusting, state, write_local, write_scene};
 
 /// A few pixels of the displayed picture, as text; empty without a picture.
 const PIXELS: &str = "globalThis.pixels = () => {
@@ -30,18 +30,8 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
-    let openuvr = openuvr();
-    place.write(
-        "portal.toml",
-        &format!("{secure}data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n"),
-    );
-    place.write(
-        "applications.toml",
-        &format!(
-            "[[application]]\nname = \"scene\"\ntitle = \"Scene\"\ncommand = [{openuvr:?}, \"scene\"]\n\
-             size = \"640x360\"\nsaves = true\n"
-        ),
-    );
+    write_local(&place, secure);
+    write_scene(&place, "title = \"Scene\"\nsaves = true");
     place.add_user("ada", &["--operator"]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
