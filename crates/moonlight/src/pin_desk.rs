@@ -36,7 +36,14 @@ impl PinDesk {
     pub fn pair(&self, pin: &str, name: Option<&str>) -> Result<String, OfferError> {
         let door = self.door.upgrade().ok_or(OfferError::NoOutcome)?;
         let folder = door.folder.clone();
+        if door.desk.waiting(Instant::now()).is_none() {
+            return Err(OfferError::NoOutcome);
+        }
         drop(door);
-        offer(&folder, pin, name, unix_time())
+        offer(&folder, pin, name, unix_time()).map_err(|why| match why {
+            // It names a folder of the host, which a browser need not know.
+            OfferError::NotTaken(_) => OfferError::NoOutcome,
+            other => other,
+        })
     }
 }
