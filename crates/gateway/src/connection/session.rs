@@ -52,8 +52,8 @@ const SOUND_QUEUE: usize = 16;
 /// Delay before the next piece of clipboard text.
 const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Role requests per second.
-const ROLE_REQUESTS_PER_SECOND: u32 = 10;
+/// Requests of a page per second, for roles and pairings.
+const REQUESTS_PER_SECOND: u32 = 10;
 
 /// Why a page is disconnected whose messages pile up.
 const UNREAD: &str = "this page does not read its messages";
@@ -103,7 +103,7 @@ pub(super) struct Session {
     /// Number of samples so far: Opus timestamps count samples, independent of clocks.
     samples: u64,
     /// The current second and the requests in it.
-    role_requests: (Instant, u32),
+    requests: (Instant, u32),
     /// Whether to request the player role, and whether to take it over. Sent after the current messages are handled.
     requested_role: Option<(bool, bool)>,
     /// Clipboard text from the host to the page.
@@ -165,7 +165,7 @@ impl Session {
             held: None,
             sound,
             samples: 0,
-            role_requests: (Instant::now(), 0),
+            requests: (Instant::now(), 0),
             requested_role: None,
             copied_there: SentText::default(),
             copied_here: VecDeque::new(),
@@ -239,7 +239,7 @@ impl Session {
                 }
             }
             PeerEvent::Control(body) => self.control(shared, &body),
-            PeerEvent::Notice(_) if !self.may_request_role() => shared.counters.bad_input.add(1),
+            PeerEvent::Notice(_) if !self.may_request() => shared.counters.bad_input.add(1),
             PeerEvent::Notice(text) => match serde_json::from_slice(&text) {
                 Ok(PageMessage::Role { play, take_over }) => {
                     self.requested_role = Some((play, take_over))
@@ -411,13 +411,13 @@ impl Session {
     }
 
     /// Whether a request is within the rate limit, which exceeds the speed of manual clicks.
-    fn may_request_role(&mut self) -> bool {
-        let (since, count) = &mut self.role_requests;
+    fn may_request(&mut self) -> bool {
+        let (since, count) = &mut self.requests;
         if since.elapsed() >= Duration::from_secs(1) {
             (*since, *count) = (Instant::now(), 0);
         }
         *count += 1;
-        *count <= ROLE_REQUESTS_PER_SECOND
+        *count <= REQUESTS_PER_SECOND
     }
 
     /// Requests the newest wanted role. A host in another process may take a while to answer.

@@ -3,8 +3,12 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use openuvr_gateway::{PinEntry, Service};
 use openuvr_proto::units::Size;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -130,6 +134,69 @@ fn garbage_on_every_port_harms_no_connection() {
     assert_eq!(figure(&caller, "stray_datagrams_total"), sent);
     assert!(figure(&caller, "tls_failed_total") >= 1);
     assert!(figure(&caller, "bad_input_total") >= 2);
+}
+
+/// A service whose waiting client answers when it is told to.
+struct SlowPairing {
+    tried: AtomicUsize,
+    answers: Mutex<Receiver<()>>,
+}
+
+impl PinEntry for SlowPairing {
+    fn service(&self) -> Service {
+        Service {
+            name: "Moonlight",
+            address: None,
+            port: 47_989,
+        }
+    }
+
+    fn waiting(&self) -> Option<String> {
+        Some("192.0.2.7".to_owned())
+    }
+
+    fn pair(&self, _: &str, _: Option<&str>) -> Result<String, String> {
+        self.tried.fetch_add(1, Ordering::Relaxed);
+        let _ = self.answers.lock().unwrap().recv();
+        Err("another PIN".to_owned())
+    }
+}
+
+#[test]
+fn pins_of_observers_and_floods_of_pins_are_dropped() {
+    let (answer, answers) = sync_channel(1);
+    let service = Arc::new(SlowPairing {
+        tried: AtomicUsize::new(0),
+        answers: Mutex::new(answers),
+    });
+    let rig = Rig::with_pin_entry("pins", SIZE, service.clone());
+    let caller = Caller::known(&rig);
+    let mut player = Remote::connected(&caller, "");
+    let asked = |arrived| match arrived {
+        Arrived::Notice(told) if told["type"] == "pairing" => Some(told["client"].clone()),
+        _ => None,
+    };
+    assert_eq!(player.wait("the waiting client", asked), "192.0.2.7");
+    let pin = json!({ "type": "pair", "pin": "1234" });
+    let mut watcher = Remote::connected(&caller, "role=watch");
+    watcher.send_notice(&pin);
+    plays_on(&mut watcher);
+    let tried = || service.tried.load(Ordering::Relaxed);
+    assert_eq!((tried(), figure(&caller, "bad_input_total")), (0, 1));
+    for _ in 0..5 {
+        player.send_notice(&pin);
+    }
+    plays_on(&mut player);
+    assert_eq!((tried(), figure(&caller, "bad_input_total")), (1, 5));
+    answer.send(()).unwrap();
+    let outcome = player.wait("the outcome", |arrived| match arrived {
+        Arrived::Notice(told) if told["type"] == "paired" => Some(told),
+        _ => None,
+    });
+    assert_eq!(
+        (&outcome["paired"], &outcome["words"]),
+        (&json!(false), &json!("another PIN"))
+    );
 }
 
 #[test]

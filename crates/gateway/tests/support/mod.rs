@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalListener, Setup};
+use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, Setup};
 use openuvr_gateway_settings::{IceServer, PublicAddress};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
@@ -74,6 +74,13 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
+/// The portal's lease, how the portal connects, and a service whose clients wait for a PIN.
+type Access = (
+    Option<Arc<Lease>>,
+    Option<PortalListener>,
+    Option<Arc<dyn PinEntry>>,
+);
+
 /// A host that streams the test pattern and admits browsers.
 pub(crate) struct Rig {
     // Drop order: the gateway holds the host.
@@ -115,7 +122,7 @@ impl Rig {
             pattern(size),
             (ice_servers, &[]),
             LOCAL,
-            (None, None),
+            Access::default(),
             change,
         )
     }
@@ -132,7 +139,7 @@ impl Rig {
             capture,
             (ice_servers, &[]),
             LOCAL,
-            (None, None),
+            Access::default(),
             change,
         )
     }
@@ -150,14 +157,27 @@ impl Rig {
             pattern(size),
             (ice_servers, &[]),
             web,
-            (None, None),
+            Access::default(),
             change,
+        )
+    }
+
+    /// The same with a service whose clients wait for a PIN.
+    pub(crate) fn with_pin_entry(name: &str, size: Size, entry: Arc<dyn PinEntry>) -> Rig {
+        let access = (None, None, Some(entry));
+        Rig::made(
+            name,
+            pattern(size),
+            (Vec::new(), &[]),
+            LOCAL,
+            access,
+            |_| (),
         )
     }
 
     /// The same, controlled by a portal.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
-        let lease = (Some(Arc::new(lease)), None);
+        let lease = (Some(Arc::new(lease)), None, None);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
@@ -168,7 +188,7 @@ impl Rig {
         lease: Lease,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let lease = (Some(Arc::new(lease)), None);
+        let lease = (Some(Arc::new(lease)), None, None);
         let nothing = (Vec::new(), &[][..]);
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
@@ -180,7 +200,7 @@ impl Rig {
         (lease, listener): (Lease, PortalListener),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let lease = (Some(Arc::new(lease)), Some(listener));
+        let lease = (Some(Arc::new(lease)), Some(listener), None);
         let nothing = (Vec::new(), &[][..]);
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
@@ -198,7 +218,7 @@ impl Rig {
             capture,
             (ice_servers, addresses),
             web,
-            (None, None),
+            Access::default(),
             |_| (),
         )
     }
@@ -208,7 +228,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
-        (lease, portal): (Option<Arc<Lease>>, Option<PortalListener>),
+        (lease, portal, pin_entry): Access,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = TempDir::with_prefix(name).unwrap();
@@ -259,7 +279,7 @@ impl Rig {
             name: "the test".to_owned(),
             origins: vec![ORIGIN.parse().unwrap()],
             proxies: vec![PROXY.parse().unwrap()],
-            pin_entry: None,
+            pin_entry,
         };
         let gateway = Gateway::start(setup, host.clone(), &scheduler).unwrap();
         Rig {
