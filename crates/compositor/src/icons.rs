@@ -14,28 +14,6 @@ const USUAL: f64 = 24.0;
 /// The largest side of an image: that of [`CursorShape`].
 const MAX_SIDE: u32 = 256;
 
-/// An arrow: `#` black, `.` white.
-const ARROW: [&str; 18] = [
-    "##          ",
-    "#.#         ",
-    "#..#        ",
-    "#...#       ",
-    "#....#      ",
-    "#.....#     ",
-    "#......#    ",
-    "#.......#   ",
-    "#........#  ",
-    "#.........# ",
-    "#......#####",
-    "#...#..#    ",
-    "#..##...#   ",
-    "#.#  #..#   ",
-    "##   #...#  ",
-    "#     #..#  ",
-    "      #...# ",
-    "       ###  ",
-];
-
 /// The images that were used so far.
 #[derive(Default)]
 pub(crate) struct Icons {
@@ -68,7 +46,7 @@ impl Icons {
         let shape = names
             .filter_map(|name| read(theme, name, side))
             .next()
-            .unwrap_or_else(arrow);
+            .unwrap_or_else(CursorShape::arrow);
         let shape = Arc::new(shape);
         self.known.insert((icon.name(), side), shape.clone());
         shape
@@ -101,23 +79,6 @@ fn read(theme: &CursorTheme, name: &str, side: u32) -> Option<CursorShape> {
     })
 }
 
-fn arrow() -> CursorShape {
-    let pixels = ARROW.iter().flat_map(|row| row.chars());
-    CursorShape {
-        width: 12,
-        height: 18,
-        hot_x: 0,
-        hot_y: 0,
-        argb: pixels
-            .map(|pixel| match pixel {
-                '#' => 0xff00_0000,
-                '.' => 0xffff_ffff,
-                _ => 0,
-            })
-            .collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +93,5 @@ mod tests {
             assert!(shape.argb.iter().any(|pixel| pixel >> 24 != 0), "{icon:?}");
             assert!(shape.hot_x < shape.width && shape.hot_y < shape.height);
         }
-        let arrow = arrow();
-        assert_eq!(arrow.argb.len(), 12 * 18);
     }
 }
