@@ -7,7 +7,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
 use super::pod::{self, VideoFormat};
-use super::sys::{Arrival, Mapping};
+use super::sys::{Arrival, Chunk, Mapping};
 
 /// `SPA_CHUNK_FLAG_CORRUPTED`: without a picture. Compositors send such buffers when only the pointer has moved.
 const CHUNK_CORRUPTED: i32 = 1;
@@ -41,16 +41,8 @@ impl Frame {
         format: VideoFormat,
         memory: &Arc<Mapping>,
     ) -> Result<Option<Frame>, String> {
-        let meta = |wanted: u32| {
-            let found = arrival.metas.iter().find(|(kind, _)| *kind == wanted);
-            found.map(|(_, bytes)| *bytes)
-        };
-        let flags = meta(pod::META_HEADER).and_then(|bytes| word(bytes, 0));
-        let broken = flags.unwrap_or(0) & HEADER_CORRUPTED != 0;
-        let chunk = arrival
-            .chunk
-            .filter(|chunk| chunk.size > 0 && chunk.flags & CHUNK_CORRUPTED == 0 && !broken);
-        let Some(chunk) = chunk else {
+        let meta = |wanted: u32| meta(arrival, wanted);
+        let Some(chunk) = chunk(arrival) else {
             return Ok(None);
         };
         let place = Layout::of(chunk.offset, chunk.stride, format, memory.bytes().len())?;
@@ -100,6 +92,19 @@ impl Frame {
             planes: [plane, Plane::EMPTY, Plane::EMPTY],
         }
     }
+}
+
+/// The picture in a buffer; `None`: it has none.
+pub(super) fn chunk(arrival: &Arrival<'_>) -> Option<Chunk> {
+    let flags = meta(arrival, pod::META_HEADER).and_then(|bytes| word(bytes, 0));
+    let broken = flags.unwrap_or(0) & HEADER_CORRUPTED != 0;
+    let whole = |chunk: &Chunk| chunk.size > 0 && chunk.flags & CHUNK_CORRUPTED == 0 && !broken;
+    arrival.chunk.filter(whole)
+}
+
+fn meta<'a>(arrival: &Arrival<'a>, wanted: u32) -> Option<&'a [u8]> {
+    let found = arrival.metas.iter().find(|(kind, _)| *kind == wanted);
+    found.map(|(_, bytes)| *bytes)
 }
 
 /// Where the rows of a picture are in its buffer.

@@ -266,7 +266,7 @@ impl Listener for Arrived {
             .metas
             .iter()
             .find(|(kind, _)| *kind == pod::META_CURSOR)
-            && state.pointer.update(bytes)
+            && state.pointer.update(bytes, frame::chunk(arrival).is_some())
         {
             self.pointers.wake();
         }

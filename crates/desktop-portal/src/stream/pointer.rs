@@ -22,11 +22,13 @@ pub(crate) struct Pointer {
     /// The hot spot in the picture; `None`: it is elsewhere, or hidden.
     pub(crate) position: Option<(i32, i32)>,
     pub(crate) shape: Arc<CursorShape>,
+    /// Whether an image has come, or the news that there is none.
+    told: bool,
 }
 
 impl Pointer {
-    /// Reads the metadata of a buffer. Whether something has changed.
-    pub(super) fn update(&mut self, bytes: &[u8]) -> bool {
+    /// Reads the metadata of a buffer, which comes with a picture, or for the pointer alone. Whether something has changed.
+    pub(super) fn update(&mut self, bytes: &[u8], pictured: bool) -> bool {
         let word = |at: usize| {
             let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;
             Some(u32::from_ne_bytes(*word))
@@ -51,6 +53,22 @@ impl Pointer {
         let bitmap = bitmap.and_then(|at| bytes.get(at..));
         let shape =
             bitmap.and_then(|bytes| image(bytes, (hot_x.cast_signed(), hot_y.cast_signed())));
+        // Without a mouse GNOME shows no pointer until the first motion. At that moment Mutter 43 reports one without an image,
+        // and the image only once it changes: the signal of its loading comes before the cursor is in place
+        // (43.8: `meta_cursor_renderer_update_cursor`). Only a buffer for the pointer alone can come at that moment. A busy
+        // PipeWire may lose it.
+        let shape = match shape {
+            Some(shape) => {
+                let first = !std::mem::replace(&mut self.told, true);
+                let unloaded = first && !pictured && shape.argb.is_empty();
+                Some(if unloaded {
+                    CursorShape::arrow()
+                } else {
+                    shape
+                })
+            }
+            None => (number != 0 && !self.told).then(CursorShape::arrow),
+        };
         let shape = shape.filter(|shape| *shape != *self.shape);
         let reshaped = shape.is_some();
         if let Some(shape) = shape {
@@ -69,7 +87,9 @@ fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
     let (format, width, height) = (word(0)?, word(4)?, word(8)?);
     let (stride, offset) = (word(12)?.cast_signed(), usize::try_from(word(16)?).ok()?);
     if format == 0 {
-        return None;
+        // To PipeWire this is no news. Mutter clears the whole structure for a hidden pointer, and GNOME's own remote desktop
+        // takes it as such (43.8: `meta_screen_cast_stream_src_set_empty_cursor_sprite_metadata`).
+        return (width == 0 && height == 0).then(CursorShape::default);
     }
     if offset < BITMAP || width == 0 || height == 0 {
         // A hidden pointer.
@@ -138,7 +158,7 @@ mod tests {
     #[test]
     fn position_and_image_are_read_once_each() {
         let mut pointer = Pointer::default();
-        assert!(pointer.update(&metadata(11)));
+        assert!(pointer.update(&metadata(11), true));
         assert_eq!(pointer.position, Some((7, -3)));
         let shape = Arc::clone(&pointer.shape);
         assert_eq!((shape.width, shape.height, shape.hot_x), (2, 2, 1));
@@ -146,18 +166,68 @@ mod tests {
             shape.argb,
             [0x0401_0203, 0x0805_0607, 0x0c09_0a0b, 0x100d_0e0f]
         );
-        assert!(!pointer.update(&metadata(11)), "nothing new");
-        assert!(pointer.update(&metadata(12)));
+        assert!(!pointer.update(&metadata(11), true), "nothing new");
+        assert!(pointer.update(&metadata(12), true));
         assert_eq!(pointer.shape.argb[0], 0x0403_0201);
         // Without a bitmap the image stays.
         let mut moved = metadata(12);
         moved[8] = 8;
         moved[24] = 0;
-        assert!(pointer.update(&moved));
+        assert!(pointer.update(&moved, true));
         assert_eq!((pointer.position, pointer.shape.width), (Some((8, -3)), 2));
         moved[0] = 0;
-        assert!(pointer.update(&moved));
+        assert!(pointer.update(&moved, true));
         assert_eq!(pointer.position, None);
+    }
+
+    /// Metadata with an image of which everything is zero.
+    fn without_image() -> Vec<u8> {
+        let mut bytes = metadata(11);
+        bytes[28..48].fill(0);
+        bytes
+    }
+
+    #[test]
+    fn a_cleared_image_hides_the_pointer_until_the_next_one() {
+        let mut pointer = Pointer::default();
+        pointer.update(&without_image(), true);
+        assert!(pointer.shape.argb.is_empty());
+        assert!(pointer.update(&metadata(11), true));
+        assert!(pointer.update(&without_image(), true));
+        assert!(pointer.shape.argb.is_empty());
+        assert!(pointer.update(&metadata(11), true));
+        assert_eq!(pointer.shape.width, 2);
+        // No news.
+        let mut odd = metadata(11);
+        odd[28] = 0;
+        assert!(!pointer.update(&odd, true));
+        assert_eq!(pointer.shape.width, 2);
+    }
+
+    #[test]
+    fn a_pointer_that_appears_without_an_image_is_an_arrow() {
+        let absent = vec![0; 48];
+        let mut pointer = Pointer::default();
+        assert!(!pointer.update(&absent, true));
+        assert!(pointer.update(&without_image(), false));
+        assert_eq!(*pointer.shape, CursorShape::arrow());
+        assert!(pointer.update(&metadata(11), true));
+        assert_eq!(pointer.shape.width, 2);
+        // Nor has it one if the first buffer was lost.
+        let mut late = Pointer::default();
+        let mut moved = metadata(11);
+        moved[24] = 0;
+        assert!(late.update(&moved, true));
+        assert_eq!(*late.shape, CursorShape::arrow());
+        // Once its image was known, it is hidden.
+        assert!(pointer.update(&absent, true));
+        assert!(pointer.update(&without_image(), false));
+        assert!(pointer.shape.argb.is_empty());
+    }
+
+    /// Whether it comes from no metadata.
+    fn is_own(shape: &CursorShape) -> bool {
+        shape.argb.is_empty() || *shape == CursorShape::arrow()
     }
 
     #[test]
@@ -165,8 +235,8 @@ mod tests {
         let whole = metadata(11);
         for length in 0..whole.len() {
             let mut pointer = Pointer::default();
-            pointer.update(&whole[..length]);
-            assert!(pointer.shape.argb.is_empty(), "{length}");
+            pointer.update(&whole[..length], true);
+            assert!(is_own(&pointer.shape), "{length}");
         }
         // At each place a huge number.
         for at in (4..48).step_by(4) {
@@ -174,8 +244,11 @@ mod tests {
                 let mut bytes = whole.clone();
                 bytes[at..at + 4].copy_from_slice(&huge.to_ne_bytes());
                 let mut pointer = Pointer::default();
-                pointer.update(&bytes);
-                assert!(pointer.shape.argb.len() <= 4, "{at}");
+                pointer.update(&bytes, true);
+                assert!(
+                    pointer.shape.argb.len() <= 4 || is_own(&pointer.shape),
+                    "{at}"
+                );
             }
         }
     }

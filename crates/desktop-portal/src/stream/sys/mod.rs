@@ -5,6 +5,6 @@ mod connection;
 mod functions;
 mod memory;
 
-pub(super) use connection::{Arrival, Connection, Listener, Progress};
+pub(super) use connection::{Arrival, Chunk, Connection, Listener, Progress};
 pub(super) use functions::PipeWire;
 pub(super) use memory::Mapping;
