@@ -23,8 +23,6 @@ pub(super) struct Keyboard {
     group: u8,
     /// Whether the window has the focus.
     focused: bool,
-    /// The focus was lost and has not returned.
-    away: bool,
 }
 
 /// XKB numbers a key eight higher than evdev (`wl_keyboard.keymap`).
@@ -39,7 +37,6 @@ impl Keyboard {
             state: 0,
             group: 0,
             focused: false,
-            away: false,
         }
     }
 
@@ -110,13 +107,13 @@ impl State {
     }
 
     fn focus_gained(&mut self, held: &[u8]) {
-        self.keyboard.focused = true;
+        let before = std::mem::replace(&mut self.keyboard.focused, true);
         let held = held.chunks_exact(4).filter_map(|bytes| {
             let key = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             u8::try_from(key.checked_add(EVDEV_OFFSET)?).ok()
         });
         self.keyboard.keys.already_down(held);
-        if std::mem::take(&mut self.keyboard.away) {
+        if !before {
             self.ready.push_back(SourceEvent::Focused(true));
         }
         self.follow_request();
@@ -127,7 +124,6 @@ impl State {
             return;
         }
         self.keyboard.keys.clear();
-        self.keyboard.away = true;
         self.send(InputEvent::ReleaseAll);
         self.ready.push_back(SourceEvent::Focused(false));
         self.release();

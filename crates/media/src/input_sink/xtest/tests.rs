@@ -482,7 +482,7 @@ fn from_a_german_client_to_a_us_host() {
             .expect("alive")
         {
             SourceEvent::Input(event) => sink.apply(&event).expect("injected"),
-            SourceEvent::Resized(_) => {}
+            SourceEvent::Resized(_) | SourceEvent::Focused(true) => {}
             SourceEvent::TimedOut => break,
             other => panic!("{other:?}"),
         }

@@ -53,7 +53,7 @@ pub struct X11InputSource {
     for_host: bool,
     declined: bool,
     keys: KeyTranslator,
-    /// The focus was lost and has not returned.
+    /// The focus has not come yet, or was lost and has not returned.
     away: bool,
     pointer_sent: Option<(u16, u16)>,
     /// An event read too far while merging motion.
@@ -91,7 +91,7 @@ impl X11InputSource {
             for_host: false,
             declined: false,
             keys: KeyTranslator::new(config.keys),
-            away: false,
+            away: true,
             pointer_sent: None,
             unread: None,
             ready: VecDeque::from([SourceEvent::Resized(size)]),
