@@ -10,6 +10,7 @@ use ashpd::zbus::zvariant::OwnedObjectPath;
 use ashpd::zbus::{Connection, Proxy};
 
 use crate::desktop::{Desktop, Kind};
+use crate::shell;
 
 const TAB: u32 = 15;
 const SPACE: u32 = 57;
@@ -59,8 +60,15 @@ fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
 async fn answer(bus: &str, stopped: &Receiver<()>) {
     let bus = Builder::address(bus).unwrap().build().await.unwrap();
     let session = session(&bus).await;
+    press_until(&bus, &session, stopped).await;
+    // Its keyboard goes before the owner goes on: else a test could take it for that of the host's session.
+    let ended: Result<(), _> = session.call("Stop", &()).await;
+    ended.unwrap();
+}
+
+async fn press_until(bus: &Connection, session: &Proxy<'_>, stopped: &Receiver<()>) {
     while passes(stopped, Duration::from_millis(300)) {
-        if !is_asked(&bus).await {
+        if !is_asked(bus).await {
             continue;
         }
         for keys in KEYS {
@@ -97,25 +105,17 @@ async fn session(bus: &Connection) -> Proxy<'static> {
     session
 }
 
-/// Finds the portal's dialog, and gives it the focus in place of the overview with which GNOME starts.
+/// Finds the portal's dialog, and gives it the focus.
 const FIND: &str = "(() => {
     const all = global.get_window_actors().map(actor => actor.meta_window);
     const dialog = all.find(window => (window.get_wm_class() ?? '').includes('portal'));
     if (!dialog) return 'none';
-    Main.overview.hide();
     dialog.activate(global.get_current_time());
     return global.display.focus_window === dialog ? 'asked' : 'soon';
 })()";
 
 /// Whether the dialog of the portal has the focus.
 async fn is_asked(bus: &Connection) -> bool {
-    let shell = Proxy::new(
-        bus,
-        "org.gnome.Shell",
-        "/org/gnome/Shell",
-        "org.gnome.Shell",
-    )
-    .await;
-    let answer: Result<(bool, String), _> = shell.unwrap().call("Eval", &(FIND,)).await;
-    answer.is_ok_and(|(_, found)| found.contains("asked"))
+    let found = shell::evaluate(bus, FIND).await;
+    found.is_some_and(|found| found.contains("asked"))
 }

@@ -12,6 +12,7 @@ use openuvr_desktop_portal::Options;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
+use crate::shell;
 use crate::skip::has_program;
 
 /// Time for each program to start, on a busy machine (guess: GNOME takes five seconds on an idle one).
@@ -112,6 +113,10 @@ impl Desktop {
             }
         }
         desktop.wait_for("wayland-t");
+        if kind == Kind::Gnome {
+            // It listens long before it answers: a window would not open in time.
+            shell::wait_for_desktop(&desktop.bus(), START);
+        }
         Some(desktop)
     }
 
@@ -228,5 +233,12 @@ impl Drop for Desktop {
         for program in self.programs.iter_mut().rev() {
             end(program);
         }
+        // The portal for documents was killed, and its file system keeps the folder from being removed. It has none where
+        // nothing asked for a portal, or without FUSE.
+        let documents = self.run("doc");
+        let _ = Command::new("fusermount3")
+            .arg("-uzq")
+            .arg(documents)
+            .status();
     }
 }

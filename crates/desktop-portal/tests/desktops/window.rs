@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,10 @@ use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
+
+/// How long the focus stays with the window that has it for good: that which it has by a keyboard that is about to go does
+/// not (guess: on a busy machine tens of milliseconds).
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// The window, whose events are read by a thread of its own.
 pub(crate) struct Window {
@@ -76,15 +80,19 @@ impl Window {
         }
     }
 
-    /// Waits until keys would arrive.
+    /// Waits until keys would arrive. Events before that are gone.
     pub(crate) fn wait_for_focus(&self) {
         let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            if let Ok(SourceEvent::Focused(true)) = self.events.recv_timeout(PATIENCE) {
-                return;
+        let mut focused = false;
+        loop {
+            assert!(Instant::now() < until, "the window never has the focus");
+            match self.events.recv_timeout(SETTLE) {
+                Ok(SourceEvent::Focused(now)) => focused = now,
+                Err(RecvTimeoutError::Timeout) if focused => return,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("the window is gone"),
             }
         }
-        panic!("the window never has the focus");
     }
 
     /// Repeats `attempt` until an event arrives.
