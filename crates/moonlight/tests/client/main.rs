@@ -68,6 +68,7 @@ struct Step {
     runs: bool,
     seen: Vec<(u32, Option<u32>)>,
     unread: usize,
+    keys: u32,
     latency: Vec<u32>,
     shape: Vec<usize>,
     frequency: f64,
@@ -106,7 +107,11 @@ fn python() -> Option<String> {
     found.then_some(python)
 }
 
+/// In the line that says how many frames were decoded, of how many that were sent.
+const COUNTED: &str = "frames whole of";
+
 #[test]
+#[expect(clippy::print_stdout, reason = "read by the tests with losses")]
 fn a_client_pairs_and_plays() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight");
@@ -124,6 +129,8 @@ fn a_client_pairs_and_plays() {
     assert_eq!(frames.shape, [384, 640, 3]);
     let consecutive = |pair: &[(u32, Option<u32>)]| pair[1].0 > pair[0].0 && pair[1].1 > pair[0].1;
     assert!(frames.seen.windows(2).all(consecutive), "{:?}", frames.seen);
+    let sent = frames.seen[599].0 - frames.seen[0].0 + 1;
+    println!("600 {COUNTED} {sent} sent; {} key frames", frames.keys);
     // The unit is 0.1 ms there.
     assert!(frames.latency.iter().all(|latency| *latency > 0));
     let sound = client.step("sound");
@@ -259,10 +266,12 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     expect_roles(&rig, &[]);
 }
 
-/// Runs the test of a playing client where one of a hundred video packets is lost.
-#[test]
-#[ignore = "needs iptables: ./dev test-moonlight"]
-fn single_losses_are_repaired() {
+/// The share of a second's sixty frames that arrive whole with losses.
+const WHOLE: usize = 58;
+
+/// Runs the test of a playing client where video packets are lost with this probability; returns its output.
+#[expect(clippy::print_stdout, reason = "a person reads how many frames were whole")]
+fn play_with_losses(probability: &str) {
     if python().is_none()
         || !skip::has_program("iptables", "iptables")
         || !skip::has_program("ip", "iproute2")
@@ -272,12 +281,13 @@ fn single_losses_are_repaired() {
     let own = std::env::current_exe().unwrap();
     // Only packets of video are that long.
     let script = "ip link set lo up && \
-        iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability 0.01 -j DROP && \
+        iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability $1 -j DROP && \
         \"$0\" --exact a_client_pairs_and_plays --nocapture && \
         iptables -L INPUT -v -x -n | tail -1";
     let output = Command::new("unshare")
         .args(["--net", "sh", "-c", script])
         .arg(own)
+        .arg(probability)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -288,5 +298,25 @@ fn single_losses_are_repaired() {
     assert!(output.status.success(), "{text}");
     let dropped = text.lines().last().unwrap_or_default();
     let count: u32 = dropped.split_whitespace().next().unwrap().parse().unwrap();
+    let counted = text.lines().find(|line| line.contains(COUNTED)).unwrap();
+    println!("{probability}: {count} packets lost, {counted}");
     assert!(count > 0, "{text}");
+    let numbers: Vec<usize> = counted.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [whole, sent, keys] = numbers[..] else {
+        panic!("{counted}")
+    };
+    assert!(whole * 60 >= sent * WHOLE, "{counted}");
+    assert!(keys <= 1, "{counted}");
+}
+
+#[test]
+#[ignore = "needs iptables: ./dev test-moonlight"]
+fn one_lost_packet_in_a_hundred_is_repaired() {
+    play_with_losses("0.01");
+}
+
+#[test]
+#[ignore = "needs iptables: ./dev test-moonlight"]
+fn one_lost_packet_in_twenty_is_repaired() {
+    play_with_losses("0.05");
 }
