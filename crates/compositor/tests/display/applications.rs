@@ -150,7 +150,7 @@ fn a_game_of_sdl_2() {
 }
 
 /// Programs of `./dev test-apps`.
-const COSTLY: [Case; 9] = [
+const COSTLY: [Case; 14] = [
     Case {
         program: "gtk3-widget-factory",
         package: "gtk-3-examples",
@@ -185,6 +185,43 @@ const COSTLY: [Case; 9] = [
         args: &["--standalone"],
         variables: &[("QT_QPA_PLATFORM", "xcb")],
         colours: 32,
+    },
+    Case {
+        program: "cutemaze",
+        package: "cutemaze qt6-wayland",
+        args: &[],
+        variables: &[("QT_QPA_PLATFORM", "wayland")],
+        colours: 32,
+    },
+    Case {
+        program: "cutemaze",
+        package: "cutemaze",
+        args: &[],
+        variables: &[("QT_QPA_PLATFORM", "xcb")],
+        colours: 32,
+    },
+    // With its own copy of GLFW; Debian's of goxel knows X11 only.
+    Case {
+        program: "kitty",
+        package: "kitty",
+        args: &["--config=NONE", "-o", "linux_display_server=wayland"],
+        variables: &[("LIBGL_ALWAYS_SOFTWARE", "1")],
+        colours: 16,
+    },
+    Case {
+        program: "goxel",
+        package: "goxel",
+        args: &[],
+        variables: &[],
+        colours: 64,
+    },
+    // Without the questions of a first start.
+    Case {
+        program: "wine",
+        package: "wine",
+        args: &["winecfg"],
+        variables: &[("WINEDLLOVERRIDES", "mscoree=;mshtml="), ("WINEDEBUG", "-all")],
+        colours: 16,
     },
     Case {
         program: "firefox-esr",
