@@ -71,6 +71,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("application_lists", files::application_lists),
     ("gateway_messages", processes::gateway_messages),
     ("recording", outside::recording),
+    ("iio", outside::iio),
     ("opentrack", outside::opentrack),
     #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),
     #[cfg(feature = "portal")] ("applications", portals::applications),

@@ -65,6 +65,32 @@ pub fn recording(bytes: &[u8]) {
     assert!(length <= 4096 + came, "{length}");
 }
 
+/// The type of a sensor's samples, as sysfs describes it, and samples of it: rejected, or decoded within its bits.
+pub fn iio(bytes: &[u8]) {
+    use openuvr_media::head::iio::scan::{Channel, Layout, SampleType};
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    let (text, samples) = bytes.split_at(end);
+    let Some(kind) = str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<SampleType>().ok())
+    else {
+        return;
+    };
+    assert!((1..=128).contains(&kind.size()));
+    if kind.is_scalar() {
+        assert_eq!(kind.decode(samples).is_some(), samples.len() >= kind.size());
+    }
+    let axes = (0..3).map(|axis| (2 - axis, Channel::Gyroscope(axis as usize), kind));
+    if let Some(layout) = Layout::new(axes.collect()) {
+        let scan = layout.decode(samples);
+        assert!(scan.gyroscope.is_none() || samples.len() >= layout.size() - kind.size());
+        assert_eq!((scan.accelerometer, scan.timestamp), (None, None));
+    }
+}
+
 /// A datagram at the port of a head tracker: it is rejected, or contains a nearby position and valid angles.
 pub fn opentrack(bytes: &[u8]) {
     if let Some((at, angles)) = openuvr_media::head::opentrack::parse(bytes) {

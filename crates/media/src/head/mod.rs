@@ -5,6 +5,7 @@
 //! [`BACKENDS`].
 
 pub mod controllers;
+pub mod iio;
 pub mod mouse;
 pub mod opentrack;
 mod schedule;
@@ -63,7 +64,12 @@ pub struct Backend {
 }
 
 /// All sources.
-pub const BACKENDS: &[Backend] = &[mouse::BACKEND, script::BACKEND, opentrack::BACKEND];
+pub const BACKENDS: &[Backend] = &[
+    mouse::BACKEND,
+    script::BACKEND,
+    opentrack::BACKEND,
+    iio::BACKEND,
+];
 
 /// Finds the source for `spec` (`name` or `name:argument`), and its argument.
 ///

@@ -1,0 +1,294 @@
+//! The orientation of a head from a gyroscope and an accelerometer.
+//!
+//! The filter is VQF (D. Laidig, T. Seel, "VQF: Highly accurate IMU orientation estimation with
+//! bias estimation and magnetic disturbance rejection", Information Fusion 91, 2023), without a
+//! magnetometer: gravity corrects pitch and roll, rest corrects the gyroscope's offset, and yaw
+//! drifts with the error that remains. VQF takes offsets of up to 2° a second; a larger one is measured
+//! before, by [`RestDetector`].
+//!
+//! Sensor axes are those of IIO's mount matrix
+//! (`Documentation/devicetree/bindings/iio/mount-matrix.txt`): x to the right, y up, z to the
+//! viewer, the same as a head's in OpenXR. Position and linear velocity are not measured.
+//!
+//! Has no clock: the duration of each sample is an argument.
+
+use openuvr_proto::pose::Pose;
+use openuvr_proto::rotation::Rotation;
+use vqf_rs::VQF;
+
+use super::rest::{RestDetector, Window};
+
+/// A residual offset above it, in radians a second around one axis, is taken from
+/// [`RestDetector`]: half of VQF's limit of 2°.
+const LARGE_OFFSET: f64 = std::f64::consts::PI / 180.0;
+
+/// Uncertainty of an offset measured at rest, in radians a second: 0.03°, VQF's for a rest.
+const OFFSET_SIGMA: f64 = 0.03 * std::f64::consts::PI / 180.0;
+
+/// Minimum horizontal part of a direction for a yaw: 6° from vertical.
+const LEVEL: f32 = 0.1;
+
+/// The state of the filter.
+pub(super) struct Fusion {
+    filter: VQF,
+    detector: RestDetector,
+    /// The gyroscope's offset, which the filter refines.
+    offset: [f64; 3],
+    measured: bool,
+    /// Whether gravity is known: without it there is no orientation.
+    level: bool,
+    /// Turns the filter's frame so that the first pose looks ahead.
+    heading: Option<Rotation>,
+    /// The orientation at the start of the current window of the detector.
+    window_start: Rotation,
+}
+
+impl Fusion {
+    /// A new one for these sampling intervals in seconds.
+    #[must_use]
+    pub(super) fn new(gyroscope: f64, accelerometer: f64) -> Fusion {
+        Fusion {
+            filter: VQF::new(gyroscope, Some(accelerometer), None, None),
+            detector: RestDetector::default(),
+            offset: [0.0; 3],
+            measured: false,
+            level: false,
+            heading: None,
+            window_start: Rotation::NONE,
+        }
+    }
+
+    /// Takes an acceleration in m/s². Values that are not finite are ignored.
+    pub(super) fn accelerate(&mut self, acceleration: [f64; 3]) {
+        if is_usable(acceleration) && acceleration != [0.0; 3] {
+            self.detector.accelerate(acceleration);
+            self.filter.update_acc(acceleration);
+            self.level = true;
+        }
+    }
+
+    /// Takes an angular velocity in radians a second, `step` seconds after the previous one. Values
+    /// that are not finite are ignored.
+    pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) {
+        if !is_usable(rate) {
+            return;
+        }
+        let rest = [0, 1, 2].map(|axis| rate[axis] - self.offset[axis]);
+        self.filter.update_gyr_with_ts(rest, step);
+        if let Some(window) = self.detector.turn(rate, step) {
+            if let Window::Rest { offset } = window {
+                self.adopt(offset);
+            }
+            self.window_start = self.rotation();
+        }
+    }
+
+    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn
+    /// in that window: the heading is that of its start.
+    fn adopt(&mut self, offset: [f64; 3]) {
+        let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
+        if self.measured && !(0..3).any(far) {
+            return;
+        }
+        self.measured = true;
+        self.offset = offset;
+        self.filter.set_bias_estimate([0.0; 3], Some(OFFSET_SIGMA));
+        let turned = self.rotation().after(self.window_start.inverse());
+        if let Some(heading) = &mut self.heading {
+            *heading = heading.after(around_up(turned).inverse());
+        }
+    }
+
+    /// The pose after the newest samples, with its angular velocity for this measured one in radians
+    /// a second; `None` before the first acceleration.
+    #[must_use]
+    pub(super) fn pose(&mut self, rate: [f64; 3]) -> Option<Pose> {
+        if !self.level {
+            return None;
+        }
+        let rotation = self.rotation();
+        let heading = *self.heading.get_or_insert_with(|| ahead(rotation));
+        let rotation = heading.after(rotation);
+        let (refined, _) = self.filter.bias_estimate();
+        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let rate = [0, 1, 2].map(|axis| (rate[axis] - self.offset[axis] - refined[axis]) as f32);
+        let pose = Pose::new([0.0; 3], rotation.0).ok()?;
+        pose.moving(None, Some(rotation.turn(rate))).ok()
+    }
+
+    /// The orientation in the filter's frame, with y up.
+    fn rotation(&self) -> Rotation {
+        let found = self.filter.quat_6d();
+        #[allow(clippy::cast_possible_truncation, reason = "between -1 and 1")]
+        let [w, x, y, z] = [found.0, found.1, found.2, found.3].map(|v| v as f32);
+        // The filter's frame has z up.
+        let upright = Rotation::around([-std::f32::consts::FRAC_PI_2, 0.0, 0.0]);
+        upright.after(Rotation([x, y, z, w]))
+    }
+}
+
+/// Whether a vector is finite, and small enough for its square.
+fn is_usable(vector: [f64; 3]) -> bool {
+    vector.iter().all(|v| v.abs() < 1e6)
+}
+
+/// The part of a rotation around the vertical axis (swing-twist decomposition).
+fn around_up(rotation: Rotation) -> Rotation {
+    let [_, y, _, w] = rotation.0;
+    let length = y.hypot(w);
+    match length > 1e-6 {
+        true => Rotation([0.0, y / length, 0.0, w / length]),
+        false => Rotation::NONE,
+    }
+}
+
+/// The rotation around the vertical axis after which a head looks ahead; if it looks up or down,
+/// its upper side tells the direction.
+fn ahead(rotation: Rotation) -> Rotation {
+    let [x, y, z] = rotation.turn([0.0, 0.0, -1.0]);
+    let [x, z] = match x.hypot(z) >= LEVEL {
+        true => [x, z],
+        false => {
+            let [up_x, _, up_z] = rotation.turn([0.0, 1.0, 0.0]);
+            [-up_x, -up_z].map(|v| v * y.signum())
+        }
+    };
+    // Ahead is -z; a yaw is to the left.
+    let yaw = (-x).atan2(-z);
+    Rotation::around([0.0, -yaw, 0.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{Motion, Sensor};
+    use super::*;
+
+    /// Maximum drift of an orientation at the end of a minute, in degrees.
+    const MOST: f32 = 1.0;
+
+    /// The angle between the orientation that the filter finds after `seconds` and the true one.
+    fn error_after(mut sensor: Sensor, seconds: f64) -> (f32, Fusion) {
+        let step = 1.0 / sensor.rate;
+        let mut fusion = Fusion::new(step, step);
+        let mut last = None;
+        while sensor.time() < seconds {
+            let (rate, acceleration) = sensor.sample();
+            fusion.turn(rate, step);
+            fusion.accelerate(acceleration);
+            last = fusion.pose(rate);
+        }
+        let found = Rotation::of(&last.expect("a pose"));
+        let off = found.after(sensor.orientation().inverse()).vector();
+        let degrees = off.iter().map(|v| v * v).sum::<f32>().sqrt().to_degrees();
+        (degrees, fusion)
+    }
+
+    #[test]
+    fn the_orientation_drifts_by_at_most_a_degree_a_minute() {
+        for rate in [104.0, 200.0] {
+            for seed in 0..8 {
+                for motion in [Motion::Rest, Motion::LookAround] {
+                    let sensor = Sensor::mpu6050(rate, motion, seed);
+                    let (error, _) = error_after(sensor, 60.0);
+                    println!("{rate} Hz, {motion:?}, seed {seed}: {error:.3}° after a minute");
+                    assert!(error <= MOST, "{rate} Hz, {motion:?}, {seed}: {error}°");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_offset_is_measured_at_the_first_rest() {
+        for seed in 0..4 {
+            let mut sensor = Sensor::mpu6050(104.0, Motion::Rest, seed);
+            sensor.offset = [0.3, -0.25, 0.2];
+            let (error, fusion) = error_after(sensor, 60.0);
+            assert!(error <= MOST, "{error}°");
+            assert!(fusion.measured && fusion.filter.rest_detected());
+        }
+    }
+
+    #[test]
+    fn an_offset_that_jumps_is_measured_again() {
+        let mut sensor = Sensor::mpu6050(104.0, Motion::Rest, 3);
+        let step = 1.0 / sensor.rate;
+        let mut fusion = Fusion::new(step, step);
+        let mut turned = |sensor: &mut Sensor, seconds: f64| {
+            let until = sensor.time() + seconds;
+            let mut pose = None;
+            while sensor.time() < until {
+                let (rate, acceleration) = sensor.sample();
+                fusion.turn(rate, step);
+                fusion.accelerate(acceleration);
+                pose = fusion.pose(rate);
+            }
+            Rotation::of(&pose.expect("a pose")).vector()[1].to_degrees()
+        };
+        turned(&mut sensor, 5.0);
+        sensor.offset = [0.0, 0.2, 0.0];
+        let after = turned(&mut sensor, 5.0);
+        let later = turned(&mut sensor, 30.0);
+        assert!((later - after).abs() < 0.5, "{after} {later}");
+    }
+
+    #[test]
+    fn a_turn_has_its_direction_and_its_velocity() {
+        let mut fusion = Fusion::new(0.01, 0.01);
+        let up = [0.0, 9.81, 0.0];
+        assert_eq!(fusion.pose([0.0; 3]), None, "gravity is unknown");
+        fusion.accelerate(up);
+        let first = fusion.pose([0.0; 3]).expect("a pose");
+        assert!(Rotation::of(&first).vector().iter().all(|v| v.abs() < 1e-4));
+        // A quarter of a turn to the left in half a second.
+        let rate = [0.0, std::f64::consts::PI, 0.0];
+        for _ in 0..50 {
+            fusion.turn(rate, 0.01);
+            fusion.accelerate(up);
+        }
+        let pose = fusion.pose(rate).expect("a pose");
+        let looks = Rotation::of(&pose).turn([0.0, 0.0, -1.0]);
+        assert!(looks[0] < -0.99, "{looks:?}");
+        let velocity = pose.angular_velocity().expect("measured");
+        assert!(
+            (velocity[1] - std::f32::consts::PI).abs() < 0.05,
+            "{velocity:?}"
+        );
+        assert_eq!(pose.linear_velocity(), None);
+    }
+
+    #[test]
+    fn the_first_pose_looks_ahead_in_any_position() {
+        for gravity in [
+            [0.0, 9.81, 0.0],
+            [9.81, 0.0, 0.0],
+            [0.0, 0.0, 9.81],
+            [0.0, 0.0, -9.81],
+        ] {
+            let mut fusion = Fusion::new(0.01, 0.01);
+            fusion.accelerate(gravity);
+            let rotation = Rotation::of(&fusion.pose([0.0; 3]).expect("a pose"));
+            let (looks, up) = (
+                rotation.turn([0.0, 0.0, -1.0]),
+                rotation.turn([0.0, 1.0, 0.0]),
+            );
+            assert!(
+                looks[0].abs() < 1e-3 && looks[2] < 1e-3,
+                "{gravity:?} {looks:?}"
+            );
+            assert!(up[0].abs() < 1.001 && up[1] > -1e-3, "{gravity:?} {up:?}");
+        }
+    }
+
+    #[test]
+    fn unusable_values_change_nothing() {
+        let mut fusion = Fusion::new(0.01, 0.01);
+        fusion.accelerate([0.0, 9.81, 0.0]);
+        let before = fusion.pose([0.0; 3]);
+        for bad in [f64::NAN, f64::INFINITY, 1e300] {
+            fusion.turn([bad, 0.0, 0.0], 0.01);
+            fusion.accelerate([0.0, bad, 0.0]);
+        }
+        assert_eq!(fusion.pose([0.0; 3]), before);
+        assert_eq!(fusion.pose([f64::NAN, 0.0, 0.0]), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Supervision of a sensor: one that is silent, repeats one value, or sends too much.
+//!
+//! Has no clock: the time is an argument.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+/// A sensor is reported after this time without a sample, or with one value: a sensor's noise
+/// changes the last digit within a few samples (guess).
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+
+/// Minimum number of equal samples of a sensor that is stuck.
+const STUCK_SAMPLES: u32 = 50;
+
+/// Maximum number of samples a second: the fastest gyroscopes with a driver in Linux 6.12 have
+/// 8 kHz (adis16475 2 kHz, icm42600 8 kHz).
+const MAX_RATE: u32 = 10_000;
+
+/// The state of a gyroscope's samples.
+#[derive(Clone, Debug)]
+pub(super) struct Health {
+    /// The last value, since when, and the number of its samples.
+    value: Option<([i64; 3], Instant, u32)>,
+    /// The last sample, or the start.
+    heard: Instant,
+    /// The start of the current second, and its number of samples.
+    second: (Instant, u32),
+    reported: Option<Symptom>,
+}
+
+/// A fault of a sensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Symptom {
+    /// It sends nothing.
+    Silent,
+    /// It repeats this value.
+    Stuck([i64; 3]),
+}
+
+/// A change of a sensor's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// A fault began.
+    Failed(Symptom),
+    /// The fault ended.
+    Recovered,
+}
+
+/// The sensor sends more than [`MAX_RATE`] samples a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it sends more than {MAX_RATE} samples a second")]
+pub(super) struct Flood;
+
+impl Health {
+    /// The state at the start.
+    pub(super) fn new(now: Instant) -> Health {
+        Health {
+            value: None,
+            heard: now,
+            second: (now, 0),
+            reported: None,
+        }
+    }
+
+    /// Notes a sample.
+    ///
+    /// # Errors
+    /// [`Flood`]
+    pub(super) fn sample(
+        &mut self,
+        value: [i64; 3],
+        now: Instant,
+    ) -> Result<Option<Change>, Flood> {
+        self.heard = now;
+        let (start, count) = &mut self.second;
+        if now.since(*start) >= Duration::from_secs(1) {
+            (*start, *count) = (now, 0);
+        }
+        *count += 1;
+        if *count > MAX_RATE {
+            return Err(Flood);
+        }
+        let (same, since, count) = self.value.get_or_insert((value, now, 0));
+        if *same != value {
+            (*same, *since, *count) = (value, now, 0);
+        }
+        *count = count.saturating_add(1);
+        let stuck = *count >= STUCK_SAMPLES && now.since(*since) >= STUCK_AFTER;
+        let moves = *count == 1;
+        Ok(match self.reported {
+            // A silent sensor may come back stuck.
+            Some(Symptom::Silent) => self.recover(),
+            Some(Symptom::Stuck(_)) if moves => self.recover(),
+            None if stuck => self.fail(Symptom::Stuck(value)),
+            _ => None,
+        })
+    }
+
+    /// Notes the time without a sample.
+    pub(super) fn silence(&mut self, now: Instant) -> Option<Change> {
+        let silent = now.since(self.heard) >= STUCK_AFTER;
+        (silent && self.reported != Some(Symptom::Silent))
+            .then(|| self.fail(Symptom::Silent))
+            .flatten()
+    }
+
+    fn fail(&mut self, symptom: Symptom) -> Option<Change> {
+        self.reported = Some(symptom);
+        Some(Change::Failed(symptom))
+    }
+
+    fn recover(&mut self) -> Option<Change> {
+        self.reported = None;
+        self.value = None;
+        Some(Change::Recovered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: i64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_value_that_never_changes_is_reported_once() {
+        let mut health = Health::new(ms(0));
+        let value = [3, 0, -7];
+        let changes: Vec<_> = (0..1000)
+            .filter_map(|n| health.sample(value, ms(n * 10)).expect("no flood"))
+            .collect();
+        assert_eq!(changes, [Change::Failed(Symptom::Stuck(value))]);
+        let next = health.sample([4, 0, -7], ms(10_000));
+        assert_eq!(next, Ok(Some(Change::Recovered)));
+        // A slow sensor with few equal samples is not stuck.
+        for n in 11..30 {
+            assert_eq!(health.sample([4, 0, -7], ms(n * 1000)), Ok(None));
+        }
+    }
+
+    #[test]
+    fn silence_is_reported_once() {
+        let mut health = Health::new(ms(0));
+        assert_eq!(health.silence(ms(1_900)), None);
+        let failed = Some(Change::Failed(Symptom::Silent));
+        assert_eq!(health.silence(ms(2_000)), failed);
+        assert_eq!(health.silence(ms(9_000)), None);
+        assert_eq!(
+            health.sample([1; 3], ms(9_001)),
+            Ok(Some(Change::Recovered))
+        );
+        assert_eq!(health.silence(ms(11_001)), failed);
+    }
+
+    #[test]
+    fn a_flood_is_an_error() {
+        let mut health = Health::new(ms(0));
+        // The limit in each second, and then more.
+        for n in 0..30_000_i64 {
+            let at = Instant(n * 100_000);
+            assert!(health.sample([n, 0, 0], at).is_ok(), "{n}");
+        }
+        let flood = (0..20_000).map(|n| health.sample([n, 0, 0], ms(3_000)));
+        assert_eq!(
+            flood.filter(Result::is_err).count() as u32,
+            20_000 - MAX_RATE
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! A head with an inertial sensor of this machine: a gyroscope and an accelerometer of Linux's
+//! industrial I/O subsystem (IIO), such as an MPU-6050 or LSM6DS3 of a Raspberry Pi.
+//!
+//! ```text
+//! FOLDER/iio:device0   in_anglvel_*, in_accel_*    attributes
+//!                      scan_elements, buffer       the buffer's set-up
+//!                      samples                     a recording in place of /dev/iio:device0
+//! ```
+//! Samples come from the buffers if this user may set them up, else from `*_raw`, at the times that
+//! the host aims at. Each one is a pose when it is read. Attributes that were changed are restored
+//! at the end. Yaw drifts by up to a degree a minute, without a magnetometer.
+//!
+//! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
+
+mod attributes;
+mod buffer;
+mod device;
+mod fusion;
+mod health;
+mod polled;
+mod rest;
+pub mod scan;
+#[cfg(test)]
+mod synthetic;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use openuvr_clock as clock;
+use openuvr_proto::display::RefreshTiming;
+use openuvr_proto::pose::Pose;
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::attributes::Changes;
+use self::buffer::{Stream, Timing};
+use self::device::{Kind, Sensor};
+use self::fusion::Fusion;
+use self::health::{Change, Flood, Health, Symptom};
+use self::polled::RawAxes;
+use self::scan::Scan;
+use super::schedule::{SAMPLING_INTERVAL, Schedule};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
+
+/// The kernel's folder of IIO devices.
+pub const DEFAULT_FOLDER: &str = "/sys/bus/iio/devices";
+
+/// Wanted samples a second: two for each refresh of a display of 90 Hz, and within the range of
+/// cheap sensors with both parts on (guess).
+const RATE: f64 = 200.0;
+
+/// Seconds between samples of a sensor with unknown rate.
+const USUAL_PERIOD: f64 = 1.0 / RATE;
+
+/// Maximum time between two polled samples of a motion; a longer one is an interruption (guess).
+const MAX_STEP: Duration = Duration::from_millis(250);
+
+/// What the command line calls it.
+pub const BACKEND: Backend = Backend {
+    name: "iio",
+    argument: "folder",
+    open: |folder| {
+        let folder = match folder {
+            "" => DEFAULT_FOLDER,
+            folder => folder,
+        };
+        let source = Box::new(Iio::open(Path::new(folder))?);
+        Ok(HeadPose {
+            source,
+            input: None,
+        })
+    },
+};
+
+/// Reads a gyroscope and an accelerometer.
+pub struct Iio {
+    input: Input,
+    tracker: Tracker,
+    schedule: Schedule,
+    /// Restored when the files are closed.
+    _changes: [Changes; 2],
+}
+
+/// The origin of the samples.
+enum Input {
+    /// Of one device, or of two.
+    Buffers(Vec<Stream>),
+    /// Of the gyroscope and the accelerometer, with the time of the last one.
+    Polled([RawAxes; 2], Option<Instant>),
+}
+
+impl Iio {
+    /// Finds the sensors in `folder`, or in its devices, and starts them.
+    ///
+    /// # Errors
+    /// [`HeadPoseError`] if a sensor is missing or can't be read.
+    pub fn open(folder: &Path) -> Result<Iio, HeadPoseError> {
+        let sensors = device::find(folder)?;
+        let mut rates = Changes::default();
+        let periods = [&sensors[0], &sensors[1]]
+            .map(|sensor| device::set_rate(sensor, RATE, &mut rates).map(f64::recip));
+        let mut buffers = Changes::default();
+        let (input, interval) = match open_buffers(&sensors, periods, &mut buffers) {
+            Ok(streams) => (Input::Buffers(streams), None),
+            Err(why) => {
+                // Undoes the set-up so far.
+                drop(std::mem::take(&mut buffers));
+                tracing::info!(
+                    "the sensor's values are read one at a time, without its buffer: {why}"
+                );
+                let axes = [RawAxes::open(&sensors[0])?, RawAxes::open(&sensors[1])?];
+                // An error of the first measurement is one of the start.
+                for axes in &axes {
+                    axes.read()?;
+                }
+                (
+                    Input::Polled(axes, None),
+                    Some(SAMPLING_INTERVAL.as_secs_f64()),
+                )
+            }
+        };
+        let [gyroscope, accelerometer] =
+            periods.map(|period| interval.or(period).unwrap_or(USUAL_PERIOD));
+        Ok(Iio {
+            input,
+            tracker: Tracker {
+                fusion: Fusion::new(gyroscope, accelerometer),
+                health: Health::new(clock::now()),
+                device: sensors[0].device.clone(),
+                sensors,
+            },
+            schedule: Schedule::default(),
+            _changes: [rates, buffers],
+        })
+    }
+
+    /// Waits for samples, at most until `until`, and reads them: the newest pose.
+    fn read(&mut self, until: Instant) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
+        match &mut self.input {
+            Input::Buffers(streams) => {
+                wait_for_one(streams, until);
+                let mut newest = None;
+                for stream in streams {
+                    let now = clock::now();
+                    let mut flood = None;
+                    let taken = stream.read(now, |scan, timing| {
+                        match self.tracker.scan(scan, timing, now) {
+                            Ok(pose) => newest = pose.map(|pose| (pose, timing.at)).or(newest),
+                            Err(e) => flood = Some(e),
+                        }
+                    });
+                    taken.map_err(|cause| self.tracker.ended(&cause))?;
+                    flood.map_or(Ok(()), |flood| Err(self.tracker.floods(flood)))?;
+                }
+                Ok(newest)
+            }
+            Input::Polled(axes, last) => {
+                let due = last.map_or(clock::now(), |last| self.schedule.after(last));
+                std::thread::sleep(due.min(until).since(clock::now()));
+                let now = clock::now();
+                if now < due {
+                    return Ok(None);
+                }
+                let since = last
+                    .replace(now)
+                    .map_or(SAMPLING_INTERVAL, |last| now.since(last));
+                let scan = Scan {
+                    gyroscope: axes[0].read()?,
+                    accelerometer: axes[1].read()?,
+                    timestamp: None,
+                };
+                let step = match since <= MAX_STEP {
+                    true => since,
+                    false => SAMPLING_INTERVAL,
+                };
+                let timing = Timing {
+                    at: now,
+                    step: step.as_secs_f64(),
+                };
+                let pose = self.tracker.scan(scan, timing, now);
+                let pose = pose.map_err(|flood| self.tracker.floods(flood))?;
+                Ok(pose.map(|pose| (pose, now)))
+            }
+        }
+    }
+}
+
+impl HeadPoseSource for Iio {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
+        let until = clock::now() + timeout;
+        loop {
+            if let Some(pose) = self.read(until)? {
+                return Ok(Some(pose));
+            }
+            let now = clock::now();
+            let change = self.tracker.health.silence(now);
+            self.tracker.report(change);
+            if now >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Only polled sensors have no timing of their own.
+    fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
+        self.schedule.aim(wanted);
+    }
+}
+
+/// Sets up the buffers of both sensors: one if they are of one device.
+fn open_buffers(
+    sensors: &[Sensor; 2],
+    periods: [Option<f64>; 2],
+    changes: &mut Changes,
+) -> Result<Vec<Stream>, String> {
+    let [gyroscope, accelerometer] = sensors;
+    if gyroscope.device == accelerometer.device {
+        let both = [Kind::Gyroscope, Kind::Accelerometer];
+        return Ok(vec![Stream::open(
+            &gyroscope.device,
+            &both,
+            periods[0],
+            changes,
+        )?]);
+    }
+    let mut open =
+        |sensor: &Sensor, period| Stream::open(&sensor.device, &[sensor.kind], period, changes);
+    Ok(vec![
+        open(gyroscope, periods[0])?,
+        open(accelerometer, periods[1])?,
+    ])
+}
+
+/// Waits until a stream has scans, at most until `until`.
+fn wait_for_one(streams: &[Stream], until: Instant) {
+    let ready = streams.iter().map(Stream::readiness);
+    let until = ready
+        .clone()
+        .filter_map(Result::err)
+        .fold(until, Instant::min);
+    let mut fds: Vec<PollFd<'_>> = ready
+        .filter_map(Result::ok)
+        .map(|file| PollFd::new(file, PollFlags::IN))
+        .collect();
+    // If interrupted, reads anyway.
+    let left = Timespec::try_from(until.since(clock::now())).ok();
+    let _ = poll(&mut fds, left.as_ref());
+}
+
+/// The poses of scans. Has no clock.
+struct Tracker {
+    fusion: Fusion,
+    health: Health,
+    sensors: [Sensor; 2],
+    /// The gyroscope's device, for messages.
+    device: PathBuf,
+}
+
+impl Tracker {
+    /// The pose after a scan; `None` without the gyroscope's values or before gravity is known.
+    fn scan(&mut self, scan: Scan, timing: Timing, now: Instant) -> Result<Option<Pose>, Flood> {
+        let [gyroscope, accelerometer] = &self.sensors;
+        let rate = scan.gyroscope.map(|raw| gyroscope.conversion.apply(raw));
+        if let Some(rate) = rate {
+            self.fusion.turn(rate, timing.step);
+        }
+        if let Some(raw) = scan.accelerometer {
+            self.fusion.accelerate(accelerometer.conversion.apply(raw));
+        }
+        if let Some(raw) = scan.gyroscope {
+            let change = self.health.sample(raw, now)?;
+            self.report(change);
+        }
+        Ok(rate.and_then(|rate| self.fusion.pose(rate)))
+    }
+
+    /// Warns of a fault, once.
+    fn report(&self, change: Option<Change>) {
+        let device = self.device.display();
+        match change {
+            Some(Change::Failed(Symptom::Silent)) => tracing::warn!(
+                "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
+            ),
+            Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
+                "the sensor {device} repeats the value {value:?}: it hangs; unload and load its driver"
+            ),
+            Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
+            None => {}
+        }
+    }
+
+    fn ended(&self, cause: &std::io::Error) -> HeadPoseError {
+        let device = self.device.display();
+        HeadPoseError(match cause.kind() {
+            std::io::ErrorKind::UnexpectedEof => format!("the samples of {device} have ended"),
+            _ => format!("can't read samples of {device}: {cause}; was the sensor removed?"),
+        })
+    }
+
+    fn floods(&self, flood: Flood) -> HeadPoseError {
+        let device = self.device.display();
+        HeadPoseError(format!(
+            "the sensor {device}: {flood}; lower its sampling_frequency"
+        ))
+    }
+}
