@@ -56,6 +56,8 @@ pub mod head;
 #[cfg(feature = "client")]
 pub mod input_source;
 #[cfg(feature = "client")]
+pub mod motion;
+#[cfg(feature = "client")]
 pub mod present;
 #[cfg(feature = "client")]
 pub mod reproject;

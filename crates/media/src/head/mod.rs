@@ -8,6 +8,7 @@ pub mod controllers;
 pub mod iio;
 pub mod mouse;
 pub mod opentrack;
+pub mod recentre;
 mod schedule;
 pub mod script;
 mod velocity;

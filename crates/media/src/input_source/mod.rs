@@ -44,6 +44,8 @@ pub enum SourceEvent {
     /// Selects the next eye view of a stereo picture, in the order of
     /// [`EyeView::ALL`](crate::reproject::EyeView::ALL).
     NextEyes,
+    /// The current direction of the head is ahead.
+    Recentre,
     /// Whether the window's pointer is grabbed.
     Grabbed(bool),
     /// Changes the sound output.

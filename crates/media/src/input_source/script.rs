@@ -283,6 +283,7 @@ mod tests {
                 SourceEvent::TimedOut
                 | SourceEvent::ToggleOverlay
                 | SourceEvent::NextEyes
+                | SourceEvent::Recentre
                 | SourceEvent::Grabbed(_)
                 | SourceEvent::Sound(_)
                 | SourceEvent::Keys(_)

@@ -22,6 +22,8 @@ pub enum Action {
     Overlay,
     /// Show the next view of a stereo picture.
     Eyes,
+    /// Make the current direction of the head that of ahead.
+    Recentre,
     /// Send symbols or positions of keys.
     Keys,
     /// Change the volume.
@@ -71,6 +73,12 @@ pub const SHORTCUTS: &[Shortcut] = &[
         does: "stereo view: both eyes, left, right, anaglyph",
         code: KeyCode(18),
         own: Action::Eyes,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+C",
+        does: "recentre: the head looks ahead now",
+        code: KeyCode(46),
+        own: Action::Recentre,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+M",

@@ -216,6 +216,7 @@ impl X11InputSource {
             Action::Quit => self.ready.push_back(SourceEvent::Closed),
             Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
             Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
+            Action::Recentre => self.ready.push_back(SourceEvent::Recentre),
             Action::Sound(wish) => self.ready.push_back(SourceEvent::Sound(wish)),
             Action::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);

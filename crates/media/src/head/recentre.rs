@@ -1,0 +1,81 @@
+//! A head's pose relative to the direction that its user calls ahead.
+//!
+//! A sensor's yaw drifts; the user looks ahead and recentres. Pitch and roll are those of gravity,
+//! and stay.
+
+use openuvr_proto::pose::Pose;
+use openuvr_proto::rotation::Rotation;
+
+/// The direction of ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Recentre {
+    heading: Rotation,
+}
+
+impl Default for Recentre {
+    /// The source's own.
+    fn default() -> Recentre {
+        Recentre {
+            heading: Rotation::NONE,
+        }
+    }
+}
+
+impl Recentre {
+    /// Makes the direction of this pose of the source that of ahead. Straight up or down it changes
+    /// nothing.
+    pub fn set(&mut self, pose: &Pose) {
+        let [x, _, z] = Rotation::of(pose).turn([0.0, 0.0, -1.0]);
+        // Within 6° of vertical the direction is noise.
+        if x.hypot(z) >= 0.1 {
+            let yaw = (-x).atan2(-z);
+            self.heading = Rotation::around([0.0, -yaw, 0.0]);
+        }
+    }
+
+    /// The pose relative to ahead; position and velocities turn with it.
+    #[must_use]
+    pub fn apply(&self, pose: &Pose) -> Pose {
+        if self.heading == Rotation::NONE {
+            return *pose;
+        }
+        let turn = |vector| self.heading.turn(vector);
+        let turned = self.heading.after(Rotation::of(pose));
+        let moved = Pose::new(turn(pose.position()), turned.0);
+        let moved = moved.and_then(|moved| {
+            moved.moving(
+                pose.linear_velocity().map(turn),
+                pose.angular_velocity().map(turn),
+            )
+        });
+        // Finite vectors stay finite, up to the largest ones.
+        moved.unwrap_or(*pose)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ahead_is_the_direction_of_the_last_recentring() {
+        let pose = |yaw: f32, pitch: f32| {
+            let Rotation(turned) = Rotation::of_head(yaw, pitch, 0.0);
+            let pose = Pose::new([0.0, 1.0, -1.0], turned).expect("a pose");
+            pose.moving(None, Some([0.0, 0.0, 1.0])).expect("finite")
+        };
+        let mut recentre = Recentre::default();
+        assert_eq!(recentre.apply(&pose(1.0, 0.2)), pose(1.0, 0.2));
+        recentre.set(&pose(std::f32::consts::FRAC_PI_2, 0.5));
+        let applied = recentre.apply(&pose(std::f32::consts::FRAC_PI_2, 0.5));
+        let near = |a: [f32; 3], b: [f32; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
+        assert!(near(Rotation::of(&applied).vector(), [0.5, 0.0, 0.0]));
+        // It was ahead of a head that looked to the left: now to its right.
+        assert!(near(applied.position(), [1.0, 1.0, 0.0]), "{applied:?}");
+        let velocity = applied.angular_velocity().expect("kept");
+        assert!(near(velocity, [-1.0, 0.0, 0.0]), "{velocity:?}");
+        let before = recentre.heading;
+        recentre.set(&pose(0.3, std::f32::consts::FRAC_PI_2));
+        assert_eq!(recentre.heading, before, "straight up has no direction");
+    }
+}
