@@ -220,6 +220,7 @@ impl State {
             Action::Quit => self.ready.push_back(SourceEvent::Closed),
             Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
             Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
+            Action::Recentre => self.ready.push_back(SourceEvent::Recentre),
             Action::Sound(wish) => self.ready.push_back(SourceEvent::Sound(wish)),
             Action::FullScreen => self.window.toggle_full_screen(&self.stage),
             Action::Grab if self.grab.is_requested() => {
