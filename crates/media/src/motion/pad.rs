@@ -2,7 +2,7 @@
 //! of its own.
 
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState};
+use openuvr_proto::input::pad::{PAD_BUTTONS, PadId, PadIdentity, PadName, PadState};
 
 /// A pad's state without the motion, and the motion's deflection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,16 +22,13 @@ impl MotionPad {
     /// fewer.
     #[must_use]
     pub fn connected() -> InputEvent {
-        let buttons = PadButton::ALL
-            .iter()
-            .fold(0, |bits, button| bits | button.bit());
         InputEvent::PadConnected {
             pad: MotionPad::number(),
             identity: PadIdentity {
                 name: PadName::new("OpenUVR motion sensor"),
                 vendor: 0,
                 product: 0,
-                buttons,
+                buttons: (1 << PAD_BUTTONS) - 1,
                 sticks: [true; 2],
                 rumbles: false,
             },
@@ -85,6 +82,8 @@ impl MotionPad {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::input::pad::PadButton;
+
     use super::*;
 
     fn pad(number: u8) -> PadId {

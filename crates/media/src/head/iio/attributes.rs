@@ -121,6 +121,24 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_a_remedy() {
+        let refusal =
+            |errno: rustix::io::Errno| unreadable(Path::new("/sys/x"), &errno.into()).to_string();
+        for (errno, remedy) in [
+            (rustix::io::Errno::ACCESS, "udev rule"),
+            (rustix::io::Errno::BUSY, "iio-sensor-proxy"),
+            (rustix::io::Errno::IO, "dmesg"),
+        ] {
+            let refusal = refusal(errno);
+            assert!(refusal.starts_with("can't read /sys/x: "), "{refusal}");
+            assert!(
+                refusal.contains(remedy) && !refusal.contains('\n'),
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
     fn a_wrong_form_is_one_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("scale");

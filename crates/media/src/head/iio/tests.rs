@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::rotation::Rotation;
 use rustix::fs::{CWD, FileType, Mode};
 use tempfile::TempDir;
@@ -13,6 +14,7 @@ use tempfile::TempDir;
 use super::super::{HeadPoseSource as _, open};
 use super::synthetic::{ACCELEROMETER_SCALE, GYROSCOPE_SCALE, Motion, Sensor};
 use super::*;
+use crate::motion::{self, Axes, Effect, MotionSettings, Output};
 
 /// A wait that only a failure uses up.
 const LONG: Duration = Duration::from_secs(20);
@@ -390,4 +392,35 @@ fn a_flood_ends_the_source() {
         flood.contains("samples a second") && flood.contains("sampling_frequency"),
         "{flood}"
     );
+}
+
+#[test]
+fn a_recorded_sensor_moves_the_mouse_of_a_game() {
+    let (tree, mut fifo) = Tree::one_device();
+    let mut head = tree.open().expect("it opens");
+    let mut sensor = Sensor::mpu6050(200.0, Motion::LookAround, 5);
+    let mut motion = motion::Motion::new(&MotionSettings {
+        output: Output::Mouse(10.0),
+        axes: Axes::default(),
+        dead_zone: 0.0,
+    });
+    let (mut across, mut events) = (0_i64, 0);
+    for n in 1..=200 * 13_i64 {
+        let (rate, acceleration) = sensor.digits();
+        fifo.write_all(&scan(rate, acceleration, n * 5_000_000))
+            .expect("room");
+        let (pose, _) = head.next(LONG).expect("it works").expect("a pose");
+        if let Some(Effect::Pointer(InputEvent::PointerRelative { dx, .. })) = motion.pose(&pose) {
+            across += i64::from(dx);
+            events += 1;
+        }
+    }
+    // The view is where the head looks, within a degree.
+    let [x, _, z] = sensor.orientation().turn([0.0, 0.0, -1.0]);
+    let yaw = f64::from((-x).atan2(-z).to_degrees());
+    assert!(yaw.abs() > 20.0, "{yaw}: the head has turned");
+    #[allow(clippy::cast_precision_loss, reason = "some hundred counts")]
+    let view = across as f64 / -10.0;
+    assert!((view - yaw).abs() < 1.0, "{view} {yaw}");
+    assert!(events > 500, "{events}");
 }
