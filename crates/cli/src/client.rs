@@ -2,6 +2,7 @@
 //! events.
 
 mod hmd;
+mod pads;
 mod phase;
 
 use std::io::IsTerminal as _;
@@ -11,13 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_clock as clock;
 use openuvr_discovery as discovery;
 use openuvr_media::display;
 use openuvr_media::head::{self, HeadPose};
-use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, PresentError, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
@@ -298,38 +298,13 @@ fn start(
         head: io.head,
         eyes: io.eyes,
         clipboard: config.shared_clipboard(),
-        pads: pad_database(config)?,
+        pads: pads::database(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,
         ..opened.setup(io.surface, scheduler.clone())
     };
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
-
-/// The database of game pads; `None` if pads are not sent. Invalid lines are reported.
-fn pad_database(config: &ClientConfig) -> Result<Option<Database>> {
-    if !config.sends_pads() {
-        return Ok(None);
-    }
-    let (mut database, mut complaints) = (Database::default(), Vec::new());
-    if let Some(file) = &config.pad_db {
-        let shown = file.display().to_string();
-        let bytes =
-            std::fs::read(file).with_context(|| format!("can't read the pad database {shown}"))?;
-        // Names in it may use any encoding.
-        database.add(&String::from_utf8_lossy(&bytes), &shown, &mut complaints);
-    }
-    if let Ok(text) = std::env::var(SDL_PADS) {
-        database.add(&text, SDL_PADS, &mut complaints);
-    }
-    for complaint in complaints {
-        eprintln!("openuvr client: {complaint}");
-    }
-    Ok(Some(database))
-}
-
-/// The variable that SDL reads for mappings of game pads.
-const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 
 /// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
 fn prompt_for_pin(opened: &Opened) -> Result<Pin> {

@@ -19,6 +19,7 @@ mod clipboard;
 pub mod config;
 mod connect;
 mod head;
+mod input;
 pub mod link;
 mod media;
 mod microphone;
@@ -42,7 +43,7 @@ use openuvr_media::decode;
 use openuvr_media::head::controllers::EmulatedControllers;
 use openuvr_media::head::{HeadPose, HeadPoseInput};
 use openuvr_media::input_source::pads::mapping::Database;
-use openuvr_media::input_source::{InputSource, SoundCommand, SourceEvent};
+use openuvr_media::input_source::{InputSource, SoundCommand};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::transport_selection::TransportSelector;
 use openuvr_net::{Link as _, LinkError};
@@ -565,51 +566,5 @@ impl ClientRuntime {
 impl Drop for ClientRuntime {
     fn drop(&mut self) {
         self.halt();
-    }
-}
-
-/// How often the input thread checks whether to stop.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// A window being resized has many sizes. One that is stable for this long is reported to the host (guess);
-/// up to [`POLL_INTERVAL`] later.
-const RESIZE_SETTLES: Duration = Duration::from_millis(150);
-
-/// The input thread: sends input events as they happen.
-fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
-    let mut resized: Option<(Size, Instant)> = None;
-    while !shared.stopping() {
-        if let Some((size, _)) =
-            resized.take_if(|(_, at)| clock::now().since(*at) >= RESIZE_SETTLES)
-        {
-            shared.window_size(size);
-        }
-        let keys = [Keys::Symbol, Keys::Position, Keys::Both];
-        let by = usize::from(shared.keys.load(Ordering::Relaxed));
-        source.follow(keys.get(by).copied().unwrap_or_default());
-        match source.next(Some(POLL_INTERVAL)) {
-            Ok(SourceEvent::Input(event)) if shared.is_head_input(&event) => {}
-            Ok(SourceEvent::Grabbed(grabbed)) => shared.grabbed(grabbed),
-            Ok(SourceEvent::NextEyes) => shared.notice(Notice::EyeView(shared.eyes.cycle_view())),
-            Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
-            Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
-            Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}
-            Ok(SourceEvent::Focused(focused)) => shared.focused(focused),
-            Ok(SourceEvent::ToggleOverlay) => {
-                shared.overlay.fetch_xor(true, Ordering::Relaxed);
-                shared.link.wake();
-            }
-            Ok(SourceEvent::Sound(change)) => shared.change_volume(change),
-            Ok(SourceEvent::Resized(size)) => resized = Some((size, clock::now())),
-            Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
-            Ok(SourceEvent::Closed) => {
-                shared.finish(StopReason::Quit);
-                shared.stop();
-            }
-            Err(e) => {
-                shared.finish(StopReason::Failed(e.to_string()));
-                shared.stop();
-            }
-        }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::Command;
 use openuvr_media::clipboard::OpenClipboard;
 use openuvr_media::clipboard::x11::X11Clipboard;
-use openuvr_media::codec::Codec;
 use openuvr_media::input_source::SHORTCUTS;
 use openuvr_pinning::CertificateHash;
 use openuvr_proto::control::negotiate::ClientConstraints;
@@ -23,7 +22,10 @@ use openuvr_runtime::host::config::BITRATES;
 use openuvr_wayland::clipboard::WaylandClipboard;
 use tracing::Level;
 
-use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input, present};
+use super::endpoints::{
+    CodecName, DecoderName, HeadSpec, InputKind, InputSpec, PresentKind, Surface, WindowSpec, head,
+    input, present,
+};
 use super::kind::{
     Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
     path, pin, size, text, time,
@@ -359,89 +361,6 @@ impl Choice for DrawBackend {
         (DrawBackend::Gl.name(), DrawBackend::Gl),
         (DrawBackend::Software.name(), DrawBackend::Software),
     ];
-}
-
-/// A codec.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CodecName(Codec);
-
-impl Choice for CodecName {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("h264", CodecName(Codec::H264)),
-        ("jpeg", CodecName(Codec::Jpeg)),
-        ("raw", CodecName(Codec::Raw)),
-    ];
-}
-
-/// A decoder: its name in `openuvr_media::decode::BACKENDS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DecoderName(pub(crate) &'static str);
-
-impl Choice for DecoderName {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("avcodec", DecoderName("avcodec")),
-        ("h264_cuvid", DecoderName("h264_cuvid")),
-        ("h264_qsv", DecoderName("h264_qsv")),
-        ("h264_v4l2m2m", DecoderName("h264_v4l2m2m")),
-    ];
-}
-
-/// The picture output with its parameters.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Surface {
-    /// A window on this X display.
-    X11 {
-        /// The X display.
-        display: String,
-        /// The window.
-        window: WindowSpec,
-    },
-    /// A window of a Wayland compositor.
-    Wayland {
-        /// The Wayland display; `None`: that of the environment.
-        display: Option<String>,
-        /// The window.
-        window: WindowSpec,
-    },
-    /// The headset of the active OpenXR runtime.
-    Xr,
-    /// PNG files.
-    Headless {
-        /// The folder.
-        output: PathBuf,
-        /// The interval of written pictures; `None`: only the last.
-        every: Option<u32>,
-    },
-    /// No output.
-    Null,
-}
-
-/// The settings of a window.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct WindowSpec {
-    /// The initial size; `None`: the picture's.
-    pub(crate) size: Option<Size>,
-    /// Whether it covers the screen.
-    pub(crate) full_screen: bool,
-    /// Whether it grabs the mouse and the keyboard.
-    pub(crate) grab: bool,
-    /// The selected key mapping, if any.
-    pub(crate) keys: Option<Keys>,
-    /// Whether pictures may be shown in the middle of a refresh.
-    pub(crate) tearing: bool,
-}
-
-/// The input source.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum InputSpec {
-    /// The window.
-    Window,
-    /// A file, or `-` for the standard input.
-    Script(PathBuf),
-    /// These devices.
-    Devices(String),
-    /// No input.
-    Nothing,
 }
 
 impl ClientConfig {

@@ -1,8 +1,13 @@
-//! Enumerated settings of a client's devices: picture output, input source and head-pose source.
+//! Enumerated settings of a client's devices: picture output, decoder, input source and head-pose source.
 
+use std::path::PathBuf;
+
+use openuvr_media::codec::Codec;
 use openuvr_media::head;
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::units::Size;
 
-use super::kind::{Form, Kind};
+use super::kind::{Choice, Form, Kind};
 
 /// The picture output.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,4 +112,87 @@ pub(super) fn input() -> Kind<InputKind> {
         }),
         absent: None,
     }
+}
+
+/// The picture output with its parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Surface {
+    /// A window on this X display.
+    X11 {
+        /// The X display.
+        display: String,
+        /// The window.
+        window: WindowSpec,
+    },
+    /// A window of a Wayland compositor.
+    Wayland {
+        /// The Wayland display; `None`: that of the environment.
+        display: Option<String>,
+        /// The window.
+        window: WindowSpec,
+    },
+    /// The headset of the active OpenXR runtime.
+    Xr,
+    /// PNG files.
+    Headless {
+        /// The folder.
+        output: PathBuf,
+        /// The interval of written pictures; `None`: only the last.
+        every: Option<u32>,
+    },
+    /// No output.
+    Null,
+}
+
+/// The settings of a window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WindowSpec {
+    /// The initial size; `None`: the picture's.
+    pub(crate) size: Option<Size>,
+    /// Whether it covers the screen.
+    pub(crate) full_screen: bool,
+    /// Whether it grabs the mouse and the keyboard.
+    pub(crate) grab: bool,
+    /// The selected key mapping, if any.
+    pub(crate) keys: Option<Keys>,
+    /// Whether pictures may be shown in the middle of a refresh.
+    pub(crate) tearing: bool,
+}
+
+/// The input source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum InputSpec {
+    /// The window.
+    Window,
+    /// A file, or `-` for the standard input.
+    Script(PathBuf),
+    /// These devices.
+    Devices(String),
+    /// No input.
+    Nothing,
+}
+
+/// A codec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CodecName(pub(super) Codec);
+
+impl Choice for CodecName {
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("h264", CodecName(Codec::H264)),
+        ("jpeg", CodecName(Codec::Jpeg)),
+        ("raw", CodecName(Codec::Raw)),
+    ];
+}
+
+/// A decoder: its name in `openuvr_media::decode::BACKENDS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DecoderName(pub(crate) &'static str);
+
+impl Choice for DecoderName {
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("avcodec", DecoderName("avcodec")),
+        ("h264_cuvid", DecoderName("h264_cuvid")),
+        ("h264_qsv", DecoderName("h264_qsv")),
+        ("h264_v4l2m2m", DecoderName("h264_v4l2m2m")),
+    ];
 }

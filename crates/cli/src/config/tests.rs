@@ -10,8 +10,8 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use tempfile::TempDir;
 
-use super::client::{ClientConfig, InputSpec, Surface, WindowSpec};
-use super::endpoints::PresentKind;
+use super::client::ClientConfig;
+use super::endpoints::{InputSpec, PresentKind, Surface, WindowSpec};
 use openuvr_runtime::host::EncoderName;
 
 use super::host::{HostConfig, RateMode, SourceKind, Subject};

@@ -24,7 +24,7 @@ use super::overlay::Overlay;
 use super::resolver::AddressResolver;
 use super::screen::Screen;
 use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
-use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
+use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, input};
 use crate::sched;
 use crate::scheduling_latency::WakeupSite;
 
@@ -299,7 +299,7 @@ impl Media {
                 .setup
                 .scheduler
                 .spawn(sched::ThreadRole::Input, name, move || {
-                    run_input(&panic_reporter.0, source, send);
+                    input::run(&panic_reporter.0, source, send);
                 });
             self.inputs
                 .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
