@@ -41,9 +41,11 @@ use openuvr_clock as clock;
 use openuvr_media::clipboard::OpenClipboard;
 use openuvr_media::decode;
 use openuvr_media::head::controllers::EmulatedControllers;
+use openuvr_media::head::recentre::Recentre;
 use openuvr_media::head::{HeadPose, HeadPoseInput};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{InputSource, SoundCommand};
+use openuvr_media::motion::{Motion, MotionSettings, Output};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::transport_selection::TransportSelector;
 use openuvr_net::{Link as _, LinkError};
@@ -127,6 +129,8 @@ pub struct ClientSetup {
     /// The head-pose source; `None`: there is none, or the application sets poses
     /// ([`ClientRuntime::set_pose`]).
     pub head: Option<HeadPose>,
+    /// Uses the head's poses as input for a game, in place of sending them.
+    pub motion: Option<MotionSettings>,
     /// How stereo pictures are shown.
     pub eyes: StereoSettings,
     /// Audio output; `None`: no sound, and the offer requests none.
@@ -244,6 +248,8 @@ struct Shared {
     eyes: Arc<stereo::Mailbox>,
     /// Moves the head by input events, if the head source supports it.
     head_input: Mutex<Option<Box<dyn HeadPoseInput>>>,
+    /// Whether the user has recentred the head since its last pose.
+    recentre: AtomicBool,
     /// The emulated controllers of a client with a head source.
     hands: Mutex<Option<EmulatedControllers>>,
     media_sleeps_until: AtomicI64,
@@ -433,6 +439,10 @@ impl ClientRuntime {
     pub fn start(mut setup: ClientSetup) -> Result<ClientRuntime, String> {
         let (head, head_input) =
             (setup.head.take()).map_or((None, None), |head| (Some(head.source), head.input));
+        let motion = setup.motion.take();
+        let deflects = motion.is_some_and(|motion| matches!(motion.output, Output::Pad(_)));
+        // A game is moved by the poses and does not see them.
+        let has_head = head.is_some() && motion.is_none();
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             session: Mutex::new(None),
@@ -446,10 +456,11 @@ impl ClientRuntime {
             window_size: Mutex::default(),
             display: Mutex::default(),
             clipboard: clipboard::SharedState::default(),
-            pads: pads::PadState::default(),
+            pads: pads::PadState::new(deflects),
             eyes: Arc::new(stereo::Mailbox::new(setup.eyes.view)),
             head_input: Mutex::new(head_input),
-            hands: Mutex::new(head.is_some().then(EmulatedControllers::default)),
+            recentre: AtomicBool::new(false),
+            hands: Mutex::new(has_head.then(EmulatedControllers::default)),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),
@@ -468,7 +479,7 @@ impl ClientRuntime {
             false => None,
         };
         let resolver = resolver.transpose().map_err(start)?;
-        let media = media::Media::new(shared.clone(), setup, resolver, head.is_some());
+        let media = media::Media::new(shared.clone(), setup, resolver, has_head);
         let panic_reporter = PanicReporter(shared.clone(), "media");
         let media = scheduler
             .spawn(sched::ThreadRole::Decode, "ouvr-media", move || {
@@ -483,7 +494,11 @@ impl ClientRuntime {
             head: None,
         };
         // If it can't be started, dropping `client` stops the others.
-        let head = head.map(|source| head::start(&client.shared, &scheduler, source));
+        let target = motion.map_or_else(
+            || head::PoseTarget::Host(Recentre::default()),
+            |motion| head::PoseTarget::Game(Motion::new(&motion)),
+        );
+        let head = head.map(|source| head::start(&client.shared, &scheduler, source, target));
         client.head = head.transpose().map_err(start)?;
         Ok(client)
     }

@@ -185,6 +185,7 @@ impl Opened {
             input: None,
             send_input: true,
             head: None,
+            motion: None,
             eyes: StereoSettings::default(),
             audio: self.audio,
             microphone: self.microphone,

@@ -1,10 +1,16 @@
-//! The head thread: sends each head pose to the host and to reprojection as soon as it is sampled.
+//! The head thread: sends each head pose to the host and to reprojection as soon as it is sampled, or moves a game by
+//! it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::head::HeadPoseSource;
+use openuvr_media::head::recentre::Recentre;
+use openuvr_media::motion::{Effect, Motion};
+use openuvr_proto::pose::Pose;
+use openuvr_proto::time::Instant;
 
 use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
@@ -12,6 +18,14 @@ use crate::sched::{Scheduler, ThreadRole};
 
 /// How often the thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The use of the poses.
+pub(super) enum PoseTarget {
+    /// They are sent, and pictures are reprojected for them.
+    Host(Recentre),
+    /// They are input for a game.
+    Game(Motion),
+}
 
 /// Reads head poses until the client stops or the source fails.
 ///
@@ -21,6 +35,7 @@ pub(super) fn start(
     shared: &Arc<Shared>,
     scheduler: &Scheduler,
     mut source: Box<dyn HeadPoseSource>,
+    mut target: PoseTarget,
 ) -> std::io::Result<JoinHandle<()>> {
     let panic_reporter = PanicReporter(Arc::clone(shared), "head");
     scheduler.spawn(ThreadRole::Input, "ouvr-head", move || {
@@ -28,11 +43,18 @@ pub(super) fn start(
         while !shared.stopping() {
             match source.next(POLL_INTERVAL) {
                 Ok(Some((pose, sampled))) => {
-                    let _ = shared.pose(&pose, sampled);
-                    let held = lock(&shared.hands)
-                        .as_ref()
-                        .map(|hands| hands.controllers(&pose));
-                    let _ = held.and_then(|held| shared.controllers(sampled, held));
+                    let recentres = shared.recentre.swap(false, Ordering::Relaxed);
+                    match &mut target {
+                        PoseTarget::Host(recentre) => {
+                            if recentres {
+                                recentre.set(&pose);
+                            }
+                            shared.head_pose(&recentre.apply(&pose), sampled);
+                        }
+                        PoseTarget::Game(motion) => {
+                            shared.moves_game(motion, &pose, sampled, recentres);
+                        }
+                    }
                     source.aim(shared.pose_schedule());
                 }
                 Ok(None) => {}
@@ -43,4 +65,34 @@ pub(super) fn start(
             }
         }
     })
+}
+
+impl Shared {
+    /// Sends a head pose, and the emulated controllers in front of it.
+    fn head_pose(&self, pose: &Pose, sampled: Instant) {
+        let _ = self.pose(pose, sampled);
+        let hands = lock(&self.hands);
+        let held = hands.as_ref().map(|hands| hands.controllers(pose));
+        drop(hands);
+        let _ = held.and_then(|held| self.controllers(sampled, held));
+    }
+
+    /// Sends the effect of a pose on a game: while there is a session, and the window has the focus.
+    fn moves_game(&self, motion: &mut Motion, pose: &Pose, sampled: Instant, recentres: bool) {
+        let sent = self.session().is_some() && self.pads.is_focused();
+        let effect = match sent {
+            true => motion.pose(pose),
+            false => motion.pause(pose),
+        };
+        let effects = match recentres && sent {
+            true => motion.recentre(),
+            false => Vec::new(),
+        };
+        for effect in effect.into_iter().chain(effects) {
+            match effect {
+                Effect::Pointer(event) => self.input(event, Some(sampled)),
+                Effect::Stick(deflection) => self.deflect(deflection, sampled),
+            }
+        }
+    }
 }

@@ -34,6 +34,7 @@ pub(super) fn run(shared: &Shared, mut source: Box<dyn InputSource>, send: bool)
         match source.next(Some(POLL_INTERVAL)) {
             Ok(SourceEvent::Input(event)) if shared.is_head_input(&event) => {}
             Ok(SourceEvent::Grabbed(grabbed)) => shared.grabbed(grabbed),
+            Ok(SourceEvent::Recentre) => shared.recentre.store(true, Ordering::Relaxed),
             Ok(SourceEvent::NextEyes) => shared.notice(Notice::EyeView(shared.eyes.cycle_view())),
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),

@@ -1,5 +1,6 @@
 //! This machine's game pads: their input goes to the host while this client plays and its window has the
-//! focus; rumble comes back. Without a host that accepts pads, no thread is started.
+//! focus; rumble comes back. Without a host that accepts pads, no thread is started. A motion sensor may deflect a
+//! stick of the first pad.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use openuvr_clock as clock;
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::pads::{PadEvent, PadReader, Rumbler};
+use openuvr_media::motion::pad::MotionPad;
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PadId, Rumble};
@@ -30,11 +32,29 @@ struct Table {
     unfocused: bool,
     /// Present once the thread was started.
     rumbler: Option<Rumbler>,
+    /// The pad that a motion sensor deflects, if it deflects one.
+    motion: Option<MotionPad>,
 }
 
 impl PadState {
-    /// Announces all pads to a host that accepts them. Returns the rumbler to start the thread with, once.
-    pub(super) fn announce(&self, session: &mut ClientSession) -> Option<Rumbler> {
+    /// No pads, or the one that a motion sensor deflects.
+    pub(super) fn new(motion: bool) -> PadState {
+        let mut table = Table::default();
+        if motion {
+            table.motion = Some(MotionPad::default());
+            table.pads.note(&MotionPad::connected());
+        }
+        PadState(Mutex::new(table))
+    }
+
+    /// Whether input from outside of the window is for the host.
+    pub(super) fn is_focused(&self) -> bool {
+        !lock(&self.0).unfocused
+    }
+
+    /// Announces all pads to a host that accepts them. With `reads` this machine's pads are read: returns the
+    /// rumbler to start the thread with, once.
+    pub(super) fn announce(&self, session: &mut ClientSession, reads: bool) -> Option<Rumbler> {
         let mut table = lock(&self.0);
         let now = clock::now();
         for event in table.pads.announcements() {
@@ -42,7 +62,7 @@ impl PadState {
                 session.input(now, event, now);
             }
         }
-        if table.rumbler.is_some() {
+        if table.rumbler.is_some() || !reads {
             return None;
         }
         // Without a file descriptor for it there are no pads.
@@ -69,14 +89,37 @@ impl PadState {
 impl Shared {
     /// Sends an event of a pad.
     fn on_pad_event(&self, event: InputEvent, sampled: Option<Instant>) {
+        self.send_pad(sampled, |motion| match motion {
+            Some(motion) => motion.replace(event),
+            None => [Some(event), None],
+        });
+    }
+
+    /// Deflects the stick that a motion sensor moves.
+    pub(super) fn deflect(&self, deflection: [i16; 2], sampled: Instant) {
+        self.send_pad(Some(sampled), |motion| {
+            [motion.map(|motion| motion.deflect(deflection)), None]
+        });
+    }
+
+    /// Notes the events of a change, and sends them.
+    fn send_pad(
+        &self,
+        sampled: Option<Instant>,
+        change: impl FnOnce(Option<&mut MotionPad>) -> [Option<InputEvent>; 2],
+    ) {
         let now = clock::now();
         let mut session = self.session();
         let mut table = lock(&self.pads.0);
-        table.pads.note(&event);
-        let silent = table.unfocused && matches!(event, InputEvent::Pad { .. });
+        for event in change(table.motion.as_mut()).into_iter().flatten() {
+            table.pads.note(&event);
+            let silent = table.unfocused && matches!(event, InputEvent::Pad { .. });
+            if let (Some(session), false) = (session.as_mut(), silent) {
+                session.input(now, event, sampled.map_or(now, |at| at.min(now)));
+            }
+        }
         drop(table);
-        if let (Some(session), false) = (session.as_mut(), silent) {
-            session.input(now, event, sampled.map_or(now, |at| at.min(now)));
+        if let Some(session) = session.as_mut() {
             self.flush(session);
         }
     }

@@ -172,14 +172,11 @@ impl Media {
 
     /// The host accepts this player's game pads.
     fn pads_taken(&mut self, session: &mut ClientSession) {
-        if self.setup.pads.is_none() {
-            return;
-        }
         let shared = &self.shared;
-        let Some(rumbler) = shared.pads.announce(session) else {
+        let rumbler = shared.pads.announce(session, self.setup.pads.is_some());
+        let (Some(rumbler), Some(database)) = (rumbler, self.setup.pads.clone()) else {
             return;
         };
-        let database = self.setup.pads.clone().unwrap_or_default();
         let panic_reporter = PanicReporter(shared.clone(), "pads");
         let scheduler = &self.setup.scheduler;
         let thread = scheduler.spawn(ThreadRole::Input, "ouvr-pads", move || {
