@@ -271,7 +271,7 @@ impl ClientIo {
         };
         let head = config.head.0.as_deref().map(head::open).transpose()?;
         // Only applications that draw for a head pose use the display's refresh times.
-        let refreshes = refreshes.filter(|_| head.is_some());
+        let refreshes = refreshes.filter(|_| head.is_some() && config.motion_settings().is_none());
         Ok(ClientIo {
             refreshes,
             hmd,
@@ -296,6 +296,7 @@ fn start(
         input: io.input,
         send_input: io.send_input,
         head: io.head,
+        motion: config.motion_settings(),
         eyes: io.eyes,
         clipboard: config.shared_clipboard(),
         pads: pads::database(config)?,

@@ -9,6 +9,7 @@ use clap::Command;
 use openuvr_media::clipboard::OpenClipboard;
 use openuvr_media::clipboard::x11::X11Clipboard;
 use openuvr_media::input_source::SHORTCUTS;
+use openuvr_media::motion::{Axes, MotionSettings};
 use openuvr_pinning::CertificateHash;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
@@ -30,6 +31,7 @@ use super::kind::{
     Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
     path, pin, size, text, time,
 };
+use super::motion::{MotionKind, MotionOptions, axes};
 use super::portal::{HostTarget, PortalAddress, fingerprint, host_target, portal};
 use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
@@ -58,6 +60,8 @@ Examples:
                                             an OpenXR application; the mouse turns the head
   openuvr client desk --head-pose opentrack --overscan 8
                                             the same with opentrack and a webcam
+  openuvr client desk --head-pose iio --motion mouse
+                                            a game; the inertial sensor of this machine moves its mouse
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
 -h prints short help, --help the full help.";
@@ -179,7 +183,9 @@ Examples:
             /// `none`. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G) it turns the head;
             /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
             /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
-            /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242.
+            /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242. `iio` or
+            /// `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default those in
+            /// /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction that of ahead.
             head: HeadSpec = "head-pose", head(), Default::Is("none");
             /// Displayed eyes of a stereo picture.
             /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
@@ -253,6 +259,31 @@ Examples:
             /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "key-mapping", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, else symbol");
+        }
+        "Games moved by a sensor" {
+            /// Use head poses as input for an unmodified game.
+            /// `mouse`: looking around moves the mouse, for games that turn the view with it. `pad`: the angle from
+            /// the centre deflects the right stick of the first game pad, as far as the host accepts pads; without
+            /// a pad here there is one of its own. `off`: poses are sent, for OpenXR applications. Requires
+            /// `--head-pose` with a sensor, and the window's focus. Ctrl+Alt+Shift+C recentres: the mouse returns by
+            /// all of this motion, the stick to its centre.
+            motion: MotionKind = "motion", choice(), Default::Is("off");
+            /// Angles that move the mouse or stick to the right and down.
+            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none; a - inverts one, and
+            /// their order swaps them: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
+            motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
+            /// Speed of the mouse.
+            /// Set it so that a quarter of a turn of the head is one in the game; the game's own sensitivity scales
+            /// it further. Fractions of a count are kept for the next motion.
+            motion_gain: Option<f64> = "motion-gain", optional(number(0.1..=1000.0, "counts per degree")),
+                Default::Unset("10");
+            /// Angle of full deflection of the stick.
+            motion_range: Option<f64> = "motion-range", optional(number(1.0..=180.0, "degrees")),
+                Default::Unset("30");
+            /// Angle without effect.
+            /// For the stick around the centre; for the mouse after each change of direction, against tremor.
+            motion_dead_zone: Option<f64> = "motion-dead-zone", optional(number(0.0..=45.0, "degrees")),
+                Default::Unset("0 for the mouse, 2 for the stick");
         }
         "Measurement and operation" {
             /// CSV file with a row for each frame.
@@ -371,7 +402,10 @@ impl ClientConfig {
             end += &format!("  {}  {}\n", shortcut.keys, shortcut.does);
         }
         let examples = <ClientConfig as Settings>::EXAMPLES;
-        <ClientConfig as Settings>::command().after_help(format!("{end}\n{examples}"))
+        <ClientConfig as Settings>::command()
+            // A - inverts an axis.
+            .mut_arg("motion-axes", |arg| arg.allow_hyphen_values(true))
+            .after_help(format!("{end}\n{examples}"))
     }
 
     /// Changes the configuration to that of an observer.
@@ -380,6 +414,7 @@ impl ClientConfig {
         self.take_over = false;
         (self.bitrate, self.max_size) = (None, None);
         self.head = HeadSpec(None);
+        self.motion = MotionKind::Off;
     }
 
     /// The picture output.
@@ -433,6 +468,21 @@ impl ClientConfig {
             PresentKind::Xr | PresentKind::Headless | PresentKind::Null => return None,
         };
         self.clipboard.then_some(open)
+    }
+
+    /// The mapping of head poses to input; `None`: they are sent as poses.
+    pub(crate) fn motion_settings(&self) -> Option<MotionSettings> {
+        self.motion_options().settings()
+    }
+
+    fn motion_options(&self) -> MotionOptions {
+        MotionOptions {
+            motion: self.motion,
+            axes: self.motion_axes,
+            gain: self.motion_gain,
+            range: self.motion_range,
+            dead_zone: self.motion_dead_zone,
+        }
     }
 
     /// Whether this machine's game pads are sent.
@@ -528,7 +578,10 @@ impl ClientConfig {
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
                 "input-script requires input script, or no input setting"
             }
-            () => return Ok(()),
+            () => match self.motion_options().contradiction(&self.head) {
+                Some(words) => words,
+                None => return Ok(()),
+            },
         };
         Err(ConfigError(words.to_owned()))
     }

@@ -74,7 +74,7 @@ pub(crate) enum InputKind {
 pub(crate) struct HeadSpec(pub(crate) Option<String>);
 
 pub(super) fn head() -> Kind<HeadSpec> {
-    const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
+    const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT], iio[:FOLDER]";
     Kind {
         placeholder: "WORD",
         range: WORDS.to_owned(),

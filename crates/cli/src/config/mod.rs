@@ -11,6 +11,7 @@ mod file;
 mod gateway;
 mod host;
 pub(crate) mod kind;
+mod motion;
 pub(crate) mod portal;
 mod print;
 mod run;

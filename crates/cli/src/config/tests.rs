@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use openuvr_media::input_source::SHORTCUTS;
+use openuvr_media::motion::{Axes, MotionSettings, Output};
 use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::host::SecondPlayer;
@@ -299,6 +300,8 @@ fn a_head_is_one_of_the_table_or_nobodys() {
         "script:walk.csv",
         "opentrack",
         "opentrack:0.0.0.0:4243",
+        "iio",
+        "iio:/sys/bus/iio/devices/iio:device1",
     ] {
         assert_eq!(head(good).unwrap().as_deref(), Some(good));
     }
@@ -701,6 +704,43 @@ fn a_bad_file_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_sensor_moves_a_game_by_its_settings() {
+    let motion = |args: &[&str]| {
+        let own = ["desk", "--head-pose", "iio"];
+        client(&[&own[..], args].concat()).map(|client| client.motion_settings())
+    };
+    assert_eq!(motion(&[]).unwrap(), None);
+    let usual = motion(&["--motion", "mouse"]).unwrap().unwrap();
+    let expected = MotionSettings {
+        output: Output::Mouse(10.0),
+        axes: Axes::default(),
+        dead_zone: 0.0,
+    };
+    assert_eq!(usual, expected);
+    let words = [
+        "--motion",
+        "pad",
+        "--motion-range",
+        "45",
+        "--motion-axes",
+        "roll,-pitch",
+    ];
+    let pad = motion(&[&words[..], &["--motion-dead-zone", "1.5"]].concat());
+    let expected = MotionSettings {
+        output: Output::Pad(45.0),
+        axes: "roll,-pitch".parse().unwrap(),
+        dead_zone: 1.5,
+    };
+    assert_eq!(pad.unwrap().unwrap(), expected);
+    for bad in ["yaw", "none,none", "x,y"] {
+        assert!(
+            motion(&["--motion", "mouse", "--motion-axes", bad]).is_err(),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
 fn contradictions_are_refused() {
     let hosts: [&[&str]; 12] = [
         &["--encoder", "x264,openh264"],
@@ -719,7 +759,7 @@ fn contradictions_are_refused() {
     for args in hosts {
         assert!(host(args).is_err(), "{args:?}");
     }
-    let clients: [&[&str]; 11] = [
+    let clients: [&[&str]; 15] = [
         &["--observe", "--take-over"],
         &["--present", "headless"],
         &["--present", "null", "--grab"],
@@ -731,6 +771,17 @@ fn contradictions_are_refused() {
         &["--present", "null", "--full-screen"],
         &["--present", "null", "--head-pose", "mouse"],
         &["--observe", "--head-pose", "opentrack"],
+        &["--motion", "mouse"],
+        &["--motion", "pad", "--head-pose", "mouse"],
+        &["--head-pose", "iio", "--motion-gain", "5"],
+        &[
+            "--head-pose",
+            "iio",
+            "--motion",
+            "pad",
+            "--motion-range",
+            "1",
+        ],
     ];
     for args in clients {
         assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");
