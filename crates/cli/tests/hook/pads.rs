@@ -17,6 +17,7 @@ use openuvr_media::pad::requests::{Effect, Request};
 use rustix::process::Signal;
 
 use crate::rig::{Run, build, hook};
+use crate::support::sensor::Sensor;
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
 /// Shows pictures, which start the host, and runs a program that reads pads.
@@ -211,6 +212,48 @@ fn a_game_reads_the_clients_pad() {
         !notes.contains("odd") && !notes.contains("stamped") && !notes.contains("takes more"),
         "{notes}"
     );
+    rig.run.program.signal(Signal::TERM);
+    let (code, text) = rig.run.wait();
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn a_motion_sensor_deflects_a_stick() {
+    let mut sensor = Sensor::new();
+    let head = sensor.spec();
+    let motion = [
+        "--head-pose",
+        &head,
+        "--motion",
+        "pad",
+        "--motion-dead-zone",
+        "0",
+    ];
+    let Some(mut rig) = Rig::start("", &motion, |_| {}) else {
+        return;
+    };
+    // Without a pad here it is one of its own.
+    rig.wait_for_pad("OpenUVR motion sensor");
+    sensor.turn_left(0.0);
+    sensor.turn_left(-45.0);
+    rig.wait_for_line("event240 3 3 32767");
+    sensor.turn_left(90.0);
+    rig.wait_for_lines(&["event240 3 3 32767", "event240 3 3 -32768"]);
+    // The player's pad takes its place, with the deflection.
+    rig.pads.plug(0, xbox("My Pad")).expect("a folder");
+    rig.wait_for_pad("My Pad");
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_RX, 32_767)]);
+    // The stick's and the sensor's deflections add up.
+    rig.wait_for_lines(&["event240 3 3 -32768", "event240 1 304 1", "event240 3 3 -1"]);
+    rig.pads.unplug(0);
+    rig.wait_for_lines(&[
+        "event240 1 304 1",
+        "event240 1 304 0",
+        "folder - event240",
+        "folder + event240",
+    ]);
+    sensor.turn_left(-45.0);
+    rig.wait_for_lines(&["folder + event240", "event240 3 3 0"]);
     rig.run.program.signal(Signal::TERM);
     let (code, text) = rig.run.wait();
     assert_eq!(code, Some(0), "{text}");

@@ -11,6 +11,7 @@ mod minimised;
 mod mouse;
 mod rig;
 mod roles;
+mod sensors;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;

@@ -25,6 +25,7 @@ pub(crate) mod pulse_server;
 pub(crate) mod recording;
 pub(crate) mod screen;
 pub(crate) mod screen_capture;
+pub(crate) mod sensor;
 #[path = "../../../media/tests/skip/mod.rs"]
 pub(crate) mod skip;
 pub(crate) mod sound;
