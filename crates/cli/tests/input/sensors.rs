@@ -24,7 +24,7 @@ struct Moved {
 impl Moved {
     /// Starts a client with these options, whose window has the focus, and centres the sensor.
     fn start(rig: &Rig, host: &crate::support::Host, app: App, options: &[&str]) -> Moved {
-        let mut sensor = Sensor::new();
+        let sensor = Sensor::new();
         let head = sensor.spec();
         let motion = ["--head-pose", &head, "--motion", "mouse"];
         let client = rig.client(host, "client", &[&motion[..], options].concat());

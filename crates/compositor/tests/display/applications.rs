@@ -220,7 +220,10 @@ const COSTLY: [Case; 14] = [
         program: "wine",
         package: "wine",
         args: &["winecfg"],
-        variables: &[("WINEDLLOVERRIDES", "mscoree=;mshtml="), ("WINEDEBUG", "-all")],
+        variables: &[
+            ("WINEDLLOVERRIDES", "mscoree=;mshtml="),
+            ("WINEDEBUG", "-all"),
+        ],
         colours: 16,
     },
     Case {

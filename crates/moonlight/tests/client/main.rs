@@ -270,7 +270,10 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
 const WHOLE: usize = 58;
 
 /// Runs the test of a playing client where video packets are lost with this probability; returns its output.
-#[expect(clippy::print_stdout, reason = "a person reads how many frames were whole")]
+#[expect(
+    clippy::print_stdout,
+    reason = "a person reads how many frames were whole"
+)]
 fn play_with_losses(probability: &str) {
     if python().is_none()
         || !skip::has_program("iptables", "iptables")
@@ -301,7 +304,10 @@ fn play_with_losses(probability: &str) {
     let counted = text.lines().find(|line| line.contains(COUNTED)).unwrap();
     println!("{probability}: {count} packets lost, {counted}");
     assert!(count > 0, "{text}");
-    let numbers: Vec<usize> = counted.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<usize> = counted
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
     let [whole, sent, keys] = numbers[..] else {
         panic!("{counted}")
     };
