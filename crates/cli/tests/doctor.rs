@@ -3,12 +3,13 @@
 mod support;
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use openuvr_proto::units::Size;
 use openuvr_xserver::sway::Sway;
 use serde_json::Value;
-use support::{Display, Folder, Host, Program, openuvr, skip};
+use support::{Display, Folder, Host, Program, install, openuvr, skip};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
@@ -87,7 +88,7 @@ fn the_hook_library_is_checked() {
     // A program copied without its library.
     let folder = Folder::new();
     let alone = folder.path().join("openuvr");
-    std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("room");
+    install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);
     let (report, _) = run_doctor(Command::new(alone).args(args).args(FREE));
     assert_eq!(
         level(&report, "hook library"),

@@ -113,6 +113,14 @@ pub(crate) fn openuvr(args: &[&str]) -> Command {
     command
 }
 
+/// Copies a file by another process: a program that another test starts would have the file open for writing until its
+/// own start, and no such file can be executed (`ETXTBSY`).
+pub(crate) fn install(from: &Path, to: &Path, mode: u32) {
+    let mut command = Command::new("install");
+    command.arg(format!("--mode={mode:o}")).args([from, to]);
+    assert!(command.status().expect("of coreutils").success());
+}
+
 /// A running host.
 pub(crate) struct Host {
     pub(crate) program: Program,

@@ -1,24 +1,23 @@
 //! `openuvr bench` and `openuvr portal` execute other programs: those beside this one, or else on `$PATH`.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::Folder;
+use crate::support::{Folder, install};
 
 /// Copies `openuvr` to an empty folder. A symbolic link would still be next to the other programs: /proc/self/exe
 /// resolves it.
 fn alone(folder: &Folder) -> PathBuf {
     let alone = folder.path().join("openuvr");
-    std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("space for a copy");
+    install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);
     alone
 }
 
 /// A program that prints its arguments.
 fn sibling(folder: &Path, mode: u32) {
-    let file = folder.join("openuvr-bench");
-    std::fs::write(&file, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("a script");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("it is ours");
+    let draft = folder.join("draft");
+    std::fs::write(&draft, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("a script");
+    install(&draft, &folder.join("openuvr-bench"), mode);
 }
 
 /// Runs `openuvr` with these arguments and only `path` on its `$PATH`.
