@@ -111,7 +111,6 @@ fn python() -> Option<String> {
 const COUNTED: &str = "frames whole of";
 
 #[test]
-#[expect(clippy::print_stdout, reason = "read by the tests with losses")]
 fn a_client_pairs_and_plays() {
     let Some(python) = python() else { return };
     let rig = Rig::new("moonlight");
