@@ -6,6 +6,18 @@
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 
+/// The direction of a head that has not turned.
+pub(super) const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
+
+/// Minimum horizontal part of a direction for a yaw: 6° from vertical. Closer its yaw is noise.
+const LEVEL: f32 = 0.1;
+
+/// The rotation around the vertical axis after which this direction is ahead; `None`: it is vertical.
+pub(super) fn heading([x, _, z]: [f32; 3]) -> Option<Rotation> {
+    let yaw = (-x).atan2(-z);
+    (x.hypot(z) >= LEVEL).then(|| Rotation::around([0.0, -yaw, 0.0]))
+}
+
 /// The direction of ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Recentre {
@@ -25,11 +37,8 @@ impl Recentre {
     /// Makes the direction of this pose of the source that of ahead. Straight up or down it changes
     /// nothing.
     pub fn set(&mut self, pose: &Pose) {
-        let [x, _, z] = Rotation::of(pose).turn([0.0, 0.0, -1.0]);
-        // Within 6° of vertical the direction is noise.
-        if x.hypot(z) >= 0.1 {
-            let yaw = (-x).atan2(-z);
-            self.heading = Rotation::around([0.0, -yaw, 0.0]);
+        if let Some(heading) = heading(Rotation::of(pose).turn(AHEAD)) {
+            self.heading = heading;
         }
     }
 

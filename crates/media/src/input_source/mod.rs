@@ -52,8 +52,9 @@ pub enum SourceEvent {
     Sound(SoundCommand),
     /// The key mode chosen by the user.
     Keys(Keys),
-    /// Whether the window has the focus, at each change; until the first one it counts as focused. Loss of focus follows an [`InputEvent::ReleaseAll`]. Input
-    /// from outside of the window (game pads) is for the host only with the focus.
+    /// Whether the window has the focus, at each change; until the first one it counts as focused.
+    /// Loss of focus follows an [`InputEvent::ReleaseAll`]. Input from outside of the window (game
+    /// pads) is for the host only with the focus.
     Focused(bool),
     /// The window's size in pixels; also sent at the start.
     Resized(Size),

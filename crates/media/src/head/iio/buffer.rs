@@ -23,9 +23,6 @@ const LENGTH: &str = "64";
 /// Bytes read in one call: 170 scans of six words and a timestamp.
 const READ: usize = 4096;
 
-/// Maximum time between two samples of a motion; a longer one is an interruption (guess).
-const MAX_STEP: f64 = 0.25;
-
 /// Maximum age of a timestamp of this machine's monotonic clock. An older one is that of another
 /// clock, or of a recording.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -155,7 +152,8 @@ impl Stream {
     fn timing(&mut self, stamp: Option<i64>, now: Instant, later: usize) -> Timing {
         let between = |a: Option<i64>, b: Option<i64>| {
             let step = Duration::from_nanos(u64::try_from(b?.checked_sub(a?)?).ok()?);
-            Some(step.as_secs_f64()).filter(|step| *step > 0.0 && *step <= MAX_STEP)
+            let usable = !step.is_zero() && step <= super::MAX_STEP;
+            usable.then_some(step.as_secs_f64())
         };
         let arrival = between(self.arrival.map(|at| at.0), Some(now.0));
         let step = between(self.stamp, stamp).or(self.period).or(arrival);

@@ -16,6 +16,7 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use vqf_rs::VQF;
 
+use super::super::recentre::{AHEAD, heading};
 use super::rest::{RestDetector, Window};
 
 /// A residual offset above it, in radians a second around one axis, is taken from
@@ -24,9 +25,6 @@ const LARGE_OFFSET: f64 = std::f64::consts::PI / 180.0;
 
 /// Uncertainty of an offset measured at rest, in radians a second: 0.03°, VQF's for a rest.
 const OFFSET_SIGMA: f64 = 0.03 * std::f64::consts::PI / 180.0;
-
-/// Minimum horizontal part of a direction for a yaw: 6° from vertical.
-const LEVEL: f32 = 0.1;
 
 /// The state of the filter.
 pub(super) struct Fusion {
@@ -145,17 +143,11 @@ fn around_up(rotation: Rotation) -> Rotation {
 /// The rotation around the vertical axis after which a head looks ahead; if it looks up or down,
 /// its upper side tells the direction.
 fn ahead(rotation: Rotation) -> Rotation {
-    let [x, y, z] = rotation.turn([0.0, 0.0, -1.0]);
-    let [x, z] = match x.hypot(z) >= LEVEL {
-        true => [x, z],
-        false => {
-            let [up_x, _, up_z] = rotation.turn([0.0, 1.0, 0.0]);
-            [-up_x, -up_z].map(|v| v * y.signum())
-        }
-    };
-    // Ahead is -z; a yaw is to the left.
-    let yaw = (-x).atan2(-z);
-    Rotation::around([0.0, -yaw, 0.0])
+    let direction = rotation.turn(AHEAD);
+    heading(direction).unwrap_or_else(|| {
+        let upper = rotation.turn([0.0, 1.0, 0.0]);
+        heading(upper.map(|v| -v * direction[1].signum())).unwrap_or(Rotation::NONE)
+    })
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ const RATE: f64 = 200.0;
 /// Seconds between samples of a sensor with unknown rate.
 const USUAL_PERIOD: f64 = 1.0 / RATE;
 
-/// Maximum time between two polled samples of a motion; a longer one is an interruption (guess).
+/// Maximum time between two samples of a motion; a longer one is an interruption (guess).
 const MAX_STEP: Duration = Duration::from_millis(250);
 
 /// What the command line calls it.
@@ -79,7 +79,8 @@ pub struct Iio {
     input: Input,
     tracker: Tracker,
     schedule: Schedule,
-    /// Restored when the files are closed.
+    /// Restored in this order when the files are closed: of the buffers, then of the rates. Drivers refuse another rate
+    /// while a buffer is enabled.
     _changes: [Changes; 2],
 }
 
@@ -132,7 +133,7 @@ impl Iio {
                 sensors,
             },
             schedule: Schedule::default(),
-            _changes: [rates, buffers],
+            _changes: [buffers, rates],
         })
     }
 

@@ -164,6 +164,25 @@ fn a_sample_is_a_pose_within_the_same_call() {
 }
 
 #[test]
+fn the_buffer_is_disabled_before_the_rate_is_restored() {
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+    let (tree, _fifo) = Tree::one_device();
+    let head = tree.open().expect("it opens");
+    let events = inotify::init(CreateFlags::NONBLOCK).expect("inotify");
+    let names = ["buffer/enable", "sampling_frequency"];
+    let watches = names.map(|name| {
+        let path = tree.device(0).join(name);
+        inotify::add_watch(&events, path, WatchFlags::CLOSE_WRITE).expect("a watch")
+    });
+    drop(head);
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 512];
+    let mut events = inotify::Reader::new(&events, &mut buffer);
+    let order = [(); 2].map(|()| events.next().expect("a write").wd());
+    assert_eq!(order, watches);
+}
+
+#[test]
 fn a_recorded_turn_turns_the_head() {
     let (tree, mut fifo) = Tree::one_device();
     let mut head = tree.open().expect("it opens");
