@@ -49,6 +49,15 @@ pub fn layout(name: &str) -> Result<XkbKeyboard, String> {
     xkbcommon::compile(map_of(name).as_bytes())
 }
 
+/// The keyboard with these names of rules, model, layouts, variants and options (xkeyboard-config(7)), for a program without a
+/// session; libxkbcommon has a default for each `None`.
+///
+/// # Errors
+/// One line: there is no such layout, or libxkbcommon is missing.
+pub fn named(names: [Option<&str>; 5]) -> Result<XkbKeyboard, String> {
+    xkbcommon::compile_names(names)
+}
+
 /// The text of the map of a session without a keyboard.
 pub(crate) fn default_map() -> String {
     let named = std::env::var(LAYOUT).ok();

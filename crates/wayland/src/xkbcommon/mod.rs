@@ -6,6 +6,7 @@
 
 mod sys;
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
@@ -46,7 +47,24 @@ pub(crate) fn read_text(file: OwnedFd, size: u32) -> Result<Vec<u8>, String> {
 /// # Errors
 /// One line: libxkbcommon is missing, or the text is not a key map.
 pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
-    let keys = sys::keys(text)?;
+    Ok(keyboard_of(sys::keys(text)?))
+}
+
+/// Compiles the map with these names of rules, model, layouts, variants and options (xkeyboard-config(7)).
+///
+/// # Errors
+/// One line: libxkbcommon is missing, or there is no such layout.
+pub(crate) fn compile_names(names: [Option<&str>; 5]) -> Result<XkbKeyboard, String> {
+    let texts = names.map(|name| name.map(CString::new).transpose());
+    let mut strings: [Option<CString>; 5] = Default::default();
+    for (to, text) in strings.iter_mut().zip(texts) {
+        *to = text.map_err(|_| "the name of a keyboard layout has a zero byte".to_owned())?;
+    }
+    let names = strings.each_ref().map(|string| string.as_deref());
+    Ok(keyboard_of(sys::keys_of_names(names)?))
+}
+
+fn keyboard_of(keys: Vec<sys::RawKey>) -> XkbKeyboard {
     let mut map = Keymap::default();
     for key in &keys {
         let groups = key.groups.iter().map(|levels| {
@@ -67,7 +85,7 @@ pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
         }
     }
     let named = keys.into_iter().map(|key| (key.keycode, key.name));
-    Ok(XkbKeyboard::new(map, named))
+    XkbKeyboard::new(map, named)
 }
 
 fn key_type(levels: &[sys::Level]) -> KeyType {
@@ -128,6 +146,21 @@ mod tests {
         let third = map.modifiers_of(right_alt);
         assert_ne!(third, 0);
         assert_eq!(map.character(q, third, 0), Some('@'));
+    }
+
+    #[test]
+    fn names_select_layouts_variants_and_options() {
+        let names = [None, None, Some("us,de"), Some(",neo"), Some("ctrl:nocaps")];
+        let keyboard = compile_names(names).unwrap();
+        let (map, of) = (&keyboard.map, |code| {
+            keyboard.keycode(KeyCode(code)).unwrap()
+        });
+        assert_eq!(map.character(of(16), 0, 0), Some('q'));
+        assert_eq!(map.character(of(16), 0, 1), Some('x'), "Neo has x at KEY_Q");
+        assert_eq!(map.modifiers_of(of(58)), CONTROL, "Caps Lock is Control");
+        let why = compile_names([None, None, Some("klingon"), None, None]);
+        assert!(!why.err().unwrap().contains('\n'));
+        assert!(compile_names([None, None, Some("u\0s"), None, None]).is_err());
     }
 
     #[test]

@@ -27,11 +27,22 @@ pub(super) struct Level {
 
 type Object = *mut c_void;
 
+/// `struct xkb_rule_names`.
+#[repr(C)]
+struct RuleNames {
+    rules: *const c_char,
+    model: *const c_char,
+    layout: *const c_char,
+    variant: *const c_char,
+    options: *const c_char,
+}
+
 struct Functions {
     context_new: unsafe extern "C" fn(c_int) -> Object,
     context_unref: unsafe extern "C" fn(Object),
     context_set_log_level: unsafe extern "C" fn(Object, c_int),
     keymap_new: unsafe extern "C" fn(Object, *const c_char, usize, c_int, c_int) -> Object,
+    keymap_of_names: unsafe extern "C" fn(Object, *const RuleNames, c_int) -> Object,
     keymap_unref: unsafe extern "C" fn(Object),
     key_get_name: unsafe extern "C" fn(Object, u32) -> *const c_char,
     num_layouts: unsafe extern "C" fn(Object, u32) -> u32,
@@ -66,13 +77,8 @@ const LEVELS: u32 = 64;
 /// # Errors
 /// One line: the library is missing, or the text is not a key map.
 pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
-    static LIBRARY: OnceLock<Result<Functions, String>> = OnceLock::new();
-    let lib = LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone)?;
-    // SAFETY: the flags 0 are `XKB_CONTEXT_NO_FLAGS`; the function has no other precondition.
-    let context = Owned::new(unsafe { (lib.context_new)(0) }, lib.context_unref)
-        .ok_or("libxkbcommon can't start: its layout files (package xkb-data) are missing")?;
-    // SAFETY: `context` is a live context.
-    unsafe { (lib.context_set_log_level)(context.0, LOG_CRITICAL) };
+    let lib = library()?;
+    let context = context(lib)?;
     // SAFETY: `context` is live; the library reads `text.len()` bytes, which `text` has, and copies
     // them; it parses untrusted text by design.
     let map = unsafe {
@@ -85,9 +91,50 @@ pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
         )
     };
     let map = Owned::new(map, lib.keymap_unref).ok_or("the compositor's key map is not valid")?;
-    Ok((8..=u8::MAX)
-        .map(|keycode| key(lib, &map, keycode))
-        .collect())
+    Ok(keys_of(lib, &map))
+}
+
+/// The keys of the map with these names of rules, model, layouts, variants and options; the library has a default for each
+/// `None`, partly from environment variables.
+///
+/// # Errors
+/// One line: the library is missing, or there is no such layout.
+pub(super) fn keys_of_names(names: [Option<&CStr>; 5]) -> Result<Vec<RawKey>, String> {
+    let lib = library()?;
+    let context = context(lib)?;
+    let [rules, model, layout, variant, options] =
+        names.map(|name| name.map_or(std::ptr::null(), CStr::as_ptr));
+    let names = RuleNames {
+        rules,
+        model,
+        layout,
+        variant,
+        options,
+    };
+    // SAFETY: `context` is live; `names` and its strings outlive the call, which copies them.
+    let map = unsafe { (lib.keymap_of_names)(context.0, &raw const names, 0) };
+    let map = Owned::new(map, lib.keymap_unref).ok_or("there is no such keyboard layout")?;
+    Ok(keys_of(lib, &map))
+}
+
+fn library() -> Result<&'static Functions, String> {
+    static LIBRARY: OnceLock<Result<Functions, String>> = OnceLock::new();
+    LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone)
+}
+
+fn context(lib: &Functions) -> Result<Owned, String> {
+    // SAFETY: the flags 0 are `XKB_CONTEXT_NO_FLAGS`; the function has no other precondition.
+    let context = Owned::new(unsafe { (lib.context_new)(0) }, lib.context_unref)
+        .ok_or("libxkbcommon can't start: its layout files (package xkb-data) are missing")?;
+    // SAFETY: `context` is a live context.
+    unsafe { (lib.context_set_log_level)(context.0, LOG_CRITICAL) };
+    Ok(context)
+}
+
+fn keys_of(lib: &Functions, map: &Owned) -> Vec<RawKey> {
+    (8..=u8::MAX)
+        .map(|keycode| key(lib, map, keycode))
+        .collect()
 }
 
 /// A key, without groups if the map lacks it.
@@ -185,6 +232,7 @@ fn load() -> Result<Functions, String> {
                 context_unref: *library.get(b"xkb_context_unref")?,
                 context_set_log_level: *library.get(b"xkb_context_set_log_level")?,
                 keymap_new: *library.get(b"xkb_keymap_new_from_buffer")?,
+                keymap_of_names: *library.get(b"xkb_keymap_new_from_names")?,
                 keymap_unref: *library.get(b"xkb_keymap_unref")?,
                 key_get_name: *library.get(b"xkb_keymap_key_get_name")?,
                 num_layouts: *library.get(b"xkb_keymap_num_layouts_for_key")?,
