@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::time::Duration;
 
 /// Size of an event: 24 with 64-bit times.
-pub(crate) const BYTES: usize = size_of::<libc::input_event>();
+pub const BYTES: usize = size_of::<libc::input_event>();
 
 /// Size of its time, two words of equal length: seconds and microseconds.
 const TIME: usize = BYTES - 8;
@@ -13,20 +13,25 @@ const WORD: usize = TIME / 2;
 
 /// `SYN_DROPPED`: the kernel's buffer overflowed.
 #[cfg(feature = "client")]
-pub(crate) const SYN_DROPPED: u16 = 3;
+pub const SYN_DROPPED: u16 = 3;
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Event {
+pub struct Event {
     /// Time on the device's clock.
-    pub(crate) time: Duration,
-    pub(crate) kind: u16,
-    pub(crate) code: u16,
-    pub(crate) value: i32,
+    pub time: Duration,
+    /// `EV_*`
+    pub kind: u16,
+    /// `KEY_*`, `REL_*`, … by kind.
+    pub code: u16,
+    /// By kind.
+    pub value: i32,
 }
 
 impl Event {
-    pub(crate) fn to_bytes(self) -> [u8; BYTES] {
+    /// The event as the kernel reads it.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; BYTES] {
         let mut out = [0; BYTES];
         let words = [self.time.as_secs(), self.time.subsec_micros().into()];
         for (to, word) in out[..TIME].chunks_exact_mut(WORD).zip(words) {
@@ -42,7 +47,9 @@ impl Event {
         out
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8; BYTES]) -> Event {
+    /// The event that the kernel wrote.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; BYTES]) -> Event {
         let word = |at: usize| {
             let mut word = [0; 8];
             #[cfg(target_endian = "little")]

@@ -19,7 +19,7 @@ pub mod display;
 #[cfg(any(feature = "host", feature = "client"))]
 mod halves;
 #[cfg(any(feature = "host", feature = "client"))]
-mod input_event;
+pub mod input_event;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod pad;
