@@ -15,6 +15,8 @@ ALLOWED = {
     "media": {"proto", "clock"},
         # The devices of a Wayland session: not in `media`, which applications load.
     "wayland": {"proto", "clock", "media"},
+        # Displays without a window system; the keyboard layouts of wayland.
+    "kms": {"proto", "clock", "media", "wayland"},
         # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media", "xserver"},
         # The one crate that asks a desktop's portals.
@@ -50,7 +52,7 @@ ALLOWED = {
         # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
-        "pinning", "proto", "clock", "compositor", "desktop-portal", "net", "media", "runtime", "terminal", "gateway",
+        "pinning", "proto", "clock", "compositor", "desktop-portal", "kms", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
         "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
@@ -78,6 +80,7 @@ ONLY = {
     "axum": {"portal"},
     "sqlx": {"portal"},
     "mdns-sd": {"discovery", "cli"},
+    "drm": {"kms"},
     "smithay": {"compositor"},
     "wayland-client": {"wayland", "compositor", "scene"},
     "rusty_enet": {"moonlight"},

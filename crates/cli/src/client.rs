@@ -2,6 +2,7 @@
 //! events.
 
 mod hmd;
+pub(crate) mod kms;
 mod pads;
 mod phase;
 
@@ -364,6 +365,15 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
                 Ok((Box::new(presenter), Some(Box::new(input))))
             })
         }
+        Surface::Kms {
+            display,
+            refresh: wanted,
+            window,
+        } => {
+            let (open, highest) = kms::open(&display, wanted, window)?;
+            refresh = highest;
+            open
+        }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
             // The folder is created now, so that an error is reported now; it is opened again after a reconnect.
@@ -385,7 +395,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
 fn open_window(
     display: Option<String>,
     spec: WindowSpec,
-    open: fn(&WindowConfig) -> Result<present::Surface, PresentError>,
+    open: impl Fn(&WindowConfig) -> Result<present::Surface, PresentError> + Send + 'static,
 ) -> OpenSurface {
     Box::new(move |picture: Size, title: &str, role: Role| {
         let window = WindowConfig {

@@ -85,6 +85,9 @@ fn program() -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
         Some((name, m)) if sibling_programs::is_command(name) => sibling_programs::run(name, m),
+        Some((name, m)) if let Some(ended) = client::kms::run(name, m) => {
+            ended.map(|()| ExitCode::SUCCESS)
+        }
         _ => unreachable!("clap requires one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
@@ -152,6 +155,7 @@ fn command() -> Command {
         .subcommand(room::Args::augment_args(Command::new("room")))
         .subcommand(openuvr_demo::Args::augment_args(Command::new("demo")))
         .subcommands(sibling_programs::commands())
+        .subcommands(client::kms::commands())
 }
 
 fn with<A: FromArgMatches>(

@@ -134,8 +134,9 @@ Examples:
         "Picture" {
             /// Picture output.
             /// `x11`: a window on an X display (`--display`). `wayland`: a window of a Wayland compositor, or
-            /// `wayland:DISPLAY` of another one than $WAYLAND_DISPLAY, by its name or the path of its socket. `xr`:
-            /// the headset of the active OpenXR runtime; the host uses its head pose and controllers. `headless`:
+            /// `wayland:DISPLAY` of another one than $WAYLAND_DISPLAY, by its name or the path of its socket. `kms`: a
+            /// whole display without a window system, from a text console, or `kms:CARD/CONNECTOR` of these, such as
+            /// kms:card0/HDMI-A-1; Ctrl+Alt+F1 to F12 switch consoles. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and controllers. `headless`:
             /// PNG files, see `--output`. `null`: pictures are decoded and discarded.
             present: PresentKind = "present", present(),
                 Default::From("wayland in a Wayland session, else x11", Environment::present_text);
@@ -151,7 +152,7 @@ Examples:
             /// X display of the window of `x11`.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
-            /// Initial size of the window.
+            /// Initial size of the window; with `kms`, of the display's mode.
             /// The picture is scaled to it. By default the window follows the picture's size until you resize it;
             /// it is never larger than the screen.
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
@@ -166,7 +167,8 @@ Examples:
             /// Full-screen window.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
             /// Show a picture at once, in the middle of a refresh.
-            /// With `wayland`, for a compositor with tearing control, usually in full screen only.
+            /// With `wayland`, for a compositor with tearing control, usually in full screen only; with `kms`, if the
+            /// driver can.
             tearing: bool = "tearing", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
@@ -205,7 +207,8 @@ Examples:
             /// Avoids black edges while the head turns: its angular speed times the round-trip time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
             /// Reprojection rate.
-            /// For a display that does not report its refresh rate, such as a virtual one.
+            /// For a display that does not report its refresh rate, such as a virtual one. With `kms`, the rate of the
+            /// display's mode, too.
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
                 Default::Unset("the display's refresh rate, else 60");
             /// Field of view of each eye, horizontal and vertical.
@@ -440,6 +443,11 @@ impl ClientConfig {
                 display: display.clone(),
                 window,
             },
+            PresentKind::Kms(display) => Surface::Kms {
+                display: display.clone(),
+                refresh: self.refresh,
+                window,
+            },
             PresentKind::Xr => Surface::Xr,
             PresentKind::Headless => Surface::Headless {
                 output: self.output.clone().ok_or_else(|| missing(MISSING_FOLDER))?,
@@ -465,7 +473,10 @@ impl ClientConfig {
                     Ok(Box::new(opened))
                 })
             }
-            PresentKind::Xr | PresentKind::Headless | PresentKind::Null => return None,
+            // A text console has no clipboard.
+            PresentKind::Kms(_) | PresentKind::Xr | PresentKind::Headless | PresentKind::Null => {
+                return None;
+            }
         };
         self.clipboard.then_some(open)
     }
@@ -555,10 +566,10 @@ impl ClientConfig {
                     || self.keys.is_some()
                     || self.overlay) =>
             {
-                "size, full-screen, grab, keys and overlay require a window: present x11 or wayland"
+                "size, full-screen, grab, keys and overlay require a window: present x11, wayland or kms"
             }
             () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
-                "head mouse requires a window: present x11 or wayland"
+                "head mouse requires a window: present x11, wayland or kms"
             }
             () if self.observe && self.head != HeadSpec(None) => {
                 "head is for the player: an observer sees the player's view"
@@ -567,10 +578,12 @@ impl ClientConfig {
                 "output and every require present headless"
             }
             () if !window && self.input == Some(InputKind::Window) => {
-                "input window requires a window: present x11 or wayland"
+                "input window requires a window: present x11, wayland or kms"
             }
-            () if self.tearing && !matches!(self.present, PresentKind::Wayland(_)) => {
-                "tearing requires present wayland"
+            () if self.tearing
+                && !matches!(self.present, PresentKind::Wayland(_) | PresentKind::Kms(_)) =>
+            {
+                "tearing requires present wayland or kms"
             }
             () if scripted && self.input_script.is_none() => {
                 "input script requires a file: give --input-script FILE"

@@ -16,6 +16,8 @@ pub(crate) enum PresentKind {
     X11,
     /// A window on this Wayland display; `None`: that of the environment.
     Wayland(Option<String>),
+    /// A display without a window system: its card and connector, which may be missing.
+    Kms(String),
     /// A headset.
     Xr,
     /// PNG files.
@@ -25,14 +27,17 @@ pub(crate) enum PresentKind {
 }
 
 impl PresentKind {
-    /// Whether it is a window.
+    /// Whether it is a window, or a whole display like one.
     pub(crate) fn is_window(&self) -> bool {
-        matches!(self, PresentKind::X11 | PresentKind::Wayland(_))
+        matches!(
+            self,
+            PresentKind::X11 | PresentKind::Wayland(_) | PresentKind::Kms(_)
+        )
     }
 }
 
 pub(super) fn present() -> Kind<PresentKind> {
-    const WORDS: &str = "x11, wayland[:DISPLAY], xr, headless, null";
+    const WORDS: &str = "x11, wayland[:DISPLAY], kms[:CARD[/CONNECTOR]], xr, headless, null";
     Kind {
         placeholder: "WORD",
         range: WORDS.to_owned(),
@@ -42,9 +47,14 @@ pub(super) fn present() -> Kind<PresentKind> {
             Some(match text {
                 "x11" => PresentKind::X11,
                 "wayland" => PresentKind::Wayland(None),
+                "kms" => PresentKind::Kms(String::new()),
                 "xr" => PresentKind::Xr,
                 "headless" => PresentKind::Headless,
                 "null" => PresentKind::Null,
+                _ if let Some(display) = text.strip_prefix("kms:") => {
+                    let given = !display.is_empty() && is_display(display);
+                    PresentKind::Kms(given.then(|| display.to_owned())?)
+                }
                 _ => {
                     let display = text.strip_prefix("wayland:")?;
                     let given = (!display.is_empty()).then(|| display.to_owned())?;
@@ -54,6 +64,16 @@ pub(super) fn present() -> Kind<PresentKind> {
         }),
         absent: None,
     }
+}
+
+/// Whether the text after `kms:` names a card or a connector.
+fn is_display(text: &str) -> bool {
+    #[cfg(feature = "kms")]
+    let valid = openuvr_kms::Choice::parse(text).is_some();
+    // The build refuses to open any.
+    #[cfg(not(feature = "kms"))]
+    let valid = !text.is_empty();
+    valid
 }
 
 /// The input source.
@@ -115,7 +135,7 @@ pub(super) fn input() -> Kind<InputKind> {
 }
 
 /// The picture output with its parameters.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Surface {
     /// A window on this X display.
     X11 {
@@ -129,6 +149,15 @@ pub(crate) enum Surface {
         /// The Wayland display; `None`: that of the environment.
         display: Option<String>,
         /// The window.
+        window: WindowSpec,
+    },
+    /// A display without a window system.
+    Kms {
+        /// The card and the connector; may be empty.
+        display: String,
+        /// The wanted refresh rate.
+        refresh: Option<f64>,
+        /// The settings that it shares with a window.
         window: WindowSpec,
     },
     /// The headset of the active OpenXR runtime.

@@ -1,0 +1,168 @@
+//! The buffers of a display, and the rows in which each differs from the newest picture.
+//!
+//! Their memory is often write-combined: it is written row by row and never read.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use drm::buffer::{Buffer as _, DrmFourcc};
+use drm::control::dumbbuffer::{DumbBuffer, DumbMapping};
+use drm::control::{Device as _, framebuffer};
+use openuvr_proto::units::Size;
+
+use crate::card::Card;
+use crate::flips::BUFFERS;
+
+/// The rows in which a picture differs from the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Damage {
+    pub(crate) width: u32,
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+}
+
+/// Black buffers of a mode's size.
+pub(crate) struct Buffers {
+    card: Arc<Card>,
+    pub(crate) size: Size,
+    all: Vec<Buffer>,
+    outdated: Outdated,
+}
+
+struct Buffer {
+    framebuffer: framebuffer::Handle,
+    buffer: DumbBuffer,
+    /// `None` only while it is dropped.
+    memory: Option<DumbMapping<'static>>,
+}
+
+impl Buffers {
+    pub(crate) fn new(card: &Arc<Card>, size: Size) -> io::Result<Buffers> {
+        let mut buffers = Buffers {
+            card: Arc::clone(card),
+            size,
+            all: Vec::with_capacity(BUFFERS),
+            outdated: Outdated::default(),
+        };
+        for _ in 0..BUFFERS {
+            buffers.all.push(Buffer::new(card, size)?);
+        }
+        Ok(buffers)
+    }
+
+    pub(crate) fn framebuffer(&self, number: usize) -> Option<framebuffer::Handle> {
+        Some(self.all.get(number)?.framebuffer)
+    }
+
+    /// The picture has changed in these rows.
+    pub(crate) fn changed(&mut self, rows: Range<u32>) {
+        self.outdated.changed(&rows);
+    }
+
+    /// The rows in which a buffer differs from the newest picture.
+    pub(crate) fn outdated(&self, number: usize) -> Range<u32> {
+        self.outdated.0[number % BUFFERS].clone()
+    }
+
+    /// Brings a buffer up to date: `row` fills a row of packed BGRX.
+    pub(crate) fn update(&mut self, number: usize, mut row: impl FnMut(u32, &mut [u8])) {
+        let rows = self.outdated.updated(number);
+        let Some(Buffer { buffer, memory, .. }) = self.all.get_mut(number) else {
+            return;
+        };
+        let (pitch, bytes) = (buffer.pitch() as usize, self.size.width as usize * 4);
+        let Some(memory) = memory else { return };
+        let all = memory.chunks_mut(pitch).enumerate();
+        let count = rows.len();
+        let mut line = vec![0; bytes];
+        for (number, to) in all.skip(rows.start as usize).take(count) {
+            row(u32::try_from(number).unwrap_or(u32::MAX), &mut line);
+            if let Some(to) = to.get_mut(..bytes) {
+                to.copy_from_slice(&line);
+            }
+        }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        for buffer in &mut self.all {
+            // Not mapped any more when it is destroyed.
+            buffer.memory = None;
+            let _ = self.card.destroy_framebuffer(buffer.framebuffer);
+            let _ = self.card.destroy_dumb_buffer(buffer.buffer);
+        }
+    }
+}
+
+impl Buffer {
+    fn new(card: &Card, size: Size) -> io::Result<Buffer> {
+        let sides = (size.width, size.height);
+        let buffer = card.create_dumb_buffer(sides, DrmFourcc::Xrgb8888, 32)?;
+        // The mapping borrows this description of the buffer, not its memory: a few bytes for each mode set.
+        let description: &'static mut DumbBuffer = Box::leak(Box::new(buffer));
+        let prepared = card
+            .map_dumb_buffer(description)
+            .and_then(|memory| Ok((memory, card.add_framebuffer(&buffer, 24, 32)?)));
+        match prepared {
+            Ok((mut memory, framebuffer)) => {
+                memory.fill(0);
+                Ok(Buffer {
+                    framebuffer,
+                    buffer,
+                    memory: Some(memory),
+                })
+            }
+            Err(cause) => {
+                let _ = card.destroy_dumb_buffer(buffer);
+                Err(cause)
+            }
+        }
+    }
+}
+
+/// For each buffer the rows that are older than the newest picture.
+#[derive(Debug, Default)]
+struct Outdated([Range<u32>; BUFFERS]);
+
+impl Outdated {
+    fn changed(&mut self, rows: &Range<u32>) {
+        for each in &mut self.0 {
+            *each = around(each, rows);
+        }
+    }
+
+    fn updated(&mut self, number: usize) -> Range<u32> {
+        std::mem::take(&mut self.0[number % BUFFERS])
+    }
+}
+
+/// The range from the first to the last row of both.
+pub(crate) fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
+    match (one.is_empty(), other.is_empty()) {
+        (true, _) => other.clone(),
+        (_, true) => one.clone(),
+        _ => one.start.min(other.start)..one.end.max(other.end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_buffer_misses_the_changes_since_its_own_update() {
+        let mut outdated = Outdated::default();
+        outdated.changed(&(0..100));
+        assert_eq!(outdated.updated(0), 0..100);
+        outdated.changed(&(10..20));
+        assert_eq!(outdated.updated(1), 0..100);
+        outdated.changed(&(40..50));
+        assert_eq!(outdated.updated(0), 10..50);
+        assert_eq!(outdated.updated(0), 0..0);
+        assert_eq!(outdated.updated(1), 40..50);
+        outdated.changed(&(7..7));
+        assert_eq!(outdated.updated(2), 0..100);
+    }
+}

@@ -1,0 +1,434 @@
+//! The display with its state, shared by the media thread, the thread of events and the input thread behind one lock.
+//!
+//! The lock is held while rows are composed and for requests that do not wait. Only mode sets wait: at the start, when the
+//! console is ours again, and when a display was plugged in.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use drm::Device as _;
+use drm::control::{Device as _, Event, Mode, connector, crtc};
+use openuvr_clock as clock;
+use openuvr_media::waker::Waker;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+
+use crate::KmsError;
+use crate::buffers::{Buffers, Damage};
+use crate::card::{Card, Choice, describe, is_connected, name_of};
+use crate::flips::Flips;
+use crate::mode::{Rate, order};
+use crate::output::Output;
+use crate::scene::{PlacedCursor, Scene};
+
+/// The interval at which connectors are looked at (a guess: a user waits a second for a display).
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the threads share.
+pub(crate) struct Shared {
+    display: Mutex<Display>,
+    /// Wakes the thread of events.
+    pub(crate) events: Waker,
+    /// Wakes the input thread.
+    pub(crate) input: Waker,
+}
+
+impl Shared {
+    pub(crate) fn new(display: Display) -> io::Result<Shared> {
+        let waker = || Waker::new().map_err(io::Error::other);
+        Ok(Shared {
+            display: Mutex::new(display),
+            events: waker()?,
+            input: waker()?,
+        })
+    }
+
+    pub(crate) fn display(&self) -> MutexGuard<'_, Display> {
+        // A panic leaves values that the next mode set replaces.
+        self.display.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The display, or its absence.
+pub(crate) struct Display {
+    card: Arc<Card>,
+    choice: Choice,
+    rate: Rate,
+    tearing: bool,
+    pub(crate) scene: Scene,
+    pub(crate) flips: Flips,
+    lit: Option<Lit>,
+    /// Whether the console is in the foreground.
+    foreground: bool,
+    /// Whether the card is ours.
+    pub(crate) active: bool,
+    /// When the connectors are looked at next.
+    look_at: Instant,
+    /// Whether the threads end.
+    pub(crate) stopped: bool,
+    /// The pointer as the cursor plane displays it.
+    cursor: Option<PlacedCursor>,
+    /// Whether the pointer may have changed since.
+    pub(crate) cursor_dirty: bool,
+    /// Whether the absence of a display was reported.
+    warned: bool,
+}
+
+/// A display that shows our buffers.
+struct Lit {
+    output: Output,
+    buffers: Buffers,
+}
+
+impl Display {
+    /// Takes the card and sets a mode for a picture of this size.
+    pub(crate) fn open(
+        card: Card,
+        choice: &Choice,
+        rate: Rate,
+        tearing: bool,
+        picture: Size,
+    ) -> Result<Display, KmsError> {
+        let mut display = Display {
+            card: Arc::new(card),
+            choice: choice.clone(),
+            rate,
+            tearing,
+            scene: Scene::default(),
+            flips: Flips::default(),
+            lit: None,
+            foreground: true,
+            active: true,
+            look_at: clock::now() + LOOK,
+            stopped: false,
+            cursor: None,
+            cursor_dirty: true,
+            warned: false,
+        };
+        display.take_card()?;
+        let info = display.card.display(choice)?;
+        display.light(&info, picture)?;
+        Ok(display)
+    }
+
+    /// Becomes the one that sets modes. The first opener of a card is that already.
+    fn take_card(&self) -> Result<(), KmsError> {
+        (self.card.acquire_master_lock()).map_err(|cause| KmsError::NotMaster {
+            path: self.card.path.clone(),
+            cause,
+        })
+    }
+
+    /// The card, to wait for its events.
+    pub(crate) fn card(&self) -> Arc<Card> {
+        Arc::clone(&self.card)
+    }
+
+    /// The size of the mode.
+    pub(crate) fn size(&self) -> Size {
+        self.scene.display
+    }
+
+    /// Sets the best mode that the display accepts.
+    fn light(&mut self, info: &connector::Info, picture: Size) -> Result<(), KmsError> {
+        let modes: Vec<_> = info.modes().iter().map(describe).collect();
+        let mut refused = None;
+        for at in order(&modes, picture, self.rate) {
+            let (mode, name) = (info.modes()[at], name_of(&modes[at]));
+            match self.light_at(info, mode) {
+                Ok(()) => {
+                    tracing::info!("{info} displays {name}");
+                    self.warned = false;
+                    return Ok(());
+                }
+                Err(KmsError::Modes { cause, .. }) => {
+                    tracing::warn!("{info} refuses {name}: {cause}: trying another mode");
+                    refused = Some(KmsError::Modes {
+                        name: info.to_string(),
+                        mode: name,
+                        cause,
+                    });
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(refused.unwrap_or_else(|| KmsError::Unplugged {
+            path: self.card.path.clone(),
+            name: Some(info.to_string()),
+        }))
+    }
+
+    fn light_at(&mut self, info: &connector::Info, mode: Mode) -> Result<(), KmsError> {
+        let size = describe(&mode).size;
+        let failed = |cause| KmsError::Device {
+            path: self.card.path.clone(),
+            cause,
+        };
+        let mut output = Output::new(&self.card, info, mode, self.tearing)?;
+        let buffers = Buffers::new(&self.card, size).map_err(failed)?;
+        let first = buffers.framebuffer(0).ok_or_else(|| KmsError::Resources {
+            cause: io::Error::from(io::ErrorKind::OutOfMemory),
+        })?;
+        let set = output.set_mode(first);
+        set.map_err(|cause| KmsError::Modes {
+            name: info.to_string(),
+            mode: String::new(),
+            cause,
+        })?;
+        tracing::debug!(atomic = output.is_atomic(), "mode set on {info}");
+        self.flips.interrupt();
+        self.flips.displayed(0);
+        self.lit = Some(Lit { output, buffers });
+        self.scene.set_display(size);
+        (self.cursor, self.cursor_dirty) = (None, true);
+        Ok(())
+    }
+
+    /// Rows of the picture were painted into `bytes`: displays it as soon as possible.
+    pub(crate) fn picture(
+        &mut self,
+        frame: FrameId,
+        bytes: Vec<u8>,
+        size: Size,
+        painted: &Range<u32>,
+    ) {
+        self.scene.put_picture(bytes, size, painted);
+        if self.lit.is_none() || !self.active {
+            self.flips.never_visible(Some(frame));
+            return;
+        }
+        self.compose(Some(frame));
+    }
+
+    /// Displays changes without a new frame: pointer and text.
+    pub(crate) fn refresh(&mut self) {
+        if self.scene.is_dirty() && self.scene.is_complete() && self.active && self.lit.is_some() {
+            self.compose(None);
+        }
+    }
+
+    /// Composes the changed rows into the next buffer, and flips to it if no flip is pending.
+    fn compose(&mut self, frame: Option<FrameId>) {
+        let Some(Lit { buffers, .. }) = &mut self.lit else {
+            return;
+        };
+        let rows = self.scene.take_dirty();
+        buffers.changed(rows);
+        let (free, scene) = (self.flips.free(), &self.scene);
+        buffers.update(free, |row, to| scene.compose(row, to));
+        self.flips.completed(free, frame);
+        self.flip();
+    }
+
+    /// Flips to the waiting picture, if no flip is pending.
+    fn flip(&mut self) {
+        let (Some(due), Some(Lit { output, buffers })) = (self.flips.due(), &mut self.lit) else {
+            return;
+        };
+        let Some(framebuffer) = buffers.framebuffer(due) else {
+            return;
+        };
+        let newest = self.flips.newest();
+        let rows = newest.map_or(0..buffers.size.height, |newest| buffers.outdated(newest));
+        let damage = Damage {
+            width: buffers.size.width,
+            first: rows.start,
+            // A picture without a change: the kernel takes no empty rectangle.
+            end: rows.end.max(rows.start + 1),
+        };
+        let mut flipped = output.flip(framebuffer, damage);
+        if flipped.is_err() && output.give_up_tearing() {
+            tracing::warn!(
+                "{} can't flip at once: pictures wait for the refresh",
+                output.name
+            );
+            flipped = output.flip(framebuffer, damage);
+        }
+        match flipped {
+            Ok(()) => self.flips.committed(clock::now()),
+            // The console is being switched, or the previous flip has not ended: the next event or picture tries again.
+            Err(cause) => {
+                tracing::debug!("{} refuses a flip: {cause}", output.name);
+                let unplugged = cause.raw_os_error() != Some(libc::EBUSY);
+                if unplugged {
+                    self.look_at_connectors();
+                }
+            }
+        }
+    }
+
+    /// Reads the card's events. It does not block.
+    pub(crate) fn take_events(&mut self) {
+        while let Some(events) = receive(&self.card) {
+            for (crtc, at) in events {
+                if self.lit.as_ref().is_some_and(|lit| lit.output.crtc == crtc) {
+                    self.flips.flipped(Some(at));
+                }
+            }
+        }
+        self.flip();
+    }
+
+    /// Handles a flip that is overdue.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        if self.flips.expired(now) {
+            tracing::debug!("a flip was lost");
+            self.look_at_connectors();
+            self.flip();
+        }
+    }
+
+    /// Follows the connectors: a display that was unplugged, or plugged in again.
+    pub(crate) fn look_at_connectors(&mut self) {
+        if !self.active {
+            return;
+        }
+        if let Some(Lit { output, .. }) = &self.lit {
+            let info = self.card.get_connector(output.connector, false);
+            if info.as_ref().is_ok_and(is_connected) {
+                return;
+            }
+            tracing::warn!(
+                "{} is unplugged: the session goes on, and the picture returns with the display",
+                output.name
+            );
+            self.darken();
+        }
+        let picture = self.scene.size().unwrap_or(self.scene.display);
+        let lit = self.card.display(&self.choice);
+        let lit = lit.and_then(|info| self.light(&info, picture));
+        match lit {
+            Ok(()) => self.refresh(),
+            Err(KmsError::Unplugged { .. }) => {}
+            Err(why) if !std::mem::replace(&mut self.warned, true) => tracing::warn!("{why}"),
+            Err(_) => {}
+        }
+    }
+
+    /// Looks at the connectors if that is due: some drivers report no changes, and a kernel reports none to a container. Takes
+    /// the card if another session still had it.
+    pub(crate) fn look(&mut self, plugged: bool, now: Instant) {
+        if !plugged && now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK;
+        if self.foreground && !self.active {
+            self.acquire();
+        }
+        self.look_at_connectors();
+    }
+
+    /// When the next event is due that the kernel does not report.
+    pub(crate) fn deadline(&self) -> Instant {
+        let flip = self.flips.deadline();
+        flip.map_or(self.look_at, |flip| flip.min(self.look_at))
+    }
+
+    /// Drops the display with its buffers.
+    fn darken(&mut self) {
+        self.flips.interrupt();
+        self.lit = None;
+    }
+
+    /// Another session takes over the card.
+    pub(crate) fn release(&mut self) {
+        (self.foreground, self.active) = (false, false);
+        self.flips.interrupt();
+        if let Some(Lit { output, .. }) = &self.lit {
+            output.hide_cursor();
+        }
+        if let Err(cause) = self.card.release_master_lock() {
+            tracing::warn!("can't release {}: {cause}", self.card.path.display());
+        }
+    }
+
+    /// The card is ours again: the display may be another one, and its state is unknown.
+    pub(crate) fn acquire(&mut self) {
+        self.foreground = true;
+        if let Err(why) = self.take_card() {
+            if !std::mem::replace(&mut self.warned, true) {
+                tracing::warn!("{why}");
+            }
+            return;
+        }
+        self.active = true;
+        if let Some(mut lit) = self.lit.take() {
+            let front = lit.buffers.framebuffer(self.flips.newest().unwrap_or(0));
+            let set = front.map(|front| lit.output.set_mode(front));
+            self.lit = Some(lit);
+            if let Some(Err(cause)) = set {
+                tracing::warn!("can't set the mode again: {cause}");
+                self.darken();
+            }
+        }
+        // Events of before.
+        while receive(&self.card).is_some() {}
+        (self.cursor, self.cursor_dirty) = (None, true);
+        self.look_at_connectors();
+        self.scene.everything();
+        self.refresh();
+    }
+
+    /// Brings the cursor plane up to date.
+    pub(crate) fn draw_cursor(&mut self) {
+        if !std::mem::take(&mut self.cursor_dirty) || !self.active {
+            return;
+        }
+        let Some(Lit { output, .. }) = &mut self.lit else {
+            return;
+        };
+        let wanted = self.scene.cursor();
+        match (&self.cursor, &wanted) {
+            (None, None) => {}
+            (Some(_), None) => output.hide_cursor(),
+            (before, Some(new)) => {
+                let same_shape = |before: &PlacedCursor| Arc::ptr_eq(&before.shape, &new.shape);
+                if !before.as_ref().is_some_and(same_shape) {
+                    let plane = output.cursor_shape(&new.shape);
+                    if !plane {
+                        output.hide_cursor();
+                    }
+                    // Into the picture from now on, or not any more.
+                    self.scene.redrawn(|scene| scene.draws_cursor = !plane);
+                }
+                if !self.scene.draws_cursor {
+                    output.move_cursor(new.at);
+                }
+            }
+        }
+        self.cursor = wanted;
+        self.refresh();
+    }
+
+    /// Gives the display back as it was found.
+    pub(crate) fn close(&mut self) {
+        tracing::info!("{} flips", self.flips.count());
+        if let Some(Lit { output, .. }) = &mut self.lit
+            && self.active
+        {
+            output.put_back();
+        }
+        self.darken();
+        if self.active {
+            let _ = self.card.release_master_lock();
+        }
+        self.active = false;
+    }
+}
+
+/// The flips that have happened, with their times; `None` if there is no event.
+fn receive(card: &Card) -> Option<Vec<(crtc::Handle, Instant)>> {
+    let events = card.receive_events().ok()?;
+    let flips = events.filter_map(|event| match event {
+        // On the monotonic clock since Linux 4.15.
+        Event::PageFlip(flip) => {
+            let nanos = i64::try_from(flip.duration.as_nanos()).unwrap_or(i64::MAX);
+            Some((flip.crtc, Instant(nanos)))
+        }
+        _ => None,
+    });
+    Some(flips.collect())
+}

@@ -1,0 +1,312 @@
+//! The order of pictures on a display, as a value: one flip is pending, one picture waits, and the newest wins.
+//!
+//! Three buffers: one is displayed, one is being flipped to, one is written. The type does no I/O; its owner commits
+//! buffers and reports events. Each frame is reported once: with the time at which it became visible, or without one.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use openuvr_media::present::Presented;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::time::Instant;
+
+/// Number of buffers.
+pub(crate) const BUFFERS: usize = 3;
+
+/// A flip without an event for this long is lost (a guess: five refreshes at 24 Hz take 208 ms). It happens when a display is
+/// unplugged or the driver is reset.
+const LOST: Duration = Duration::from_millis(250);
+
+/// Reports that wait for their reader at most; the media thread reads them for each frame.
+const REPORTS: usize = 256;
+
+/// The state of a display.
+#[derive(Debug, Default)]
+pub(crate) struct Flips {
+    /// The displayed buffer.
+    shown: Option<usize>,
+    pending: Option<Pending>,
+    waiting: Option<Completed>,
+    reports: VecDeque<Presented>,
+    /// Flips that the display has reported.
+    count: u64,
+}
+
+/// A picture in a buffer. Without a frame it is the previous one with another pointer or text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Completed {
+    buffer: usize,
+    frame: Option<FrameId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pending {
+    picture: Completed,
+    since: Instant,
+}
+
+impl Flips {
+    /// The buffer for the next picture. A waiting picture is replaced by it.
+    pub(crate) fn free(&self) -> usize {
+        if let Some(waiting) = &self.waiting {
+            return waiting.buffer;
+        }
+        let pending = self.pending.map(|pending| pending.picture.buffer);
+        let used = |buffer: &usize| self.shown == Some(*buffer) || pending == Some(*buffer);
+        // Two are used at most.
+        (0..BUFFERS).find(|buffer| !used(buffer)).unwrap_or(0)
+    }
+
+    /// The buffer that was committed last: the next one differs from it.
+    pub(crate) fn newest(&self) -> Option<usize> {
+        let pending = self.pending.map(|pending| pending.picture.buffer);
+        pending.or(self.shown)
+    }
+
+    /// The picture in `buffer`, which is that of [`free`](Self::free), is complete. The buffer to commit now, if no flip is
+    /// pending.
+    pub(crate) fn completed(&mut self, buffer: usize, frame: Option<FrameId>) -> Option<usize> {
+        if let Some(before) = self.waiting.replace(Completed { buffer, frame }) {
+            match (before.frame, frame) {
+                // The same frame with another pointer.
+                (Some(frame), None) => {
+                    self.waiting = Some(Completed {
+                        buffer,
+                        frame: Some(frame),
+                    });
+                }
+                (before, _) => self.never_visible(before),
+            }
+        }
+        self.due()
+    }
+
+    /// The buffer to commit now.
+    pub(crate) fn due(&self) -> Option<usize> {
+        let waiting = self.waiting.filter(|_| self.pending.is_none());
+        waiting.map(|waiting| waiting.buffer)
+    }
+
+    /// The display accepted the buffer of [`due`](Self::due).
+    pub(crate) fn committed(&mut self, now: Instant) {
+        if let Some(picture) = self.waiting.take() {
+            self.pending = Some(Pending {
+                picture,
+                since: now,
+            });
+        }
+    }
+
+    /// The pending flip has happened at this time, if the display's clock is ours. An event without a pending flip is one of
+    /// before an [`interrupt`](Self::interrupt).
+    pub(crate) fn flipped(&mut self, at: Option<Instant>) {
+        let Some(Pending { picture, .. }) = self.pending.take() else {
+            return;
+        };
+        self.count += 1;
+        self.shown = Some(picture.buffer);
+        if let Some(frame) = picture.frame {
+            self.report((frame, at));
+        }
+    }
+
+    /// The time until the pending flip counts as lost.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.pending.map(|pending| pending.since + LOST)
+    }
+
+    /// Whether the pending flip is lost by now; the display is then as after [`flipped`](Self::flipped), without a time.
+    pub(crate) fn expired(&mut self, now: Instant) -> bool {
+        let lost = self.deadline().is_some_and(|deadline| now >= deadline);
+        if lost {
+            self.drop_pending();
+        }
+        lost
+    }
+
+    /// The display is another one's from now on, or gone: pending and waiting pictures are not displayed. The buffer with the
+    /// newest picture, which [`displayed`](Self::displayed) puts back.
+    pub(crate) fn interrupt(&mut self) -> Option<usize> {
+        let waiting = self.waiting.take();
+        let newest = waiting.map(|waiting| waiting.buffer).or(self.newest());
+        self.drop_pending();
+        self.never_visible(waiting.and_then(|waiting| waiting.frame));
+        newest
+    }
+
+    /// The buffer is displayed by a mode set.
+    pub(crate) fn displayed(&mut self, buffer: usize) {
+        self.shown = Some(buffer);
+    }
+
+    /// A frame that is not displayed at all.
+    pub(crate) fn never_visible(&mut self, frame: Option<FrameId>) {
+        if let Some(frame) = frame {
+            self.report((frame, None));
+        }
+    }
+
+    /// The oldest report.
+    pub(crate) fn take_report(&mut self) -> Option<Presented> {
+        self.reports.pop_front()
+    }
+
+    /// The number of flips that the display has reported.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn drop_pending(&mut self) {
+        if let Some(Pending { picture, .. }) = self.pending.take() {
+            self.shown = Some(picture.buffer);
+            self.never_visible(picture.frame);
+        }
+    }
+
+    fn report(&mut self, report: Presented) {
+        if self.reports.len() == REPORTS {
+            self.reports.pop_front();
+        }
+        self.reports.push_back(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: i64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn frame(number: u32) -> Option<FrameId> {
+        Some(FrameId(number))
+    }
+
+    /// Completes a picture and commits it if it is due.
+    fn picture(flips: &mut Flips, number: u32, now: Instant) -> usize {
+        let buffer = flips.free();
+        if flips.completed(buffer, frame(number)).is_some() {
+            flips.committed(now);
+        }
+        buffer
+    }
+
+    fn reports(flips: &mut Flips) -> Vec<Presented> {
+        std::iter::from_fn(|| flips.take_report()).collect()
+    }
+
+    #[test]
+    fn the_newest_of_the_waiting_pictures_is_displayed() {
+        let mut flips = Flips::default();
+        let first = picture(&mut flips, 1, ms(0));
+        let second = picture(&mut flips, 2, ms(1));
+        let third = picture(&mut flips, 3, ms(2));
+        assert_eq!(second, third, "the waiting picture is replaced");
+        assert_ne!(first, second);
+        assert_eq!(flips.due(), None, "one flip is pending");
+        flips.flipped(Some(ms(16)));
+        assert_eq!(flips.due(), Some(third));
+        flips.committed(ms(16));
+        let fourth = picture(&mut flips, 4, ms(20));
+        assert!(fourth != third && fourth != first, "both are in use");
+        flips.flipped(Some(ms(33)));
+        let expected = [
+            (FrameId(2), None),
+            (FrameId(1), Some(ms(16))),
+            (FrameId(3), Some(ms(33))),
+        ];
+        assert_eq!(reports(&mut flips), expected);
+        assert_eq!(flips.count(), 2);
+    }
+
+    #[test]
+    fn a_moved_pointer_neither_hides_nor_repeats_a_frame() {
+        let mut flips = Flips::default();
+        picture(&mut flips, 1, ms(0));
+        picture(&mut flips, 2, ms(1));
+        // The pointer moves over the waiting picture.
+        let buffer = flips.free();
+        assert_eq!(flips.completed(buffer, None), None);
+        flips.flipped(Some(ms(16)));
+        flips.committed(ms(16));
+        flips.flipped(Some(ms(33)));
+        // And over the displayed one.
+        let buffer = flips.free();
+        assert_eq!(flips.completed(buffer, None), Some(buffer));
+        flips.committed(ms(34));
+        flips.flipped(Some(ms(50)));
+        let expected = [(FrameId(1), Some(ms(16))), (FrameId(2), Some(ms(33)))];
+        assert_eq!(reports(&mut flips), expected);
+    }
+
+    #[test]
+    fn a_lost_flip_blocks_no_later_picture() {
+        let mut flips = Flips::default();
+        picture(&mut flips, 1, ms(0));
+        let second = picture(&mut flips, 2, ms(1));
+        assert!(!flips.expired(ms(200)));
+        assert_eq!(flips.deadline(), Some(ms(250)));
+        assert!(flips.expired(ms(250)));
+        assert_eq!(flips.due(), Some(second));
+        assert_eq!(reports(&mut flips), [(FrameId(1), None)]);
+        assert_eq!(flips.deadline(), None);
+    }
+
+    #[test]
+    fn an_interrupted_display_returns_with_the_newest_picture() {
+        let mut flips = Flips::default();
+        assert_eq!(flips.interrupt(), None);
+        picture(&mut flips, 1, ms(0));
+        let second = picture(&mut flips, 2, ms(1));
+        assert_eq!(flips.interrupt(), Some(second));
+        assert_eq!(flips.due(), None);
+        assert_eq!(
+            reports(&mut flips),
+            [(FrameId(1), None), (FrameId(2), None)]
+        );
+        flips.displayed(second);
+        // An event of before counts for nothing.
+        flips.flipped(Some(ms(20)));
+        assert_eq!(flips.count(), 0);
+        assert_ne!(picture(&mut flips, 3, ms(30)), second);
+    }
+
+    #[test]
+    fn any_order_reports_each_frame_once_and_spares_used_buffers() {
+        let mut flips = Flips::default();
+        let (mut seed, mut sent, mut seen) = (1_u64, 0, Vec::new());
+        for step in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let now = ms(step);
+            match (seed >> 33) % 5 {
+                0 | 1 => {
+                    let buffer = flips.free();
+                    assert_ne!(Some(buffer), flips.shown);
+                    assert_ne!(Some(buffer), flips.pending.map(|p| p.picture.buffer));
+                    sent += 1;
+                    picture(&mut flips, sent, now);
+                }
+                2 => {
+                    let buffer = flips.free();
+                    if flips.completed(buffer, None).is_some() {
+                        flips.committed(now);
+                    }
+                }
+                3 => {
+                    flips.flipped(Some(now));
+                    if flips.due().is_some() {
+                        flips.committed(now);
+                    }
+                }
+                _ if seed >> 40 & 15 == 0 => _ = flips.interrupt(),
+                _ => _ = flips.expired(now),
+            }
+            seen.extend(reports(&mut flips).into_iter().map(|(frame, _)| frame.0));
+        }
+        flips.interrupt();
+        seen.extend(reports(&mut flips).into_iter().map(|(frame, _)| frame.0));
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=sent).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,419 @@
+//! The input thread's part: keyboards and pointing devices read from the kernel, while the console is in the foreground.
+//!
+//! Keys are translated as for a window, with the console's layout; Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
+//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. In the background all keys and buttons are
+//! released at the host, and nothing is sent.
+//!
+//! Spec: Linux, `input/event-codes.rst`; `docs/adr/0027-client-without-window-system.md`.
+
+mod devices;
+mod keyboard;
+mod layout;
+mod pointer;
+mod sys;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openuvr_media::input_event::{Event, SYN_DROPPED};
+use openuvr_media::input_source::keys::{KeyPress, KeyTranslator};
+use openuvr_media::input_source::shortcuts::Action;
+use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
+use openuvr_media::window::WindowConfig;
+use openuvr_proto::input::event::{EV_KEY, EV_SYN, InputEvent};
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::time;
+use openuvr_proto::units::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::KmsError;
+use crate::console::Switcher;
+use crate::display::Shared;
+use devices::{Device, Devices, FOLDER};
+use keyboard::{EVDEV_OFFSET, KeyboardState, console_of};
+use pointer::Report;
+
+/// Keys of the machine, not of the session: `KEY_POWER`, `KEY_SLEEP`, `KEY_WAKEUP`, `KEY_SUSPEND`.
+const OF_MACHINE: [u16; 4] = [116, 142, 143, 205];
+
+/// Reads the input devices.
+pub struct ConsoleInput {
+    devices: Devices,
+    state: State,
+}
+
+/// The state apart from the devices.
+struct State {
+    shared: Arc<Shared>,
+    /// The consoles, and our own number.
+    consoles: Option<(Switcher, u32)>,
+    keyboard: KeyboardState,
+    keys: KeyTranslator,
+    /// Keys that switched the console, until their release.
+    swallowed: BTreeSet<u16>,
+    /// Whether the console is in the foreground, as last reported.
+    focused: bool,
+    grab: Grab,
+    /// The size of the display, as last reported.
+    size: Size,
+    ended: bool,
+    ready: VecDeque<SourceEvent>,
+}
+
+/// Whether motion is sent relatively.
+#[derive(Default)]
+struct Grab {
+    active: bool,
+    /// Whether the user has asked for it, or has ended it since the host's request.
+    by_user: bool,
+    declined: bool,
+    /// The host's request, as last seen.
+    requested: bool,
+}
+
+impl ConsoleInput {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        consoles: Option<(Switcher, u32)>,
+        window: &WindowConfig,
+        size: Size,
+    ) -> Result<ConsoleInput, KmsError> {
+        let (devices, refused) = Devices::open(Path::new(FOLDER));
+        if let (Some(cause), true) = (refused, devices.open.is_empty()) {
+            tracing::warn!(
+                "no input device in {FOLDER} can be read: {cause}: add this user to the group input"
+            );
+        }
+        let mut state = State {
+            shared,
+            consoles,
+            keyboard: KeyboardState::new(layout::keyboard()),
+            keys: KeyTranslator::new(window.keys),
+            swallowed: BTreeSet::new(),
+            focused: true,
+            grab: Grab {
+                by_user: window.grab,
+                ..Grab::default()
+            },
+            size,
+            ended: false,
+            ready: VecDeque::from([SourceEvent::Resized(size)]),
+        };
+        state.follow_grab();
+        Ok(ConsoleInput { devices, state })
+    }
+
+    /// Waits for events and handles them.
+    fn turn(&mut self, end: Option<Instant>) -> io::Result<()> {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let shared = Arc::clone(&self.state.shared);
+        let mut fds = vec![PollFd::from_borrowed_fd(shared.input.fd(), PollFlags::IN)];
+        if let Some(watch) = &self.devices.watch {
+            fds.push(PollFd::new(watch, PollFlags::IN));
+        }
+        let others = fds.len();
+        let devices = self.devices.open.values();
+        fds.extend(devices.map(|device| PollFd::new(&device.file, PollFlags::IN)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        if shared.input.lower() {
+            self.follow_display();
+        }
+        let paths: Vec<PathBuf> = self.devices.open.keys().cloned().collect();
+        for (path, _) in paths
+            .iter()
+            .zip(&ready[others..])
+            .filter(|(_, ready)| **ready)
+        {
+            self.read(path);
+        }
+        if others > 1 && ready[1] {
+            self.devices.changed();
+            self.devices.set_locks(self.state.keyboard.locks());
+        }
+        Ok(())
+    }
+
+    /// Follows changes by the other threads.
+    fn follow_display(&mut self) {
+        let (active, stopped, size) = {
+            let display = self.state.shared.display();
+            (display.active, display.stopped, display.size())
+        };
+        self.state.ended = stopped;
+        if std::mem::replace(&mut self.state.size, size) != size {
+            self.state.ready.push_back(SourceEvent::Resized(size));
+        }
+        if std::mem::replace(&mut self.state.focused, active) != active {
+            if active {
+                // The keys of the switch are still down, and for the other console.
+                let down: Vec<u8> = keycodes(self.devices.keys_down()).collect();
+                self.state.keyboard.replace(down.iter().copied());
+                self.state.keys.already_down(down);
+                self.state.ready.push_back(SourceEvent::Focused(true));
+                self.devices.set_locks(self.state.keyboard.locks());
+            } else {
+                self.state.release_all();
+                self.state.ready.push_back(SourceEvent::Focused(false));
+            }
+        }
+        self.state.follow_grab();
+    }
+
+    fn read(&mut self, path: &Path) {
+        let Some(device) = self.devices.open.get_mut(path) else {
+            return;
+        };
+        match device.read() {
+            Ok(events) => {
+                let locks = self.state.keyboard.locks();
+                for event in &events {
+                    self.state.event(device, event);
+                }
+                let now = self.state.keyboard.locks();
+                if now != locks {
+                    self.devices.set_locks(now);
+                }
+            }
+            Err(_) => {
+                self.devices.open.remove(path);
+                // Its keys may be down.
+                self.state.release_all();
+            }
+        }
+    }
+}
+
+impl InputSource for ConsoleInput {
+    fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(event) = self.state.ready.pop_front() {
+                return Ok(event);
+            }
+            if self.state.ended {
+                return Err(SourceError("the display was closed".to_owned()));
+            }
+            self.turn(end)
+                .map_err(|cause| SourceError(format!("can't wait for input: {cause}")))?;
+            if self.state.ready.is_empty() && end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(SourceEvent::TimedOut);
+            }
+        }
+    }
+
+    fn follow(&mut self, keys: Keys) {
+        self.state.keys.follow(keys);
+    }
+}
+
+impl State {
+    /// Handles an event of a device.
+    fn event(&mut self, device: &mut Device, event: &Event) {
+        if !self.focused {
+            return;
+        }
+        if (event.kind, event.code) == (EV_SYN, SYN_DROPPED) {
+            // The kernel's buffer overflowed: releases may be lost.
+            device.missed = true;
+            self.release_all();
+            return;
+        }
+        let is_report = (event.kind, event.code) == (EV_SYN, 0);
+        if device.missed {
+            device.missed = !is_report;
+            return;
+        }
+        let first = self.ready.len();
+        if device.is_keyboard && event.kind == EV_KEY {
+            self.key(event);
+        }
+        if let Some(pointer) = &mut device.pointer {
+            if is_report {
+                let side = |pixels: u32| i32::try_from(pixels).unwrap_or(i32::MAX);
+                let report = pointer.end_report((side(self.size.width), side(self.size.height)));
+                self.pointed(report);
+            } else {
+                pointer.event(event);
+            }
+        }
+        if device.stamped {
+            let nanos = i64::try_from(event.time.as_nanos()).unwrap_or(i64::MAX);
+            self.stamp(first, time::Instant(nanos));
+        }
+    }
+
+    /// Gives the events from `first` on the kernel's time.
+    fn stamp(&mut self, first: usize, at: time::Instant) {
+        for event in self.ready.iter_mut().skip(first) {
+            if let SourceEvent::Input(input) = event {
+                *event = SourceEvent::Sampled(*input, at);
+            }
+        }
+    }
+
+    fn key(&mut self, event: &Event) {
+        let Some(keycode) = keycode(event.code) else {
+            // XKB's key codes end at 255; buttons of a pointer are not keys.
+            return;
+        };
+        if OF_MACHINE.contains(&event.code) {
+            return;
+        }
+        match event.value {
+            0 => {
+                self.keyboard.release(keycode);
+                if !self.swallowed.remove(&event.code) {
+                    self.keys.release(keycode, &mut self.ready);
+                }
+            }
+            1 => self.press(event.code, keycode),
+            // The host's window system repeats.
+            _ => {}
+        }
+    }
+
+    fn press(&mut self, code: u16, keycode: u8) {
+        let modifiers = self.keyboard.modifiers();
+        if let (Some(number), Some((switcher, own))) = (console_of(modifiers, code), &self.consoles)
+        {
+            self.swallowed.insert(code);
+            if number != *own {
+                switcher.switch_to(number);
+            }
+            return;
+        }
+        let press = KeyPress {
+            keycode,
+            state: modifiers,
+            group: self.keyboard.group(),
+            grabbed: self.grab.active,
+        };
+        let action = self
+            .keys
+            .press(&self.keyboard.keyboard, press, &mut self.ready);
+        self.keyboard.press(keycode);
+        if let Some(action) = action {
+            self.own(action);
+        }
+    }
+
+    fn own(&mut self, action: Action) {
+        match action {
+            Action::Quit => self.ready.push_back(SourceEvent::Closed),
+            Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
+            Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
+            Action::Sound(change) => self.ready.push_back(SourceEvent::Sound(change)),
+            // It always is.
+            Action::FullScreen => {}
+            Action::Grab => {
+                self.keys.reset_composition();
+                (self.grab.by_user, self.grab.declined) = (!self.grab.active, self.grab.active);
+                self.follow_grab();
+            }
+            Action::Keys => {
+                let other = self.keys.switch_mode(self.grab.active);
+                self.ready.push_back(SourceEvent::Keys(other));
+            }
+        }
+    }
+
+    /// Sends motion relatively while the user or the host's application wants that.
+    fn follow_grab(&mut self) {
+        let mut display = self.shared.display();
+        let (relative, observer) = (display.scene.relative, display.scene.observer);
+        if std::mem::replace(&mut self.grab.requested, relative) != relative {
+            self.grab.declined = false;
+        }
+        let requested = relative && !observer && !self.grab.declined;
+        let active = (self.grab.by_user || requested) && self.focused;
+        if std::mem::replace(&mut self.grab.active, active) == active {
+            return;
+        }
+        display.scene.redrawn(|scene| scene.grabbed = active);
+        display.cursor_dirty = true;
+        drop(display);
+        self.shared.events.wake();
+        self.ready.push_back(SourceEvent::Grabbed(active));
+    }
+
+    fn pointed(&mut self, report: Report) {
+        let Report { moved, at, events } = report;
+        if moved != (0, 0) && self.grab.active {
+            self.moved_relatively(moved);
+        } else if moved != (0, 0) || at.is_some() {
+            let place = {
+                let mut display = self.shared.display();
+                display.cursor_dirty = true;
+                let placed = at.map(|at| display.scene.set_pointer(at));
+                match placed {
+                    Some(place) if moved == (0, 0) => place,
+                    _ => display.scene.move_pointer(moved),
+                }
+            };
+            self.shared.events.wake();
+            if !self.grab.active {
+                self.placed(place);
+            }
+        }
+        for event in events {
+            if let InputEvent::Button { pressed: true, .. } = event {
+                let state = self.keyboard.modifiers();
+                let (keyboard, grabbed) = (&self.keyboard.keyboard, self.grab.active);
+                (self.keys).press_already_held(keyboard, state, grabbed, &mut self.ready);
+            }
+            self.ready.push_back(SourceEvent::Input(event));
+        }
+    }
+
+    fn moved_relatively(&mut self, (dx, dy): (i32, i32)) {
+        let step = |step: i32| {
+            let limit = i32::from(i16::MAX);
+            i16::try_from(step.clamp(-limit, limit)).unwrap_or(0)
+        };
+        let (dx, dy) = (step(dx), step(dy));
+        self.ready
+            .push_back(SourceEvent::Input(InputEvent::PointerRelative { dx, dy }));
+    }
+
+    /// Sends a position; an older one that waits is outdated.
+    fn placed(&mut self, (x, y): (u16, u16)) {
+        let waits = match self.ready.back() {
+            Some(SourceEvent::Input(event) | SourceEvent::Sampled(event, _)) => {
+                matches!(event, InputEvent::PointerAbsolute { .. })
+            }
+            _ => false,
+        };
+        if waits {
+            self.ready.pop_back();
+        }
+        self.ready
+            .push_back(SourceEvent::Input(InputEvent::PointerAbsolute { x, y }));
+    }
+
+    /// Releases all keys and buttons at the host.
+    fn release_all(&mut self) {
+        self.keys.clear();
+        self.swallowed.clear();
+        self.keyboard.replace([]);
+        self.ready
+            .push_back(SourceEvent::Input(InputEvent::ReleaseAll));
+    }
+}
+
+/// The XKB key code of an evdev key that has one.
+fn keycode(code: u16) -> Option<u8> {
+    u8::try_from(code.checked_add(EVDEV_OFFSET)?).ok()
+}
+
+fn keycodes(codes: Vec<u16>) -> impl Iterator<Item = u8> {
+    codes.into_iter().filter_map(keycode)
+}

@@ -1,0 +1,147 @@
+//! The client without a window system: pictures on a display by the kernel's mode setting (DRM/KMS), input from event devices,
+//! and the text console in between.
+//!
+//! [`open`] takes the console and a display and returns two parts, as for a window: the [`KmsPresenter`] for the media thread
+//! and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed flips, plugged
+//! displays, switches of the console.
+//!
+//! A crate of its own, because the libraries that are loaded into applications must not contain it, and because only it needs
+//! the requests to cards. Buffers are dumb ones, written by the CPU: decoded pictures are in its memory.
+//!
+//! Spec: drm-kms(7), ioctl_console(2), the kernel's `include/uapi/drm/drm_mode.h`.
+
+#![deny(unsafe_code)]
+
+mod buffers;
+mod card;
+mod console;
+mod display;
+mod events;
+mod flips;
+mod input;
+mod mode;
+mod output;
+mod presenter;
+mod scene;
+mod uevent;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use openuvr_media::present::PresentError;
+use openuvr_media::window::WindowConfig;
+
+pub use card::Choice;
+pub use console::guard;
+pub use input::ConsoleInput;
+pub use presenter::KmsPresenter;
+
+use card::Card;
+
+/// What a display is opened with, beside the settings of a window.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct KmsConfig {
+    /// The card and the connector.
+    pub choice: Choice,
+    /// The wanted refresh rate in hertz; `None`: the highest.
+    pub refresh: Option<f64>,
+}
+
+/// Takes the console and a display. `guard` is the command that runs [`guard::run`], so that the console is given back if this
+/// process is killed.
+///
+/// # Errors
+/// [`PresentError`] in one line: no card, another session displays on it, no display, no console.
+pub fn open(
+    config: &KmsConfig,
+    window: &WindowConfig,
+    guard: Option<Command>,
+) -> Result<(KmsPresenter, ConsoleInput), PresentError> {
+    presenter::open(config, window, guard).map_err(|why| PresentError(why.to_string()))
+}
+
+/// Checks that there is a card with a display, before a session starts; returns the display's highest refresh rate.
+///
+/// # Errors
+/// [`PresentError`] in one line.
+pub fn probe(choice: &Choice) -> Result<Option<f64>, PresentError> {
+    let rate = || -> Result<Option<f64>, KmsError> {
+        let card = Card::open(choice)?;
+        let info = card.display(choice)?;
+        let rates = info
+            .modes()
+            .iter()
+            .map(|mode| card::describe(mode).millihertz);
+        let highest = rates.max().filter(|rate| *rate > 0);
+        Ok(highest.map(|rate| f64::from(rate) / 1000.0))
+    };
+    rate().map_err(|why| PresentError(why.to_string()))
+}
+
+/// Why there is no display. Each is one line: the failed operation, its object, and a remedy.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KmsError {
+    #[error(
+        "no graphics card was found in /dev/dri: {cause}: load the card's driver, or use --present x11 or wayland"
+    )]
+    NoCard { cause: io::Error },
+    #[error("the card {path} can't be opened: {cause}: {}", remedy(cause))]
+    Open { path: PathBuf, cause: io::Error },
+    #[error("the card {path} drives no displays: name another one, as in --present kms:card1")]
+    NoDisplays { path: PathBuf },
+    #[error("the card {path} has no connector {name:?}: use one of {known}")]
+    NoConnector {
+        path: PathBuf,
+        name: String,
+        known: String,
+    },
+    #[error("no display is connected to {} of {path}: plug one in, or name another card or connector, as in --present kms:card1/HDMI-A-1", .name.as_deref().unwrap_or("any connector"))]
+    Unplugged { path: PathBuf, name: Option<String> },
+    #[error("no scan-out unit of the card is free for {name}: turn off another display")]
+    NoCrtc { name: String },
+    #[error(
+        "the card {path} is used by another session: {cause}: switch to a text console (Ctrl+Alt+F3) and start the client there, or use --present x11 or wayland"
+    )]
+    NotMaster { path: PathBuf, cause: io::Error },
+    #[error(
+        "{name} refuses all its modes, at last {mode}: {cause}: check the cable, or name another connector"
+    )]
+    Modes {
+        name: String,
+        mode: String,
+        cause: io::Error,
+    },
+    #[error("the card {path} failed: {cause}: see the kernel's log (dmesg)")]
+    Device { path: PathBuf, cause: io::Error },
+    #[error(
+        "the text console can't be used: {cause}: start the client on a text console (Ctrl+Alt+F3), or as root"
+    )]
+    NoConsole { cause: io::Error },
+    #[error(
+        "the text console /dev/tty{number} {what}: {cause}: start the client on a text console (Ctrl+Alt+F3), or as root"
+    )]
+    Console {
+        number: u32,
+        what: &'static str,
+        cause: io::Error,
+    },
+    #[error(
+        "the console /dev/tty{number} is used by another program for graphics: start the client on another console (Ctrl+Alt+F3)"
+    )]
+    ConsoleInUse { number: u32 },
+    #[error(
+        "can't start a thread or open a descriptor: {cause}: raise the limits of this user (ulimit)"
+    )]
+    Resources { cause: io::Error },
+}
+
+fn remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "add this user to the groups video and input, or start the client on a text console"
+        }
+        io::ErrorKind::NotFound => "list the cards with ls /dev/dri",
+        _ => "see the kernel's log (dmesg)",
+    }
+}

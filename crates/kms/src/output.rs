@@ -1,0 +1,414 @@
+//! One display: a connector with the scan-out unit (CRTC) and the plane that feed it, and the commits to them.
+//!
+//! Atomic commits where the driver has them, otherwise the older requests. The pointer always uses the older ones: on atomic
+//! drivers they update the cursor plane without waiting for the pending flip.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use drm::buffer::DrmFourcc;
+use drm::control::atomic::AtomicModeReq;
+use drm::control::dumbbuffer::DumbBuffer;
+use drm::control::{
+    AtomicCommitFlags, Device as _, Mode, PageFlipFlags, PlaneType, ResourceHandle, connector,
+    crtc, framebuffer, plane, property,
+};
+use drm::{ClientCapability, Device as _, DriverCapability};
+use openuvr_media::cursor::CursorShape;
+
+use crate::KmsError;
+use crate::buffers::Damage;
+use crate::card::Card;
+
+/// A display that is driven.
+pub(crate) struct Output {
+    card: Arc<Card>,
+    pub(crate) connector: connector::Handle,
+    pub(crate) name: String,
+    pub(crate) crtc: crtc::Handle,
+    pub(crate) mode: Mode,
+    /// With an atomic driver: its plane and the numbers of the properties.
+    atomic: Option<Atomic>,
+    flip_kind: FlipKind,
+    cursor: Option<HardwareCursor>,
+    /// The CRTC before, to put it back.
+    found: Option<crtc::Info>,
+}
+
+struct Atomic {
+    plane: plane::Handle,
+    of_plane: Properties,
+    of_crtc: Properties,
+    of_connector: Properties,
+    /// The blob of the mode, destroyed with this.
+    mode: Option<u64>,
+}
+
+type Properties = HashMap<String, property::Handle>;
+
+/// When a flip happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FlipKind {
+    /// In the next vertical blank.
+    Synchronised,
+    /// At once, by an atomic commit.
+    AtOnceAtomic,
+    /// At once, by the older request.
+    AtOnce,
+}
+
+struct HardwareCursor {
+    buffer: DumbBuffer,
+    size: (u32, u32),
+}
+
+/// The usual side of a cursor plane, which a driver without an own value has (drm-kms(7)).
+const CURSOR_SIDE: u64 = 64;
+
+impl Output {
+    /// Selects CRTC and plane for a connector. Nothing is displayed yet.
+    pub(crate) fn new(
+        card: &Arc<Card>,
+        info: &connector::Info,
+        mode: Mode,
+        tearing: bool,
+    ) -> Result<Output, KmsError> {
+        let failed = |cause: io::Error| KmsError::Device {
+            path: card.path.clone(),
+            cause,
+        };
+        let name = info.to_string();
+        let crtc = crtc_for(card, info).map_err(failed)?;
+        let crtc = crtc.ok_or_else(|| KmsError::NoCrtc { name: name.clone() })?;
+        // Both fail without an atomic driver.
+        let planes = card.set_client_capability(ClientCapability::UniversalPlanes, true);
+        let atomic =
+            planes.and_then(|()| card.set_client_capability(ClientCapability::Atomic, true));
+        let atomic = match atomic {
+            Ok(()) => Atomic::new(card, info.handle(), crtc).map_err(failed)?,
+            Err(_) => None,
+        };
+        let can = |what| card.get_driver_capability(what).unwrap_or(0) != 0;
+        let flip_kind = match tearing {
+            true if atomic.is_some() && can(DriverCapability::AtomicASyncPageFlip) => {
+                FlipKind::AtOnceAtomic
+            }
+            true if can(DriverCapability::ASyncPageFlip) => FlipKind::AtOnce,
+            true => {
+                tracing::warn!(
+                    "the driver of {} can't flip at once: pictures wait for the refresh",
+                    card.path.display()
+                );
+                FlipKind::Synchronised
+            }
+            false => FlipKind::Synchronised,
+        };
+        let cursor = HardwareCursor::new(card)
+            .inspect_err(|cause| tracing::debug!("no cursor plane: {cause}"))
+            .ok();
+        let found = card.get_crtc(crtc).ok();
+        Ok(Output {
+            card: Arc::clone(card),
+            connector: info.handle(),
+            name,
+            crtc,
+            mode,
+            atomic,
+            flip_kind,
+            cursor,
+            found,
+        })
+    }
+
+    /// Whether commits are atomic.
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.atomic.is_some()
+    }
+
+    /// Sets the mode and displays a buffer; returns when that is done.
+    pub(crate) fn set_mode(&mut self, framebuffer: framebuffer::Handle) -> io::Result<()> {
+        let Some(atomic) = &mut self.atomic else {
+            let (origin, connectors) = ((0, 0), [self.connector]);
+            let (mode, picture) = (Some(self.mode), Some(framebuffer));
+            return (self.card).set_crtc(self.crtc, picture, origin, &connectors, mode);
+        };
+        let property::Value::Blob(blob) = self.card.create_property_blob(&self.mode)? else {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        };
+        if let Some(before) = atomic.mode.replace(blob) {
+            // In use until the commit: the kernel counts references.
+            let _ = self.card.destroy_property_blob(before);
+        }
+        let (width, height) = self.mode.size();
+        let mut request = AtomicModeReq::new();
+        let crtc_number = u64::from(u32::from(self.crtc));
+        set(
+            &mut request,
+            self.connector,
+            &atomic.of_connector,
+            &[("CRTC_ID", crtc_number)],
+        )?;
+        let values = [("MODE_ID", blob), ("ACTIVE", 1)];
+        set(&mut request, self.crtc, &atomic.of_crtc, &values)?;
+        // Source coordinates have 16 fractional bits.
+        let values = [
+            ("FB_ID", u32::from(framebuffer).into()),
+            ("CRTC_ID", crtc_number),
+            ("SRC_X", 0),
+            ("SRC_Y", 0),
+            ("SRC_W", u64::from(width) << 16),
+            ("SRC_H", u64::from(height) << 16),
+            ("CRTC_X", 0),
+            ("CRTC_Y", 0),
+            ("CRTC_W", width.into()),
+            ("CRTC_H", height.into()),
+        ];
+        set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
+        self.card
+            .atomic_commit(AtomicCommitFlags::ALLOW_MODESET, request)
+    }
+
+    /// Flips to a buffer without waiting; the kernel reports it by an event. `damage` is its difference to the previous one.
+    pub(crate) fn flip(
+        &mut self,
+        framebuffer: framebuffer::Handle,
+        damage: Damage,
+    ) -> io::Result<()> {
+        match (&self.atomic, self.flip_kind) {
+            (Some(atomic), FlipKind::Synchronised) => {
+                let mut request = AtomicModeReq::new();
+                let values = [("FB_ID", u32::from(framebuffer).into())];
+                set(
+                    &mut request,
+                    self.atomic_plane(atomic),
+                    &atomic.of_plane,
+                    &values,
+                )?;
+                let clips = atomic.of_plane.get("FB_DAMAGE_CLIPS");
+                // `struct drm_mode_rect` (drm_mode.h).
+                let rect = [0, damage.first, damage.width, damage.end];
+                let blob = clips.and_then(|clips| {
+                    let blob = self.card.create_property_blob(&rect).ok()?;
+                    let number = property::RawValue::from(blob);
+                    request.add_raw_property(atomic.plane.into(), *clips, number);
+                    Some(number)
+                });
+                let flags = AtomicCommitFlags::PAGE_FLIP_EVENT | AtomicCommitFlags::NONBLOCK;
+                let committed = self.card.atomic_commit(flags, request);
+                if let Some(blob) = blob {
+                    let _ = self.card.destroy_property_blob(blob);
+                }
+                committed
+            }
+            (Some(atomic), FlipKind::AtOnceAtomic) => {
+                let mut request = AtomicModeReq::new();
+                let values = [("FB_ID", u32::from(framebuffer).into())];
+                set(
+                    &mut request,
+                    self.atomic_plane(atomic),
+                    &atomic.of_plane,
+                    &values,
+                )?;
+                let flags = AtomicCommitFlags::PAGE_FLIP_EVENT
+                    | AtomicCommitFlags::NONBLOCK
+                    | AtomicCommitFlags::PAGE_FLIP_ASYNC;
+                self.card.atomic_commit(flags, request)
+            }
+            (_, kind) => {
+                let flags = match kind {
+                    FlipKind::Synchronised => PageFlipFlags::EVENT,
+                    FlipKind::AtOnce | FlipKind::AtOnceAtomic => {
+                        PageFlipFlags::EVENT | PageFlipFlags::ASYNC
+                    }
+                };
+                self.card.page_flip(self.crtc, framebuffer, flags, None)
+            }
+        }
+    }
+
+    /// After a refused flip at once: whether flips wait for the refresh from now on. Drivers refuse some buffers only when they
+    /// are used.
+    pub(crate) fn give_up_tearing(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.flip_kind, FlipKind::Synchronised);
+        before != FlipKind::Synchronised
+    }
+
+    fn atomic_plane(&self, atomic: &Atomic) -> plane::Handle {
+        atomic.plane
+    }
+
+    /// Displays the pointer's shape on the cursor plane; `false` if it can't: it is drawn into the picture then.
+    pub(crate) fn cursor_shape(&mut self, shape: &CursorShape) -> bool {
+        let Some(cursor) = &mut self.cursor else {
+            return false;
+        };
+        let (width, height) = (u32::from(shape.width), u32::from(shape.height));
+        if width > cursor.size.0 || height > cursor.size.1 {
+            return false;
+        }
+        let mut copy = cursor.buffer;
+        let drawn = self.card.map_dumb_buffer(&mut copy).map(|mut memory| {
+            memory.fill(0);
+            let pitch = drm::buffer::Buffer::pitch(&cursor.buffer) as usize;
+            let rows = memory.chunks_exact_mut(pitch);
+            let pixels = shape.argb.chunks(usize::from(shape.width).max(1));
+            for (to, from) in rows.zip(pixels) {
+                for (to, from) in to.as_chunks_mut::<4>().0.iter_mut().zip(from) {
+                    *to = from.to_le_bytes();
+                }
+            }
+        });
+        let hot = (i32::from(shape.hot_x), i32::from(shape.hot_y));
+        let shown = drawn.and_then(|()| {
+            #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
+            let set = self.card.set_cursor2(self.crtc, Some(&cursor.buffer), hot);
+            set
+        });
+        if let Err(cause) = &shown {
+            tracing::debug!("no cursor plane: {cause}");
+            self.cursor_gone();
+        }
+        shown.is_ok()
+    }
+
+    /// Moves the cursor plane's first corner.
+    pub(crate) fn move_cursor(&self, at: (i32, i32)) {
+        #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
+        let moved = self.card.move_cursor(self.crtc, at);
+        // The next motion tries again.
+        if let Err(cause) = moved {
+            tracing::debug!("can't move the cursor: {cause}");
+        }
+    }
+
+    /// Hides the cursor plane.
+    pub(crate) fn hide_cursor(&self) {
+        #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
+        let _ = self.card.set_cursor(self.crtc, None::<&DumbBuffer>);
+    }
+
+    fn cursor_gone(&mut self) {
+        if let Some(cursor) = self.cursor.take() {
+            let _ = self.card.destroy_dumb_buffer(cursor.buffer);
+        }
+    }
+
+    /// Puts back the mode and the picture that were displayed before, as far as they still exist. The kernel's console does
+    /// the rest when the card is closed.
+    pub(crate) fn put_back(&mut self) {
+        self.hide_cursor();
+        let Some(found) = &self.found else { return };
+        if let (Some(mode), Some(picture)) = (found.mode(), found.framebuffer()) {
+            let (at, to) = (found.position(), [self.connector]);
+            let put = (self.card).set_crtc(self.crtc, Some(picture), at, &to, Some(mode));
+            if let Err(cause) = put {
+                tracing::debug!("can't put back the mode before: {cause}");
+            }
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.cursor_gone();
+        if let Some(blob) = self.atomic.as_mut().and_then(|atomic| atomic.mode.take()) {
+            let _ = self.card.destroy_property_blob(blob);
+        }
+    }
+}
+
+impl Atomic {
+    /// `None` if the CRTC has no primary plane that is known to this client.
+    fn new(
+        card: &Card,
+        connector: connector::Handle,
+        crtc: crtc::Handle,
+    ) -> io::Result<Option<Atomic>> {
+        let resources = card.resource_handles()?;
+        for plane in card.plane_handles()? {
+            let info = card.get_plane(plane)?;
+            if !resources
+                .filter_crtcs(info.possible_crtcs())
+                .contains(&crtc)
+            {
+                continue;
+            }
+            let (of_plane, kind) = properties(card, plane)?;
+            if kind != Some(PlaneType::Primary as u64) {
+                continue;
+            }
+            return Ok(Some(Atomic {
+                plane,
+                of_plane,
+                of_crtc: properties(card, crtc)?.0,
+                of_connector: properties(card, connector)?.0,
+                mode: None,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+impl HardwareCursor {
+    fn new(card: &Card) -> io::Result<HardwareCursor> {
+        let side = |what| {
+            let side = card.get_driver_capability(what).unwrap_or(CURSOR_SIDE);
+            u32::try_from(side.clamp(CURSOR_SIDE, 512)).unwrap_or(64)
+        };
+        let size = (
+            side(DriverCapability::CursorWidth),
+            side(DriverCapability::CursorHeight),
+        );
+        let buffer = card.create_dumb_buffer(size, DrmFourcc::Argb8888, 32)?;
+        Ok(HardwareCursor { buffer, size })
+    }
+}
+
+/// The numbers of an object's properties by name, and the value of `type`.
+fn properties<T: ResourceHandle>(card: &Card, handle: T) -> io::Result<(Properties, Option<u64>)> {
+    let (mut numbers, mut kind) = (Properties::new(), None);
+    for (number, value) in card.get_properties(handle)?.iter() {
+        let info = card.get_property(*number)?;
+        let name = info.name().to_string_lossy().into_owned();
+        if name == "type" {
+            kind = Some(*value);
+        }
+        numbers.insert(name, *number);
+    }
+    Ok((numbers, kind))
+}
+
+fn set<T: ResourceHandle>(
+    request: &mut AtomicModeReq,
+    object: T,
+    properties: &Properties,
+    values: &[(&str, u64)],
+) -> io::Result<()> {
+    let object = object.into();
+    for (name, value) in values {
+        let missing = || io::Error::other(format!("the driver has no property {name}"));
+        let number = properties.get(*name).ok_or_else(missing)?;
+        request.add_raw_property(object, *number, *value);
+    }
+    Ok(())
+}
+
+/// A CRTC that can feed the connector: the current one, else an idle one, else any.
+fn crtc_for(card: &Card, info: &connector::Info) -> io::Result<Option<crtc::Handle>> {
+    if let Some(encoder) = info.current_encoder()
+        && let Some(crtc) = card.get_encoder(encoder)?.crtc()
+    {
+        return Ok(Some(crtc));
+    }
+    let resources = card.resource_handles()?;
+    let mut possible = Vec::new();
+    for encoder in info.encoders() {
+        let filter = card.get_encoder(*encoder)?.possible_crtcs();
+        possible.extend(resources.filter_crtcs(filter));
+    }
+    let idle = |crtc: &&crtc::Handle| {
+        (card.get_crtc(**crtc)).is_ok_and(|info| info.framebuffer().is_none())
+    };
+    Ok(possible.iter().find(idle).or(possible.first()).copied())
+}
