@@ -5,7 +5,7 @@
 //!   and a client, optionally on a [`cable`] between two network namespaces.
 //! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] the bar codes of frames, and
 //!   [`picture_match`] compares pictures. [`sound`] is a sound server, [`clicks`] hears what it plays.
-//! - Browsers: [`chromium`].
+//! - Browsers: [`chromium`]. Virtual machines: [`machine`].
 //! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread;
 //!   [`raw_cables`] has packet sockets on its ends.
 //! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
@@ -29,6 +29,7 @@ pub mod display;
 pub mod emulated;
 pub mod hop;
 pub mod journey;
+pub mod machine;
 pub mod pair;
 pub mod picture_match;
 pub mod programs;

@@ -1,0 +1,325 @@
+//! A virtual machine with a display, a keyboard and a mouse, for tests of programs without a window system: QEMU, with the
+//! image of `crates/testbed/vm`.
+//!
+//! Commands run by an agent on a serial line, the display is read and keys are typed through QEMU's machine protocol
+//! ([`qmp`]). A folder of this machine is `/host` there, read-only. The machine has no network but its own loopback.
+
+pub mod qmp;
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openuvr_proto::units::Size;
+use tempfile::TempDir;
+
+use crate::child::Child;
+use qmp::Qmp;
+
+/// How long a start may take. With hardware virtualisation it takes seconds, emulated half a minute on a slow machine.
+const START: Duration = Duration::from_secs(300);
+
+/// How long a command may take.
+const COMMAND: Duration = Duration::from_secs(120);
+
+/// A running machine; ends with this value.
+#[derive(Debug)]
+pub struct Machine {
+    qmp: Qmp,
+    agent: BufReader<UnixStream>,
+    number: u32,
+    folder: TempDir,
+    // Ends last.
+    _process: Child,
+}
+
+/// The result of a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// The exit status.
+    pub status: i32,
+    /// Standard output and error.
+    pub text: String,
+}
+
+/// A picture of the display.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Picture {
+    /// Its size.
+    pub size: Size,
+    /// Packed BGRX.
+    pub bgrx: Vec<u8>,
+}
+
+impl Machine {
+    /// Starts the machine with the image in `image` (`vmlinuz`, `initrd`), a display of this size, and `shared` as its
+    /// `/host`.
+    ///
+    /// # Errors
+    /// QEMU is missing, or the machine does not start in time: the end of its console is in the message.
+    pub fn start(image: &Path, display: Size, shared: &Path) -> Result<Machine> {
+        let folder = tempfile::tempdir().context("can't create a folder for the machine")?;
+        let path = |name: &str| folder.path().join(name);
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args([
+                "-nodefaults",
+                "-no-user-config",
+                "-no-reboot",
+                "-display",
+                "none",
+            ])
+            .args(["-machine", "q35", "-smp", "2", "-m", "1024"])
+            .args(accelerator())
+            .arg("-kernel")
+            .arg(image.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(image.join("initrd"))
+            .args([
+                "-append",
+                "console=tty0 console=ttyS0 panic=-1 consoleblank=0",
+            ])
+            .arg("-device")
+            .arg(format!(
+                "virtio-gpu-pci,xres={},yres={}",
+                display.width, display.height
+            ))
+            .args(["-device", "virtio-tablet-pci"])
+            .arg("-virtfs")
+            .arg(format!(
+                "local,path={},mount_tag=host,security_model=none,readonly=on",
+                shared.display()
+            ))
+            .arg("-serial")
+            .arg(format!("file:{}", path("console").display()))
+            .arg("-serial")
+            .arg(format!(
+                "unix:{},server=on,wait=off",
+                path("agent").display()
+            ))
+            .arg("-qmp")
+            .arg(format!("unix:{},server=on,wait=off", path("qmp").display()));
+        let log = path("log");
+        let mut process = Child::start("virtual machine", command, Some(&log))?;
+        let end = Instant::now() + START;
+        let mut connect = |name: &str| loop {
+            process.check()?;
+            match UnixStream::connect(path(name)) {
+                Ok(stream) => break Ok::<_, anyhow::Error>(stream),
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+                Err(e) => break Err(e).context("QEMU opens no socket"),
+            }
+        };
+        let agent = connect("agent")?;
+        let qmp = Qmp::new(connect("qmp")?)?;
+        agent.set_read_timeout(Some(START))?;
+        let mut machine = Machine {
+            qmp,
+            agent: BufReader::new(agent),
+            number: 0,
+            folder,
+            _process: process,
+        };
+        machine.answer("READY")?;
+        Ok(machine)
+    }
+
+    /// Runs a command of the shell to its end.
+    ///
+    /// # Errors
+    /// It does not end in time, or the machine has ended.
+    pub fn run(&mut self, command: &str) -> Result<Output> {
+        self.number += 1;
+        let number = self.number;
+        let line = format!("{number} {}\n", STANDARD.encode(command));
+        self.agent.get_mut().write_all(line.as_bytes())?;
+        self.agent.get_mut().set_read_timeout(Some(COMMAND))?;
+        let answer = self
+            .answer(&format!("DONE {number} "))
+            .with_context(|| format!("no answer to the command {command:?}"))?;
+        let (status, text) = answer.split_once(' ').unwrap_or((&answer, ""));
+        let text = STANDARD
+            .decode(text.trim())
+            .context("a damaged answer of the machine")?;
+        Ok(Output {
+            status: status
+                .trim()
+                .parse()
+                .context("a damaged answer of the machine")?,
+            text: String::from_utf8_lossy(&text).into_owned(),
+        })
+    }
+
+    /// The same for a command that must succeed; returns its text without the last line's end.
+    ///
+    /// # Errors
+    /// As above, or it fails: its text is in the message.
+    pub fn succeed(&mut self, command: &str) -> Result<String> {
+        let Output { status, text } = self.run(command)?;
+        if status != 0 {
+            bail!("the command {command:?} failed with {status}:\n{text}");
+        }
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Repeats a command until it succeeds.
+    ///
+    /// # Errors
+    /// It fails for [`COMMAND`].
+    pub fn wait_for(&mut self, command: &str) -> Result<String> {
+        let end = Instant::now() + COMMAND;
+        loop {
+            let Output { status, text } = self.run(command)?;
+            if status == 0 {
+                return Ok(text);
+            }
+            if Instant::now() >= end {
+                bail!("the command {command:?} keeps failing:\n{text}");
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// The picture on its display, as the display's hardware has it: without a hardware pointer.
+    ///
+    /// # Errors
+    /// QEMU fails.
+    pub fn picture(&mut self) -> Result<Picture> {
+        let file = self.folder.path().join("picture.ppm");
+        self.qmp.screendump(&file)?;
+        let bytes = std::fs::read(&file).context("QEMU wrote no picture")?;
+        parse_ppm(&bytes).context("QEMU wrote a damaged picture")
+    }
+
+    /// Presses the keys in this order, and releases them in the opposite one. Names are QEMU's: `a`, `ctrl`, `f2`.
+    ///
+    /// # Errors
+    /// QEMU knows no such key.
+    pub fn press(&mut self, keys: &[&str]) -> Result<()> {
+        let down = keys.iter().map(|key| (*key, true));
+        let up = keys.iter().rev().map(|key| (*key, false));
+        for (key, pressed) in down.chain(up) {
+            self.qmp.key(key, pressed)?;
+        }
+        Ok(())
+    }
+
+    /// QEMU's machine protocol, for anything else.
+    pub fn qmp(&mut self) -> &mut Qmp {
+        &mut self.qmp
+    }
+
+    /// The last lines of its console.
+    #[must_use]
+    pub fn console(&self) -> String {
+        let text = std::fs::read(self.folder.path().join("console")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
+    /// The rest of the next line of the agent that starts with `start`.
+    fn answer(&mut self, start: &str) -> Result<String> {
+        loop {
+            let mut line = String::new();
+            let read = self.agent.read_line(&mut line);
+            match read {
+                Ok(0) => bail!("the virtual machine has ended:\n{}", self.console()),
+                Ok(_) => {}
+                Err(e) => bail!(
+                    "the virtual machine does not answer: {e}\n{}",
+                    self.console()
+                ),
+            }
+            if let Some((_, rest)) = line.trim_end().split_once(start) {
+                return Ok(rest.to_owned());
+            }
+        }
+    }
+}
+
+/// Hardware virtualisation where this machine has it: its device may be there although its processor is itself virtual.
+fn accelerator() -> [&'static str; 4] {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processor
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .unwrap_or_default();
+    let has = flags
+        .split_whitespace()
+        .any(|flag| flag == "vmx" || flag == "svm");
+    let opens = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+        .is_ok();
+    match has && opens {
+        true => ["-accel", "kvm", "-cpu", "host"],
+        false => ["-accel", "tcg,thread=multi", "-cpu", "max"],
+    }
+}
+
+/// The image that `./dev test-vm` has built: in the folder of the environment variable `OPENUVR_VM`.
+#[must_use]
+pub fn image() -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("OPENUVR_VM")?);
+    folder.join("initrd").is_file().then_some(folder)
+}
+
+/// Parses a picture of the format P6 with 8 bits.
+fn parse_ppm(bytes: &[u8]) -> Option<Picture> {
+    let mut rest = bytes;
+    let mut words = [0_u32; 3];
+    rest = rest.strip_prefix(b"P6")?;
+    for word in &mut words {
+        rest = rest.trim_ascii_start();
+        while let Some(comment) = rest.strip_prefix(b"#") {
+            let end = comment.iter().position(|byte| *byte == b'\n')?;
+            rest = comment.get(end..)?.trim_ascii_start();
+        }
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+        *word = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+        rest = &rest[end..];
+    }
+    let [width, height, 255] = words else {
+        return None;
+    };
+    let size = Size::new(width, height);
+    let pixels = rest.get(1..)?;
+    if !size.is_valid() || pixels.len() != size.pixels() * 3 {
+        return None;
+    }
+    let bgrx = pixels
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .flat_map(|&[r, g, b]| [b, g, r, 0])
+        .collect();
+    Some(Picture { size, bgrx })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_of_qemu_are_read() {
+        let picture = parse_ppm(b"P6\n# QEMU\n2 1\n255\n\x01\x02\x03\x04\x05\x06").unwrap();
+        assert_eq!(picture.size, Size::new(2, 1));
+        assert_eq!(picture.bgrx, [3, 2, 1, 0, 6, 5, 4, 0]);
+        for damaged in [
+            &b"P6\n2 1\n255\n\x01"[..],
+            b"P5\n1 1\n255\n\x01",
+            b"P6\n",
+            b"P6 1 1 65535 \0",
+        ] {
+            assert_eq!(parse_ppm(damaged), None);
+        }
+    }
+}
