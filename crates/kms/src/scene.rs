@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn the_local_pointer_stays_in_the_picture() {
         let mut scene = scene(Size::new(100, 100), Size::new(100, 50));
-        assert_eq!(scene.move_pointer((-1000, -1000)), (327, 655));
+        assert_eq!(scene.move_pointer((-1000, -1000)), (328, 655));
         assert_eq!(scene.pointer, Some((0, 25)));
         scene.move_pointer((10, 1000));
         assert_eq!(scene.pointer, Some((10, 74)));
