@@ -8,6 +8,7 @@
 mod skip;
 
 mod console;
+mod pads;
 mod rig;
 
 use openuvr_proto::units::Size;

@@ -18,6 +18,8 @@ const DIFFERENT: f64 = 0.02;
 
 pub(crate) struct Rig {
     pub(crate) machine: Machine,
+    /// More options of the host.
+    pub(crate) host_options: &'static str,
 }
 
 impl Rig {
@@ -39,7 +41,10 @@ impl Rig {
         machine
             .wait_for("test -c /dev/dri/card0 && test -c /dev/input/event0")
             .unwrap();
-        Some(Rig { machine })
+        Some(Rig {
+            machine,
+            host_options: "",
+        })
     }
 
     /// Streams a test pattern of this size to the display.
@@ -77,7 +82,8 @@ impl Rig {
 
     fn start_host(&mut self, source: &str) {
         let command = format!(
-            "openuvr host {source} --encoder raw --sound off --pin 135790 --bind 127.0.0.1:4710 --config-dir /tmp/h"
+            "openuvr host {source} {} --encoder raw --sound off --pin 135790 --bind 127.0.0.1:4710 --config-dir /tmp/h",
+            self.host_options
         );
         self.machine
             .succeed(&format!(
@@ -96,11 +102,9 @@ impl Rig {
             .unwrap();
     }
 
-    /// Ends the client as Ctrl-C does, and waits for it.
+    /// Ends the client by SIGTERM, and waits for it.
     pub(crate) fn end_client(&mut self) {
-        self.machine
-            .succeed("kill -INT $(cat /tmp/client.pid)")
-            .unwrap();
+        self.machine.succeed("kill $(cat /tmp/client.pid)").unwrap();
         self.machine
             .wait_for("! test -d /proc/$(cat /tmp/client.pid)")
             .unwrap();

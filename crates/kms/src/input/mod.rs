@@ -200,7 +200,7 @@ impl InputSource for ConsoleInput {
                 return Ok(event);
             }
             if self.state.ended {
-                return Err(SourceError("the display was closed".to_owned()));
+                return Ok(SourceEvent::Closed);
             }
             self.turn(end)
                 .map_err(|cause| SourceError(format!("can't wait for input: {cause}")))?;
