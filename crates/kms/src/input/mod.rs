@@ -311,6 +311,7 @@ impl State {
             Action::Quit => self.ready.push_back(SourceEvent::Closed),
             Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
             Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
+            Action::Recentre => self.ready.push_back(SourceEvent::Recentre),
             Action::Sound(change) => self.ready.push_back(SourceEvent::Sound(change)),
             // It always is.
             Action::FullScreen => {}
