@@ -50,11 +50,15 @@ fn a_user_switches_to_another_console_and_back() {
     rig.frames(2);
     let own = rig.foreground();
     rig.machine.press(&["ctrl", "alt", "f1"]).unwrap();
-    rig.machine.wait_for("test $(fgconsole) = 1").unwrap();
+    rig.machine
+        .wait_for("test $(cat /sys/class/tty/tty0/active) = tty1")
+        .unwrap();
     rig.wait_for_picture(&text);
     rig.machine.press(&["alt", &format!("f{own}")]).unwrap();
     rig.machine
-        .wait_for(&format!("test $(fgconsole) = {own}"))
+        .wait_for(&format!(
+            "test $(cat /sys/class/tty/tty0/active) = tty{own}"
+        ))
         .unwrap();
     let frames = rig.frames(3);
     assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");

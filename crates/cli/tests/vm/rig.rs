@@ -163,7 +163,11 @@ impl Rig {
 
     /// The number of the console in the foreground.
     pub(crate) fn foreground(&mut self) -> u32 {
-        self.machine.succeed("fgconsole").unwrap().parse().unwrap()
+        self.machine
+            .succeed("sed s/tty// /sys/class/tty/tty0/active")
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     /// `KDGETMODE` of a console.
@@ -178,7 +182,9 @@ impl Rig {
 
     /// Waits until the first console is in the foreground, with text.
     pub(crate) fn expect_text_console(&mut self) {
-        self.machine.wait_for("test $(fgconsole) = 1").unwrap();
+        self.machine
+            .wait_for("test $(cat /sys/class/tty/tty0/active) = tty1")
+            .unwrap();
         assert_eq!(self.display_mode(1), "0");
     }
 
