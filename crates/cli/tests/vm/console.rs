@@ -114,8 +114,12 @@ fn other_cards_and_used_ones_are_refused_in_one_line() {
     );
     rig.stream_pattern(VGA);
     rig.frames(1);
-    // The console of the first client, in the name of a process there.
-    let command = "openuvr client 127.0.0.1 --observe --present kms --sound off --pin 135790 \
+    // A second client, of another host.
+    let host = "openuvr host --source pattern --fps 1 --encoder raw --sound off --pin 135790 \
+                --bind 127.0.0.1:4711 --config-dir /tmp/h8";
+    let started = format!("setsid {host} >/tmp/host8.log 2>&1 &");
+    rig.machine.succeed(&started).unwrap();
+    let command = "openuvr client 127.0.0.1:4711 --present kms --sound off --pin 135790 \
                    --config-dir /tmp/c8 --duration 60s";
     let output = rig.machine.run(&format!("timeout 100 {command}")).unwrap();
     let why = output.text.lines().last().unwrap_or_default().to_owned();

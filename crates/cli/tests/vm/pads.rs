@@ -22,7 +22,7 @@ fn a_pad_of_the_client_is_a_device_of_the_host() {
         ))
         .unwrap();
     machine
-        .succeed("setsid perl /tmp/pad.pl >/tmp/pad.log 2>&1 &")
+        .succeed("setsid sh -c 'echo $$ >/tmp/pad.pid; exec perl /tmp/pad.pl' >/tmp/pad.log 2>&1 &")
         .unwrap();
     let device = machine
         .wait_for(&format!("test -n \"$({FIND})\" && {FIND}"))
@@ -37,6 +37,6 @@ fn a_pad_of_the_client_is_a_device_of_the_host() {
     machine.succeed("touch /tmp/press").unwrap();
     machine.wait_for(&format!("test $({down}) = 1")).unwrap();
     // The pad is unplugged.
-    machine.succeed("pkill -f pad.pl").unwrap();
+    machine.succeed("kill $(cat /tmp/pad.pid)").unwrap();
     machine.wait_for(&format!("test -z \"$({FIND})\"")).unwrap();
 }

@@ -22,8 +22,9 @@ use tempfile::TempDir;
 use crate::child::Child;
 use qmp::Qmp;
 
-/// How long a start may take. With hardware virtualisation it takes seconds, emulated half a minute on a slow machine.
-const START: Duration = Duration::from_secs(300);
+/// How long a start may take. With hardware virtualisation it takes seconds, emulated half a minute, and ten
+/// minutes beside builds.
+const START: Duration = Duration::from_secs(900);
 
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(120);
@@ -75,7 +76,7 @@ impl Machine {
                 "-display",
                 "none",
             ])
-            .args(["-machine", "q35", "-smp", "2", "-m", "1024"])
+            .args(["-machine", "q35", "-m", "1024"])
             .args(accelerator())
             .arg("-kernel")
             .arg(image.join("vmlinuz"))
@@ -245,7 +246,7 @@ impl Machine {
 }
 
 /// Hardware virtualisation where this machine has it: its device may be there although its processor is itself virtual.
-fn accelerator() -> [&'static str; 4] {
+fn accelerator() -> [&'static str; 6] {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor
         .lines()
@@ -260,8 +261,9 @@ fn accelerator() -> [&'static str; 4] {
         .open("/dev/kvm")
         .is_ok();
     match has && opens {
-        true => ["-accel", "kvm", "-cpu", "host"],
-        false => ["-accel", "tcg,thread=multi", "-cpu", "max"],
+        true => ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
+        // Emulated processors wait for each other.
+        false => ["-accel", "tcg", "-cpu", "max", "-smp", "1"],
     }
 }
 
