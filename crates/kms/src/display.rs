@@ -27,6 +27,9 @@ use crate::scene::{PlacedCursor, Scene};
 /// The interval at which connectors are looked at (a guess: a user waits a second for a display).
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The delay of another attempt after a refused flip (a guess: a quarter of a refresh at 60 Hz).
+const RETRY: Duration = Duration::from_millis(4);
+
 /// What the threads share.
 pub(crate) struct Shared {
     display: Mutex<Display>,
@@ -67,6 +70,8 @@ pub(crate) struct Display {
     pub(crate) active: bool,
     /// When the connectors are looked at next.
     look_at: Instant,
+    /// When a refused flip is tried again.
+    retry_at: Option<Instant>,
     /// Whether the threads end.
     pub(crate) stopped: bool,
     /// The pointer as the cursor plane displays it.
@@ -103,6 +108,7 @@ impl Display {
             foreground: true,
             active: true,
             look_at: clock::now() + LOOK,
+            retry_at: None,
             stopped: false,
             cursor: None,
             cursor_dirty: true,
@@ -225,7 +231,14 @@ impl Display {
 
     /// Flips to the waiting picture, if no flip is pending.
     fn flip(&mut self) {
-        let (Some(due), Some(Lit { output, buffers })) = (self.flips.due(), &mut self.lit) else {
+        self.retry_at = None;
+        if let Some(due) = self.flips.due() {
+            self.flip_to(due);
+        }
+    }
+
+    fn flip_to(&mut self, due: usize) {
+        let Some(Lit { output, buffers }) = &mut self.lit else {
             return;
         };
         let Some(framebuffer) = buffers.framebuffer(due) else {
@@ -249,13 +262,14 @@ impl Display {
         }
         match flipped {
             Ok(()) => self.flips.committed(clock::now()),
-            // The console is being switched, or the previous flip has not ended: the next event or picture tries again.
+            // Another request to the display has not ended: a flip, whose event comes, or another one.
+            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
+                self.retry_at = Some(clock::now() + RETRY);
+            }
+            // Unplugged, or the console is being switched.
             Err(cause) => {
                 tracing::debug!("{} refuses a flip: {cause}", output.name);
-                let unplugged = cause.raw_os_error() != Some(libc::EBUSY);
-                if unplugged {
-                    self.look_at_connectors();
-                }
+                self.look_at_connectors();
             }
         }
     }
@@ -274,10 +288,12 @@ impl Display {
 
     /// Handles a flip that is overdue.
     pub(crate) fn expire(&mut self, now: Instant) {
-        if self.flips.expired(now) {
-            tracing::debug!("a flip was lost");
+        if self.flips.overdue(now) {
+            tracing::debug!("a flip is overdue");
             self.look_at_connectors();
-            self.flip();
+            if let Some(waiting) = self.flips.waiting() {
+                self.flip_to(waiting);
+            }
         }
     }
 
@@ -323,7 +339,8 @@ impl Display {
 
     /// When the next event is due that the kernel does not report.
     pub(crate) fn deadline(&self) -> Instant {
-        let flip = self.flips.deadline();
+        // While a flip is pending there is nothing to try again.
+        let flip = self.flips.deadline().or(self.retry_at);
         flip.map_or(self.look_at, |flip| flip.min(self.look_at))
     }
 

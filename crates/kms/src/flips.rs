@@ -13,8 +13,8 @@ use openuvr_proto::time::Instant;
 /// Number of buffers.
 pub(crate) const BUFFERS: usize = 3;
 
-/// A flip without an event for this long is lost (a guess: five refreshes at 24 Hz take 208 ms). It happens when a display is
-/// unplugged or the driver is reset.
+/// A flip without an event for this long may be lost (a guess: five refreshes at 24 Hz take 208 ms). It happens when a display
+/// is unplugged or the driver is reset. The driver decides: it refuses another one while the flip is pending.
 const LOST: Duration = Duration::from_millis(250);
 
 /// Reports that wait for their reader at most; the media thread reads them for each frame.
@@ -81,15 +81,21 @@ impl Flips {
         self.due()
     }
 
+    /// The buffer to commit if the pending flip is lost.
+    pub(crate) fn waiting(&self) -> Option<usize> {
+        self.waiting.map(|waiting| waiting.buffer)
+    }
+
     /// The buffer to commit now.
     pub(crate) fn due(&self) -> Option<usize> {
         let waiting = self.waiting.filter(|_| self.pending.is_none());
         waiting.map(|waiting| waiting.buffer)
     }
 
-    /// The display accepted the buffer of [`due`](Self::due).
+    /// The display accepted the buffer of [`due`](Self::due) or [`waiting`](Self::waiting): a flip that was pending is lost.
     pub(crate) fn committed(&mut self, now: Instant) {
         if let Some(picture) = self.waiting.take() {
+            self.drop_pending();
             self.pending = Some(Pending {
                 picture,
                 since: now,
@@ -110,18 +116,18 @@ impl Flips {
         }
     }
 
-    /// The time until the pending flip counts as lost.
+    /// The time until the pending flip may be lost.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.pending.map(|pending| pending.since + LOST)
     }
 
-    /// Whether the pending flip is lost by now; the display is then as after [`flipped`](Self::flipped), without a time.
-    pub(crate) fn expired(&mut self, now: Instant) -> bool {
-        let lost = self.deadline().is_some_and(|deadline| now >= deadline);
-        if lost {
-            self.drop_pending();
+    /// Whether the pending flip may be lost by now. It stays pending until another one is accepted.
+    pub(crate) fn overdue(&mut self, now: Instant) -> bool {
+        let overdue = self.deadline().is_some_and(|deadline| now >= deadline);
+        if let Some(pending) = self.pending.as_mut().filter(|_| overdue) {
+            pending.since = now;
         }
-        lost
+        overdue
     }
 
     /// The display is another one's from now on, or gone: pending and waiting pictures are not displayed. The buffer with the
@@ -245,12 +251,29 @@ mod tests {
         let mut flips = Flips::default();
         picture(&mut flips, 1, ms(0));
         let second = picture(&mut flips, 2, ms(1));
-        assert!(!flips.expired(ms(200)));
+        assert!(!flips.overdue(ms(200)));
         assert_eq!(flips.deadline(), Some(ms(250)));
-        assert!(flips.expired(ms(250)));
-        assert_eq!(flips.due(), Some(second));
+        assert!(flips.overdue(ms(250)));
+        assert_eq!(flips.waiting(), Some(second));
+        // The driver accepts it.
+        flips.committed(ms(250));
         assert_eq!(reports(&mut flips), [(FrameId(1), None)]);
-        assert_eq!(flips.deadline(), None);
+        flips.flipped(Some(ms(260)));
+        assert_eq!(reports(&mut flips), [(FrameId(2), Some(ms(260)))]);
+    }
+
+    #[test]
+    fn a_slow_flip_is_reported_although_it_was_overdue() {
+        let mut flips = Flips::default();
+        picture(&mut flips, 1, ms(0));
+        let second = picture(&mut flips, 2, ms(1));
+        assert!(flips.overdue(ms(250)));
+        // The driver refuses another one.
+        assert_eq!(flips.deadline(), Some(ms(500)));
+        assert_eq!(flips.due(), None);
+        flips.flipped(Some(ms(400)));
+        assert_eq!(reports(&mut flips), [(FrameId(1), Some(ms(400)))]);
+        assert_eq!(flips.due(), Some(second));
     }
 
     #[test]
@@ -300,7 +323,11 @@ mod tests {
                     }
                 }
                 _ if seed >> 40 & 15 == 0 => _ = flips.interrupt(),
-                _ => _ = flips.expired(now),
+                _ => {
+                    if flips.overdue(now) {
+                        flips.committed(now);
+                    }
+                }
             }
             seen.extend(reports(&mut flips).into_iter().map(|(frame, _)| frame.0));
         }

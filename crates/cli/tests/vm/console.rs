@@ -1,5 +1,7 @@
 //! The text console: given back after any end, and switched.
 
+use openuvr_proto::units::Size;
+
 use super::rig::Rig;
 use super::{DISPLAY, VGA};
 
@@ -112,20 +114,42 @@ fn other_cards_and_used_ones_are_refused_in_one_line() {
         why.contains("HDMI-A-1") && why.contains("Virtual-1"),
         "{why}"
     );
+    // The first opener of a card displays on it.
+    let holder = "open F, \"+<\", \"/dev/dri/card0\" or die; sleep 1000";
+    (rig.machine
+        .succeed(&format!("setsid perl -e '{holder}' >/dev/null 2>&1 &")))
+    .unwrap();
+    rig.start_host_of_pattern(VGA);
+    rig.start_client("setsid", ">/tmp/client.log 2>&1");
+    rig.wait_for_client("is used by another session");
+    rig.expect_text_console();
+}
+
+#[test]
+fn the_console_of_a_second_client_hides_the_first() {
+    let Some(mut rig) = Rig::start(DISPLAY) else {
+        return;
+    };
     rig.stream_pattern(VGA);
     rig.frames(1);
-    // A second client, of another host.
-    let host = "openuvr host --source pattern --fps 1 --encoder raw --sound off --pin 135790 \
-                --bind 127.0.0.1:4711 --config-dir /tmp/h8";
-    let started = format!("setsid {host} >/tmp/host8.log 2>&1 &");
-    rig.machine.succeed(&started).unwrap();
-    let command = "openuvr client 127.0.0.1:4711 --present kms --sound off --pin 135790 \
-                   --config-dir /tmp/c8 --duration 60s";
-    let output = rig.machine.run(&format!("timeout 100 {command}")).unwrap();
-    let why = output.text.lines().last().unwrap_or_default().to_owned();
-    assert!(
-        why.contains("another session") || why.contains("another program"),
-        "{why}"
-    );
-    rig.frames(2);
+    let own = rig.foreground();
+    let host = "openuvr host --source pattern --size 800x600 --fps 1 --encoder raw --sound off \
+                --pin 135790 --bind 127.0.0.1:4711 --config-dir /tmp/h8";
+    let client = "openuvr client 127.0.0.1:4711 --present kms --sound off --pin 135790 \
+                  --config-dir /tmp/c8";
+    for command in [host, client] {
+        let started =
+            format!("setsid sh -c 'echo $$ >/tmp/last.pid; exec {command}' >/tmp/last.log 2>&1 &");
+        rig.machine.succeed(&started).unwrap();
+    }
+    rig.machine
+        .wait_for("grep -q 'showing 800x600' /tmp/last.log")
+        .unwrap();
+    assert_ne!(rig.foreground(), own);
+    assert_eq!(rig.machine.picture().unwrap().size, Size::new(800, 600));
+    rig.machine.succeed("kill $(cat /tmp/last.pid)").unwrap();
+    let back = format!("test $(cat /sys/class/tty/tty0/active) = tty{own}");
+    rig.machine.wait_for(&back).unwrap();
+    let frames = rig.frames(3);
+    assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
 }
