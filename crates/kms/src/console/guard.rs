@@ -121,6 +121,10 @@ pub fn run() -> Result<(), String> {
         let limit = Timespec::try_from(END).ok();
         let _ = poll(&mut ended, limit.as_ref());
     }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a descriptor; nothing is printed"
+    )]
     let tty = io::stdout().as_fd().try_clone_to_owned();
     let tty = tty.map_err(|cause| format!("can't use the console: {cause}"))?;
     super::restore(&File::from(tty), &found);

@@ -293,9 +293,9 @@ mod tests {
         std::fs::write(folder.path().join("mice"), b"").unwrap();
         let (mut devices, refused) = Devices::open(folder.path());
         assert!(refused.is_none() && devices.open.is_empty());
-        assert_eq!(devices.passed, [path.clone()]);
+        assert_eq!(devices.passed.first(), Some(&path));
         std::fs::remove_file(path).unwrap();
         devices.changed();
-        assert_eq!(devices.passed, [PathBuf::new(); 0]);
+        assert!(devices.passed.is_empty());
     }
 }

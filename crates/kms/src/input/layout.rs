@@ -39,8 +39,8 @@ pub(super) fn keyboard() -> XkbKeyboard {
 }
 
 fn names() -> Names {
-    let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if VARIABLES.iter().any(|name| set(&name)) {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if VARIABLES.iter().any(|name| set(name)) {
         // libxkbcommon reads them.
         return Names::default();
     }
