@@ -39,7 +39,7 @@ pub use presenter::KmsPresenter;
 
 use card::Card;
 
-/// What a display is opened with, beside the settings of a window.
+/// Settings of a display beside those of a window.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct KmsConfig {
     /// The card and the connector.

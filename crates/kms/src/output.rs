@@ -179,12 +179,7 @@ impl Output {
             (Some(atomic), FlipKind::Synchronised) => {
                 let mut request = AtomicModeReq::new();
                 let values = [("FB_ID", u32::from(framebuffer).into())];
-                set(
-                    &mut request,
-                    self.atomic_plane(atomic),
-                    &atomic.of_plane,
-                    &values,
-                )?;
+                set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
                 let clips = atomic.of_plane.get("FB_DAMAGE_CLIPS");
                 // `struct drm_mode_rect` (drm_mode.h).
                 let rect = [0, damage.first, damage.width, damage.end];
@@ -204,12 +199,7 @@ impl Output {
             (Some(atomic), FlipKind::AtOnceAtomic) => {
                 let mut request = AtomicModeReq::new();
                 let values = [("FB_ID", u32::from(framebuffer).into())];
-                set(
-                    &mut request,
-                    self.atomic_plane(atomic),
-                    &atomic.of_plane,
-                    &values,
-                )?;
+                set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
                 let flags = AtomicCommitFlags::PAGE_FLIP_EVENT
                     | AtomicCommitFlags::NONBLOCK
                     | AtomicCommitFlags::PAGE_FLIP_ASYNC;
@@ -232,10 +222,6 @@ impl Output {
     pub(crate) fn give_up_tearing(&mut self) -> bool {
         let before = std::mem::replace(&mut self.flip_kind, FlipKind::Synchronised);
         before != FlipKind::Synchronised
-    }
-
-    fn atomic_plane(&self, atomic: &Atomic) -> plane::Handle {
-        atomic.plane
     }
 
     /// Displays the pointer's shape on the cursor plane; `false` if it can't: it is drawn into the picture then.
