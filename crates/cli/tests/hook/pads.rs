@@ -23,13 +23,13 @@ use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of
 /// Shows pictures, which start the host, and runs a program that reads pads.
 const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
-    $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears";
+    $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears; kill $reader";
 
 /// As [`GAME`], but reads the pads first: it looks for them before the first picture.
 const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
-    glxgears >/dev/null 2>&1 & gears=$!; wait $gears";
+    glxgears >/dev/null 2>&1 & gears=$!; wait $gears; kill $reader";
 
 /// A pad as the xpad driver presents it, with a variable name.
 fn xbox(name: &str) -> Description {
