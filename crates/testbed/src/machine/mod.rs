@@ -172,7 +172,7 @@ impl Machine {
     /// Repeats a command until it succeeds.
     ///
     /// # Errors
-    /// It fails for [`COMMAND`].
+    /// It keeps failing for two minutes.
     pub fn wait_for(&mut self, command: &str) -> Result<String> {
         let end = Instant::now() + COMMAND;
         loop {
