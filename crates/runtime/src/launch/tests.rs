@@ -22,7 +22,7 @@ use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 
 /// Connects as a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    // A child of a test must not keep it open.
+    // A program that another test starts must not inherit the socket: it would keep it open.
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
