@@ -1,5 +1,6 @@
 //! A recording and a video player get all encoded frames.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -13,12 +14,21 @@ const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "640x360", "--fps",
 /// Duration beside the load.
 const BUSY: Duration = Duration::from_secs(8);
 
-/// The rows of the single subscriber that is not a session.
+/// The rows of the subscriber that is not a session and stayed the longest. Before a video player joins, a short subscriber may
+/// fetch the description of the stream. The frames of each are accounted for.
 fn rows_of_other(rows: &[Row]) -> Vec<Row> {
-    let other = |row: &&Row| row.subscriber.starts_with("other-");
-    let rows: Vec<Row> = rows.iter().filter(other).cloned().collect();
-    assert_accounted(&rows);
-    rows
+    let mut others: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+    for row in rows
+        .iter()
+        .filter(|row| row.subscriber.starts_with("other-"))
+    {
+        others.entry(&row.subscriber).or_default().push(row.clone());
+    }
+    others.values().for_each(|rows| assert_accounted(rows));
+    others
+        .into_values()
+        .max_by_key(Vec::len)
+        .expect("a subscriber")
 }
 
 #[test]
