@@ -28,8 +28,8 @@ use super::endpoints::{
     input, present,
 };
 use super::kind::{
-    Choice, LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional,
-    path, pin, size, text, time,
+    LinkName, Realtime, TableMode, bitrate, choice, cores, count, flag, number, optional, path,
+    pin, size, text, time,
 };
 use super::motion::{MotionKind, MotionOptions, axes};
 use super::portal::{HostTarget, PortalAddress, fingerprint, host_target, portal};
@@ -370,31 +370,6 @@ impl ClientConfig {
             ..Config::new(host.target)
         }
     }
-}
-
-impl Choice for EyeView {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        (EyeView::Both.name(), EyeView::Both),
-        (EyeView::Left.name(), EyeView::Left),
-        (EyeView::Right.name(), EyeView::Right),
-        (EyeView::Anaglyph.name(), EyeView::Anaglyph),
-    ];
-}
-
-impl Choice for Reproject {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("auto", Reproject::Auto),
-        ("on", Reproject::On),
-        ("off", Reproject::Off),
-    ];
-}
-
-impl Choice for DrawBackend {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        (DrawBackend::Auto.name(), DrawBackend::Auto),
-        (DrawBackend::Gl.name(), DrawBackend::Gl),
-        (DrawBackend::Software.name(), DrawBackend::Software),
-    ];
 }
 
 impl ClientConfig {

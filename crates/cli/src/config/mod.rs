@@ -15,6 +15,7 @@ mod motion;
 pub(crate) mod portal;
 mod print;
 mod run;
+mod stereo;
 #[cfg(test)]
 mod tests;
 pub(crate) mod xr;
