@@ -42,6 +42,8 @@ struct NextBuffer<K> {
     rows: u32,
     /// Those of them that differ from the displayed picture.
     painted: Range<u32>,
+    /// Those of them that were requested since [`Buffers::take_new_rows`].
+    new: Range<u32>,
 }
 
 impl<K: Copy + Eq> Buffers<K> {
@@ -101,6 +103,7 @@ impl<K: Copy + Eq> Buffers<K> {
             shown,
             rows: 0,
             painted: 0..0,
+            new: 0..0,
         });
     }
 
@@ -116,12 +119,25 @@ impl<K: Copy + Eq> Buffers<K> {
         let next = self.next.as_mut()?;
         next.rows = next.rows.max(rows.end);
         next.painted = around(&next.painted, &rows);
+        next.new = around(&next.new, &rows);
         let row = self.size.width as usize * 4;
         let key = next.key;
         let buffer = self.all.iter_mut().find(|each| each.key == key)?;
         buffer.behind = around(&buffer.behind, &rows);
         let bytes = rows.start as usize * row..rows.end as usize * row;
         buffer.memory.bytes_mut().get_mut(bytes)
+    }
+
+    /// The next picture's rows that were requested since the last call, and are painted by now.
+    pub fn take_new_rows(&mut self) -> Range<u32> {
+        let next = self.next.as_mut();
+        next.map_or(0..0, |next| std::mem::take(&mut next.new))
+    }
+
+    /// The buffer of the next picture, and how many of its rows from the top are valid once the
+    /// requested ones are painted.
+    pub fn valid_rows(&self) -> Option<(K, u32)> {
+        self.next.as_ref().map(|next| (next.key, next.rows))
     }
 
     /// Completes the next picture, which is the newest from now on: its buffer, and the rows in
@@ -171,6 +187,12 @@ impl<K: Copy + Eq> Buffers<K> {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.key == key) {
             buffer.readers += requests;
         }
+    }
+
+    /// The number of requests that read `key` and have not completed.
+    pub fn readers(&self, key: K) -> u32 {
+        let buffer = self.all.iter().find(|each| each.key == key);
+        buffer.map_or(0, |buffer| buffer.readers)
     }
 
     /// Records a completion.

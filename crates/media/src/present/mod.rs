@@ -107,6 +107,17 @@ pub trait Canvas {
     /// while the surface has no memory to lend: the picture will not be displayed.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
+    /// Displays the rows that are painted so far, over the previous picture, if the surface was
+    /// opened for that ([`WindowConfig::slices`]) and can; otherwise they wait for
+    /// [`show`](Canvas::show), which follows unless the frame fails. The rows are final within
+    /// their frame.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn show_rows(&mut self) -> Result<(), PresentError> {
+        Ok(())
+    }
+
     /// Displays the painted picture, as [`Presenter::present`]; `false` if that failed and the
     /// previous picture stays.
     ///

@@ -45,6 +45,9 @@ pub struct WindowConfig {
     pub keys: Option<Keys>,
     /// Whether a compositor may show a picture in the middle of a refresh, where it can (Wayland).
     pub tearing: bool,
+    /// Whether the rows of a picture are displayed as they are decoded, instead of all at once
+    /// (X11, a display without a window system).
+    pub slices: bool,
 }
 
 impl Default for WindowConfig {
@@ -59,6 +62,7 @@ impl Default for WindowConfig {
             grab: false,
             keys: None,
             tearing: false,
+            slices: false,
         }
     }
 }

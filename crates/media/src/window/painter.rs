@@ -35,6 +35,15 @@ pub(crate) struct Painter {
     panel: Option<(Arc<Panel>, render::Picture)>,
 }
 
+/// Numbers of requests that read a shared buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reads {
+    /// That of the displayed picture.
+    pub(crate) shown: u32,
+    /// That of the next picture, see [`Scene::next`].
+    pub(crate) next: u32,
+}
+
 /// The format of the server's copies of pictures.
 struct Copies {
     gc: xproto::Gcontext,
@@ -118,16 +127,16 @@ impl Painter {
         })
     }
 
-    /// Redraws the complete scene. Returns the number of requests that read the shared buffer,
-    /// which report their completion if `announce` is set.
+    /// Redraws the complete scene. Returns the requests that read the shared buffers, which report
+    /// their completion if `announce` is set.
     pub(crate) fn everything(
         &mut self,
         conn: &RustConnection,
         scene: &Scene,
         announce: bool,
-    ) -> Result<u32, WindowError> {
+    ) -> Result<Reads, WindowError> {
         let Some(placement) = scene.placement() else {
-            return Ok(0);
+            return Ok(Reads::default());
         };
         self.picture(conn, scene, placement.area, announce)
     }
@@ -139,24 +148,37 @@ impl Painter {
         scene: &Scene,
         area: Rect,
         announce: bool,
-    ) -> Result<u32, WindowError> {
+    ) -> Result<Reads, WindowError> {
         let (Some(shown), Some(placement)) = (scene.shown, scene.placement()) else {
-            return Ok(0);
+            return Ok(Reads::default());
         };
         let Some(segment) = shown.segment else {
             // An OpenGL client draws all of it with its next picture.
             self.stage.spoil();
-            return Ok(0);
+            return Ok(Reads::default());
         };
         let Some(area) = area.and(placement.area) else {
-            return Ok(0);
+            return Ok(Reads::default());
         };
         let stage = Arc::clone(&self.stage);
-        let reads = match placement.is_unscaled() && stage.stores_bgrx {
-            true => self.copy(conn, (segment, shown.size), placement, area, announce),
-            false => self.scale(conn, (segment, shown), placement, area, announce),
-        };
-        let reads = reads.map_err(|cause| stage.gone(&cause))?;
+        let mut reads = Reads::default();
+        if stage.copies(placement) {
+            let (first, rest) = placement.split(area, scene.next.map_or(0, |next| next.rows));
+            for (part, from, count) in [
+                (first, scene.next.map(|next| next.segment), &mut reads.next),
+                (rest, Some(segment), &mut reads.shown),
+            ] {
+                if let (Some(part), Some(from)) = (part, from) {
+                    self.copy(conn, (from, shown.size), placement, part, announce)
+                        .map_err(|cause| stage.gone(&cause))?;
+                    *count = 1;
+                }
+            }
+        } else {
+            // Of an incomplete picture no rows are scaled.
+            let scaled = self.scale(conn, (segment, shown), placement, area, announce);
+            reads.shown = scaled.map_err(|cause| stage.gone(&cause))?;
+        }
         self.text(conn, scene, area)
             .map_err(|cause| stage.gone(&cause))?;
         if let Some(overlay) = stage.overlay(scene)
@@ -215,7 +237,7 @@ impl Painter {
         placement: Placement,
         area: Rect,
         announce: bool,
-    ) -> Result<u32, ReplyOrIdError> {
+    ) -> Result<(), ReplyOrIdError> {
         conn.shm_put_image(
             self.stage.window,
             self.gc,
@@ -233,7 +255,7 @@ impl Painter {
             segment,
             0,
         )?;
-        Ok(1)
+        Ok(())
     }
 
     fn scale(

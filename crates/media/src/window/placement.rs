@@ -1,6 +1,8 @@
 //! The placement of a picture in a window: as large as possible, centred, with its aspect ratio,
 //! and black bars.
 
+use std::ops::Range;
+
 use openuvr_proto::units::Size;
 
 use crate::cursor::Cursor;
@@ -94,6 +96,22 @@ impl Placement {
     /// Whether picture pixels are window pixels.
     pub fn is_unscaled(&self) -> bool {
         self.area.width == side(self.picture.width) && self.area.height == side(self.picture.height)
+    }
+
+    /// The area of rows of an unscaled picture.
+    pub fn rows(&self, rows: &Range<u32>) -> Rect {
+        let count = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
+        Rect {
+            y: self.area.y + count(rows.start),
+            height: count(rows.end.saturating_sub(rows.start)),
+            ..self.area
+        }
+    }
+
+    /// The parts of `area` on an unscaled picture's first `rows` rows, and on its other rows.
+    pub fn split(&self, area: Rect, rows: u32) -> (Option<Rect>, Option<Rect>) {
+        let first = area.and(self.rows(&(0..rows)));
+        (first, area.and(self.rows(&(rows..self.picture.height))))
     }
 
     /// The window pixel at a position in the picture (0–65 535 across and down).
@@ -215,6 +233,26 @@ mod tests {
             }
         );
         assert!(wide.is_unscaled(), "bars alone don't scale");
+    }
+
+    #[test]
+    fn an_area_is_split_between_first_and_other_rows() {
+        // Between bars of four columns.
+        let placed = Placement::fit(Size::new(28, 10), Size::new(20, 10));
+        let area = |y, height| Rect {
+            x: 6,
+            y,
+            width: 3,
+            height,
+        };
+        for (rows, first, rest) in [
+            (0, None, Some(area(2, 5))),
+            (2, None, Some(area(2, 5))),
+            (4, Some(area(2, 2)), Some(area(4, 3))),
+            (10, Some(area(2, 5)), None),
+        ] {
+            assert_eq!(placed.split(area(2, 5), rows), (first, rest), "{rows} rows");
+        }
     }
 
     #[test]

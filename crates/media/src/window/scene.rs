@@ -38,6 +38,8 @@ pub(crate) struct Scene {
     pub(crate) window: Size,
     /// The displayed picture.
     pub(crate) shown: Option<DisplayedPicture>,
+    /// The first rows of the next picture, displayed over it.
+    pub(crate) next: Option<FirstRows>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
     /// The text over the picture.
@@ -99,6 +101,17 @@ pub(crate) struct DisplayedPicture {
     pub(crate) generation: u64,
 }
 
+/// The rows that are painted of an incomplete picture of the displayed one's size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FirstRows {
+    /// The buffer.
+    pub(crate) segment: shm::Seg,
+    /// Number of rows from the top.
+    pub(crate) rows: u32,
+    /// Numbers them among the pictures of this window.
+    pub(crate) generation: u64,
+}
+
 impl SharedWindow {
     pub(crate) fn new(
         display: String,
@@ -120,6 +133,7 @@ impl SharedWindow {
                 observer,
                 window: size,
                 shown: None,
+                next: None,
                 cursor: None,
                 panel: None,
                 pointer_inside: false,
@@ -148,6 +162,12 @@ impl SharedWindow {
     pub(crate) fn scene(&self) -> MutexGuard<'_, Scene> {
         // Every change of the scene is a plain assignment: a panic leaves it valid.
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server copies pictures at this placement as they are, without scaling or
+    /// conversion.
+    pub(crate) fn copies(&self, placement: Placement) -> bool {
+        self.stores_bgrx && placement.is_unscaled()
     }
 
     /// Where to draw the host's pointer over the picture, clipped to it, and the clip's offset in

@@ -186,7 +186,14 @@ impl Screen {
         };
         let decoded = match decoded {
             Ok(Some(decoded)) => decoded,
-            Ok(None) => return ShowOutcome::Ok,
+            Ok(None) => {
+                // A picture that is outdated by the next one is not displayed at all.
+                let canvas = presenter.canvas().filter(|_| !outdated);
+                return match canvas.map_or(Ok(()), |canvas| canvas.show_rows()) {
+                    Ok(()) => ShowOutcome::Ok,
+                    Err(e) => ShowOutcome::SurfaceLost(e.to_string()),
+                };
+            }
             Err(e) => {
                 let why = e.to_string();
                 return self.failed(why);

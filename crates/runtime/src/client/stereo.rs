@@ -439,6 +439,14 @@ impl Canvas for StereoPresenter {
         }
     }
 
+    /// The render thread draws whole pictures.
+    fn show_rows(&mut self) -> Result<(), PresentError> {
+        match &mut self.output {
+            Output::Direct(presenter) => presenter.canvas().map_or(Ok(()), |it| it.show_rows()),
+            Output::Threaded(_) | Output::Closed => Ok(()),
+        }
+    }
+
     fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError> {
         match &mut self.output {
             Output::Direct(presenter) => {

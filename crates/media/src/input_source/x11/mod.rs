@@ -400,11 +400,12 @@ impl X11InputSource {
                 self.painter.bars(&self.conn, &scene)?;
                 self.painter.everything(&self.conn, &scene, false)?;
                 self.conn.flush().map_err(|cause| self.stage.gone(&cause))?;
-                scene.shown
+                (scene.shown, scene.next)
             };
             x11rb::wrapper::ConnectionExt::sync(&self.conn)
                 .map_err(|cause| self.stage.gone(&cause))?;
-            if self.stage.scene().shown == drawn {
+            let scene = self.stage.scene();
+            if (scene.shown, scene.next) == drawn {
                 break;
             }
         }
@@ -447,8 +448,9 @@ impl InputSource for X11InputSource {
     }
 }
 
-/// Maximum number of repeated repaints.
-const REPAIRS: usize = 3;
+/// Maximum number of repeated repaints: a picture that is displayed slice by slice changes the
+/// scene with each of its usual eight slices.
+const REPAIRS: usize = 12;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;

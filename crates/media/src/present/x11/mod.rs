@@ -72,7 +72,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
             full_screen: config.full_screen,
         }),
     ));
-    let presenter = X11Presenter::new(output, Arc::clone(&stage), picture)?;
+    let presenter = X11Presenter::new(output, Arc::clone(&stage), picture, config.slices)?;
     let source = X11InputSource::new(input, window, stage, config)?;
     Ok((presenter, source))
 }

@@ -23,15 +23,19 @@ use crate::present::buffers::Buffers;
 use crate::present::convert::to_bgrx;
 use crate::present::{Canvas, PresentError, Presenter};
 use crate::window::DrawnWindow;
-use crate::window::painter::Painter;
+use crate::window::painter::{Painter, Reads};
 use crate::window::panel::Panel;
-use crate::window::placement::{Placement, Rect};
-use crate::window::scene::{DisplayedPicture, SharedWindow};
+use crate::window::placement::Placement;
+use crate::window::scene::{DisplayedPicture, FirstRows, Scene, SharedWindow};
 use crate::window::toplevel;
 
 /// How long a picture waits for a server that has not yet read the previous two. A running server
 /// takes well under a millisecond; a hanging one costs pictures, not the session.
 const STALLED: Duration = Duration::from_millis(100);
+
+/// Number of requests for rows of a picture that a server may not have read. More would fill the
+/// socket to a hanging server while frames fail half-way; a picture has eight slices (a guess).
+const PUT_AHEAD: u32 = 32;
 
 /// Displays pictures in an X11 window by MIT-SHM immediately, without waiting for a refresh.
 ///
@@ -44,6 +48,8 @@ pub struct X11Presenter {
     buffers: Buffers<shm::Seg>,
     /// Placement of the newest picture on the window.
     put_at: Option<Placement>,
+    /// Whether rows are displayed before their picture is complete.
+    slices: bool,
     generation: u64,
     /// Whether a buffer was missing for a part of the picture being painted.
     stalled: bool,
@@ -55,6 +61,7 @@ impl X11Presenter {
         conn: RustConnection,
         stage: Arc<SharedWindow>,
         size: Size,
+        slices: bool,
     ) -> Result<X11Presenter, PresentError> {
         let version = conn
             .extension_information(shm::X11_EXTENSION_NAME)
@@ -81,6 +88,7 @@ impl X11Presenter {
             painter,
             buffers,
             put_at: None,
+            slices,
             generation: 0,
             stalled: false,
             skipped: 0,
@@ -119,7 +127,7 @@ impl X11Presenter {
             // The scene must not refer to a segment that is being detached.
             let follows = {
                 let mut scene = self.stage.scene();
-                scene.shown = None;
+                (scene.shown, scene.next) = (None, None);
                 scene.following.as_mut().and_then(|f| f.picture(size))
             };
             if let Some(window) = follows {
@@ -161,13 +169,15 @@ impl X11Presenter {
         Ok(true)
     }
 
-    /// Puts the changed part of the next picture on the window.
+    /// Puts the changed part of the next picture on the window, without the rows that are there.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
-        let Some((segment, painted)) = self.buffers.finish() else {
+        let new = self.buffers.take_new_rows();
+        let Some((segment, _)) = self.buffers.finish() else {
             return Ok(());
         };
         let stage = Arc::clone(&self.stage);
         let mut scene = stage.scene();
+        scene.next = None;
         self.generation += 1;
         let before = scene.shown.replace(DisplayedPicture {
             segment: Some(segment),
@@ -182,18 +192,53 @@ impl X11Presenter {
         let same = same && before.is_some();
         let part = placement
             .filter(|it| same && it.is_unscaled())
-            .map(|it| Rect {
-                y: it.area.y + i32::try_from(painted.start).unwrap_or(0),
-                height: i32::try_from(painted.len()).unwrap_or(i32::MAX),
-                ..it.area
-            });
+            .map(|it| it.rows(&new));
         let reads = match part {
             Some(area) => self.painter.picture(&self.conn, &scene, area, true)?,
             None => self.painter.everything(&self.conn, &scene, true)?,
         };
         self.conn.flush().map_err(|cause| stage.gone(&cause))?;
-        drop(scene);
-        self.buffers.reading(segment, reads);
+        count(&mut self.buffers, &scene, reads);
+        Ok(())
+    }
+
+    /// Puts the new rows of the incomplete picture on the window, below those that are there.
+    fn put_rows(&mut self) -> Result<(), PresentError> {
+        let Some((segment, rows)) = self.buffers.valid_rows() else {
+            return Ok(());
+        };
+        if self.buffers.readers(segment) >= PUT_AHEAD {
+            self.drain()?;
+            if self.buffers.readers(segment) >= PUT_AHEAD {
+                return Ok(());
+            }
+        }
+        let stage = Arc::clone(&self.stage);
+        let mut scene = stage.scene();
+        let shown = scene
+            .shown
+            .filter(|shown| shown.segment.is_some() && shown.size == self.buffers.size());
+        let placement = scene.placement().filter(|placement| {
+            shown.is_some() && self.put_at == Some(*placement) && stage.copies(*placement)
+        });
+        // Scaled pictures, and those at a new place, are put when they are complete.
+        let Some(placement) = placement else {
+            return Ok(());
+        };
+        let new = self.buffers.take_new_rows();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.generation += 1;
+        scene.next = Some(FirstRows {
+            segment,
+            rows,
+            generation: self.generation,
+        });
+        let area = placement.rows(&new);
+        let reads = self.painter.picture(&self.conn, &scene, area, true)?;
+        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
+        count(&mut self.buffers, &scene, reads);
         Ok(())
     }
 
@@ -281,25 +326,20 @@ impl Presenter for X11Presenter {
         let changed = known.as_ref().is_none_or(|known| {
             !Arc::ptr_eq(&known.shape, &cursor.shape) || known.at.is_some() != cursor.at.is_some()
         });
-        let mut reads = 0;
         if before != after || (changed && after.is_some()) {
             for overlay in [before, after].into_iter().flatten() {
-                reads += self
+                let reads = self
                     .painter
                     .picture(&self.conn, &scene, overlay.area, true)?;
+                count(&mut self.buffers, &scene, reads);
             }
         }
-        let segment = scene.shown.and_then(|shown| shown.segment);
         let observer = scene.observer;
         drop(scene);
         if changed && !observer {
             self.define_cursor(cursor)?;
         }
-        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
-        if let Some(segment) = segment {
-            self.buffers.reading(segment, reads);
-        }
-        Ok(())
+        Ok(self.conn.flush().map_err(|cause| stage.gone(&cause))?)
     }
 
     /// The input source controls the pointer: the scene contains the request, and a message to the
@@ -329,9 +369,11 @@ impl Presenter for X11Presenter {
             }
             // The overlay on the picture changes.
             let scene = stage.scene();
-            self.painter
+            let reads = self
+                .painter
                 .everything(&self.conn, &scene, true)
                 .map_err(|e| stage.gone(&e))?;
+            count(&mut self.buffers, &scene, reads);
             drop(scene);
             self.wake_input()?;
         }
@@ -352,17 +394,12 @@ impl Presenter for X11Presenter {
         let after = scene.panel_area();
         // Drawn once even if it has not moved, since the picture is visible through it.
         let areas = [before, after.filter(|area| before != Some(*area))];
-        let mut reads = 0;
         for area in areas.into_iter().flatten() {
-            reads += self.painter.picture(&self.conn, &scene, area, true)?;
+            let reads = self.painter.picture(&self.conn, &scene, area, true)?;
+            count(&mut self.buffers, &scene, reads);
         }
-        let segment = scene.shown.and_then(|shown| shown.segment);
         drop(scene);
-        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
-        if let Some(segment) = segment {
-            self.buffers.reading(segment, reads);
-        }
-        Ok(())
+        Ok(self.conn.flush().map_err(|cause| stage.gone(&cause))?)
     }
 }
 
@@ -373,6 +410,13 @@ impl Canvas for X11Presenter {
             return None;
         }
         self.buffers.rows(rows)
+    }
+
+    fn show_rows(&mut self) -> Result<(), PresentError> {
+        match self.slices && !self.stalled {
+            true => self.put_rows(),
+            false => Ok(()),
+        }
     }
 
     fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
@@ -386,5 +430,15 @@ impl Canvas for X11Presenter {
         }
         self.put(size)?;
         Ok(true)
+    }
+}
+
+/// Records requests that read the buffers of this scene.
+fn count(buffers: &mut Buffers<shm::Seg>, scene: &Scene, reads: Reads) {
+    if let Some(segment) = scene.shown.and_then(|shown| shown.segment) {
+        buffers.reading(segment, reads.shown);
+    }
+    if let Some(next) = scene.next {
+        buffers.reading(next.segment, reads.next);
     }
 }

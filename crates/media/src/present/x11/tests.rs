@@ -1,5 +1,8 @@
 //! The window on a real X server: reads back presented pictures.
 
+mod slices;
+
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

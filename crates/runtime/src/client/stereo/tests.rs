@@ -19,6 +19,7 @@ struct Memory {
     pixels: Vec<u8>,
     shown: SyncSender<(Size, Vec<u8>)>,
     observer: SyncSender<String>,
+    rows: SyncSender<()>,
 }
 
 impl Presenter for Memory {
@@ -49,6 +50,11 @@ impl Canvas for Memory {
             .get_mut(rows.start as usize * row..rows.end as usize * row)
     }
 
+    fn show_rows(&mut self) -> Result<(), PresentError> {
+        let _ = self.rows.try_send(());
+        Ok(())
+    }
+
     fn show(&mut self, _: FrameId, size: Size) -> Result<bool, PresentError> {
         match self.shown.try_send((size, self.pixels.clone())) {
             // A dropped receiver is a closed window.
@@ -65,6 +71,7 @@ struct Rig {
     mailbox: Arc<Mailbox>,
     shown: Option<Receiver<(Size, Vec<u8>)>>,
     titles: Receiver<String>,
+    rows: Receiver<()>,
     costs: Receiver<ReprojectionCost>,
     warnings: Receiver<String>,
     frame: u32,
@@ -77,6 +84,7 @@ impl Rig {
     fn new(eyes: StereoSettings, has_head: bool) -> Rig {
         let (shown_by, shown) = sync_channel(4);
         let (observer, titles) = sync_channel(4);
+        let (rows_by, rows) = sync_channel(1);
         let (costs_by, costs) = sync_channel(1);
         let (warnings_by, warnings) = sync_channel(1);
         let surface = Memory {
@@ -84,6 +92,7 @@ impl Rig {
             pixels: Vec::new(),
             shown: shown_by,
             observer,
+            rows: rows_by,
         };
         let mailbox = Arc::new(Mailbox::new(eyes.view));
         let options = StereoOptions {
@@ -101,6 +110,7 @@ impl Rig {
             mailbox,
             shown: Some(shown),
             titles,
+            rows,
             costs,
             warnings,
             frame: 0,
@@ -130,6 +140,13 @@ impl Rig {
             .canvas()
             .expect("as before")
             .show(frame, size)
+    }
+
+    /// Whether rows of an incomplete picture get to the surface.
+    fn shows_rows(&mut self) -> bool {
+        let canvas = self.presenter.canvas().expect("a canvas");
+        canvas.show_rows().expect("open");
+        self.rows.try_recv().is_ok()
     }
 
     /// Waits until a picture is shown that satisfies `wanted`.
@@ -207,6 +224,7 @@ fn a_frame_without_views_is_presented_directly() {
     assert!(rig.frame(EYES, None).expect("shown"));
     rig.expect("the picture", |size, pixels| size == EYES && pixels[2] == 0);
     assert!(matches!(rig.presenter.output, Output::Direct(_)));
+    assert!(rig.shows_rows());
     // Without a head and with both eyes selected there is nothing to process.
     let mut rig = Rig::new(fast(), false);
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
@@ -219,6 +237,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     rig.mailbox.set_head(head_turned(0.0), clock::now());
     // The first is on the surface already; the next must be painted completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(!rig.shows_rows(), "another thread draws whole pictures");
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.expect_turned(0.0);
     for degrees in [10.0, 25.0, -15.0] {
