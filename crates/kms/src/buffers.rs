@@ -38,14 +38,15 @@ struct Buffer {
 }
 
 impl Buffers {
-    pub(crate) fn new(card: &Arc<Card>, size: Size) -> io::Result<Buffers> {
+    /// Makes `count` buffers, at most [`BUFFERS`].
+    pub(crate) fn new(card: &Arc<Card>, size: Size, count: usize) -> io::Result<Buffers> {
         let mut buffers = Buffers {
             card: Arc::clone(card),
             size,
-            all: Vec::with_capacity(BUFFERS),
+            all: Vec::with_capacity(count),
             outdated: Outdated::default(),
         };
-        for _ in 0..BUFFERS {
+        for _ in 0..count {
             buffers.all.push(Buffer::new(card, size)?);
         }
         Ok(buffers)

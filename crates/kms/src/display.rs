@@ -19,7 +19,8 @@ use openuvr_proto::units::Size;
 use crate::KmsError;
 use crate::buffers::{Buffers, Damage};
 use crate::card::{Card, Choice, describe, is_connected, name_of};
-use crate::flips::Flips;
+use crate::flips::{BUFFERS, Flips};
+use crate::front::{Flush, UnflushedRows};
 use crate::mode::{Rate, order};
 use crate::output::Output;
 use crate::scene::{PlacedCursor, Scene};
@@ -55,14 +56,28 @@ impl Shared {
     }
 }
 
+/// How pictures get to the display.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Update {
+    /// By flips to whole pictures.
+    Flip {
+        /// Whether a flip happens at once, if the driver can, and not at the next refresh.
+        at_once: bool,
+    },
+    /// Into the displayed buffer: also incomplete pictures, and without reports on when they became visible.
+    Front,
+}
+
 /// The display, or its absence.
 pub(crate) struct Display {
     card: Arc<Card>,
     choice: Choice,
     rate: Rate,
-    tearing: bool,
+    update: Update,
     pub(crate) scene: Scene,
     pub(crate) flips: Flips,
+    /// With [`Update::Front`]: the rows that the driver does not know of.
+    unflushed: UnflushedRows,
     lit: Option<Lit>,
     /// Whether the console is in the foreground.
     foreground: bool,
@@ -94,16 +109,17 @@ impl Display {
         card: Card,
         choice: &Choice,
         rate: Rate,
-        tearing: bool,
+        update: Update,
         picture: Size,
     ) -> Result<Display, KmsError> {
         let mut display = Display {
             card: Arc::new(card),
             choice: choice.clone(),
             rate,
-            tearing,
+            update,
             scene: Scene::default(),
             flips: Flips::default(),
+            unflushed: UnflushedRows::default(),
             lit: None,
             foreground: true,
             active: true,
@@ -173,8 +189,12 @@ impl Display {
             path: self.card.path.clone(),
             cause,
         };
-        let mut output = Output::new(&self.card, info, mode, self.tearing)?;
-        let buffers = Buffers::new(&self.card, size).map_err(failed)?;
+        let (tearing, count) = match self.update {
+            Update::Flip { at_once } => (at_once, BUFFERS),
+            Update::Front => (false, 1),
+        };
+        let mut output = Output::new(&self.card, info, mode, tearing)?;
+        let buffers = Buffers::new(&self.card, size, count).map_err(failed)?;
         let first = buffers.framebuffer(0).ok_or_else(|| KmsError::Resources {
             cause: io::Error::from(io::ErrorKind::OutOfMemory),
         })?;
@@ -203,10 +223,19 @@ impl Display {
     ) {
         self.scene.put_picture(bytes, size, painted);
         if self.lit.is_none() || !self.active {
-            self.flips.never_visible(Some(frame));
+            if self.update != Update::Front {
+                self.flips.never_visible(Some(frame));
+            }
             return;
         }
         self.compose(Some(frame));
+    }
+
+    /// The first rows of a picture of the displayed size were painted into `bytes`, those below are of the previous picture:
+    /// displays them. Only with [`Update::Front`].
+    pub(crate) fn rows(&mut self, bytes: Vec<u8>, size: Size, painted: &Range<u32>) {
+        self.scene.put_picture(bytes, size, painted);
+        self.refresh();
     }
 
     /// Displays changes without a new frame: pointer and text.
@@ -223,10 +252,38 @@ impl Display {
         };
         let rows = self.scene.take_dirty();
         buffers.changed(rows);
-        let (free, scene) = (self.flips.free(), &self.scene);
+        let scene = &self.scene;
+        if self.update == Update::Front {
+            self.unflushed.add(&buffers.outdated(0));
+            buffers.update(0, |row, to| scene.compose(row, to));
+            return;
+        }
+        let free = self.flips.free();
         buffers.update(free, |row, to| scene.compose(row, to));
         self.flips.completed(free, frame);
         self.flip();
+    }
+
+    /// Whether [`take_flush`](Self::take_flush) has a request.
+    pub(crate) fn wants_flush(&self) -> bool {
+        self.unflushed.is_pending()
+    }
+
+    /// The request that displays the rows written since the last call, if there are any.
+    pub(crate) fn take_flush(&mut self) -> Option<Flush> {
+        let rows = self.unflushed.take()?;
+        let Lit { buffers, .. } = self.lit.as_ref().filter(|_| self.active)?;
+        let framebuffer = buffers.framebuffer(0)?;
+        Some(Flush::new(&self.card, framebuffer, buffers.size, &rows))
+    }
+
+    /// The driver has refused rows.
+    pub(crate) fn flush_refused(&mut self, cause: &io::Error) {
+        if self.unflushed.refused(cause) {
+            // Unplugged, or the console is being switched.
+            tracing::debug!("the card refuses changed rows: {cause}");
+            self.look_at_connectors();
+        }
     }
 
     /// Flips to the waiting picture, if no flip is pending.

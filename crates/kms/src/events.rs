@@ -33,6 +33,11 @@ pub(crate) fn run(shared: &Shared, card: &Arc<Card>, mut console: Option<Console
         display.look(plugged, clock::now());
         display.draw_cursor();
         display.refresh();
+        let flush = display.take_flush();
+        drop(display);
+        if let Some(Err(cause)) = flush.map(|flush| flush.run()) {
+            shared.display().flush_refused(&cause);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod console;
 mod display;
 mod events;
 mod flips;
+mod front;
 mod input;
 mod mode;
 mod output;

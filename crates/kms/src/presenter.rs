@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
 use openuvr_media::cursor::Cursor;
@@ -15,7 +15,7 @@ use openuvr_proto::units::Size;
 use crate::buffers::around;
 use crate::card::Card;
 use crate::console::Console;
-use crate::display::{Display, Shared};
+use crate::display::{Display, Shared, Update};
 use crate::input::ConsoleInput;
 use crate::mode::Rate;
 use crate::{KmsConfig, KmsError, events};
@@ -25,6 +25,8 @@ pub struct KmsPresenter {
     shared: Arc<Shared>,
     /// The picture that is painted, with its size and the painted rows.
     painting: Option<(Vec<u8>, Size, Range<u32>)>,
+    /// Whether rows are displayed before their picture is complete.
+    slices: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -39,7 +41,13 @@ pub(crate) fn open(
     card.display(&config.choice)?;
     let console = Console::take(guard)?;
     let rate = config.refresh.map_or(Rate::Highest, Rate::Near);
-    let mut display = Display::open(card, &config.choice, rate, window.tearing, window.size)?;
+    let update = match window.slices {
+        true => Update::Front,
+        false => Update::Flip {
+            at_once: window.tearing,
+        },
+    };
+    let mut display = Display::open(card, &config.choice, rate, update, window.size)?;
     display.scene.observer = window.observer;
     let size = display.size();
     let card = display.card();
@@ -58,6 +66,7 @@ pub(crate) fn open(
     let presenter = KmsPresenter {
         shared,
         painting: None,
+        slices: window.slices,
         thread: Some(thread),
     };
     Ok((presenter, input))
@@ -92,7 +101,18 @@ impl KmsPresenter {
 
     fn show_painted(&mut self, frame: FrameId) {
         if let Some((bytes, size, painted)) = self.painting.take() {
-            self.shared.display().picture(frame, bytes, size, &painted);
+            let mut display = self.shared.display();
+            display.picture(frame, bytes, size, &painted);
+            self.flush(display);
+        }
+    }
+
+    /// Has the written rows displayed by the thread of events, since that may wait for the display.
+    fn flush(&self, display: MutexGuard<'_, Display>) {
+        let wanted = display.wants_flush();
+        drop(display);
+        if wanted {
+            self.shared.events.wake();
         }
     }
 }
@@ -118,8 +138,9 @@ impl Presenter for KmsPresenter {
         Some(self)
     }
 
+    /// Without flips nothing is reported.
     fn reports_times(&self) -> bool {
-        true
+        !self.slices
     }
 
     fn presented(&mut self) -> Option<Presented> {
@@ -158,6 +179,7 @@ impl Presenter for KmsPresenter {
         let mut display = self.shared.display();
         display.scene.set_panel(lines);
         display.refresh();
+        self.flush(display);
         Ok(())
     }
 }
@@ -170,6 +192,23 @@ impl Canvas for KmsPresenter {
         *painted = around(painted, &rows);
         let row = size.width as usize * 4;
         bytes.get_mut(rows.start as usize * row..rows.end as usize * row)
+    }
+
+    fn show_rows(&mut self) -> Result<(), PresentError> {
+        if !self.slices {
+            return Ok(());
+        }
+        let mut display = self.shared.display();
+        let shown = display.scene.size();
+        // The first picture of a size is displayed when it is complete: below its first rows there is nothing.
+        let ready = self
+            .painting
+            .take_if(|(_, size, painted)| Some(*size) == shown && painted.start < painted.end);
+        if let Some((bytes, size, painted)) = ready {
+            display.rows(bytes, size, &painted);
+        }
+        self.flush(display);
+        Ok(())
     }
 
     fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError> {

@@ -87,7 +87,7 @@ impl Scene {
         self.size
     }
 
-    /// Whether rows can be composed: there is a picture, and it is complete.
+    /// Whether rows can be composed: there is a picture, and it is not being painted.
     pub(crate) fn is_complete(&self) -> bool {
         self.picture.is_some()
     }
@@ -339,6 +339,57 @@ mod tests {
         assert!(!scene.is_dirty());
         scene.set_panel(&["x".to_owned()]);
         assert!(!scene.is_dirty(), "no row of the picture is left for it");
+    }
+
+    /// The displayed buffer, into which only dirty rows are composed.
+    fn update(scene: &mut Scene, front: &mut [Vec<u8>]) {
+        for y in scene.take_dirty() {
+            scene.compose(y, &mut front[y as usize]);
+        }
+    }
+
+    /// Paints rows of the next picture, as a slice that is displayed at once.
+    fn paint_slice(scene: &mut Scene, size: Size, rows: Range<u32>, shade: u8) {
+        let mut bytes = scene.take_picture(size);
+        let row = size.width as usize * 4;
+        bytes[rows.start as usize * row..rows.end as usize * row].fill(shade);
+        scene.put_picture(bytes, size, &rows);
+    }
+
+    #[test]
+    fn slices_give_the_whole_picture_after_any_interruption() {
+        let size = Size::new(30, 20);
+        // Unscaled between bars, enlarged, reduced.
+        for display in [Size::new(40, 24), Size::new(71, 49), Size::new(23, 17)] {
+            let mut scene = scene(display, size);
+            let mut front = vec![vec![9; display.width as usize * 4]; display.height as usize];
+            scene.draws_cursor = true;
+            scene.set_cursor(Cursor {
+                at: Some((9_000, 20_000)),
+                shape: shape(3, 5, 0x8000_ff00),
+            });
+            update(&mut scene, &mut front);
+            for frame in 1..=60_u8 {
+                // Some frames end after one or two of their four slices, and some slices are not changed.
+                let slices = if frame % 7 < 2 { 1 + frame % 7 } else { 4 };
+                for slice in 0..slices {
+                    if (frame >> slice) & 3 != 3 {
+                        let first = u32::from(slice) * 5;
+                        paint_slice(&mut scene, size, first..first + 5, frame);
+                    }
+                    if frame % 5 == slice {
+                        scene.set_pointer((i32::from(frame) % 29, i32::from(slice) * 6));
+                        scene.set_panel(&vec!["x".to_owned(); usize::from(frame % 2)]);
+                    }
+                    update(&mut scene, &mut front);
+                    for (y, shown) in (0..).zip(&front) {
+                        let mut expected = vec![9; shown.len()];
+                        scene.compose(y, &mut expected);
+                        assert_eq!(*shown, expected, "{display}, frame {frame}, row {y}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
