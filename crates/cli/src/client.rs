@@ -408,6 +408,7 @@ fn open_window(
             grab: spec.grab,
             keys: spec.keys,
             tearing: spec.tearing,
+            slices: spec.slices,
         };
         open(&window)
     })

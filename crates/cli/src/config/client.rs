@@ -33,6 +33,7 @@ use super::kind::{
 };
 use super::motion::{MotionKind, MotionOptions, axes};
 use super::portal::{HostTarget, PortalAddress, fingerprint, host_target, portal};
+use super::stereo::StereoOptions;
 use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
 };
@@ -170,6 +171,11 @@ Examples:
             /// With `wayland`, for a compositor with tearing control, usually in full screen only; with `kms`, if the
             /// driver can.
             tearing: bool = "tearing", flag(), Default::Is("false");
+            /// Show the rows of a picture as they are decoded.
+            /// With `x11` unless the window scales the picture, and with `kms`. The upper rows are visible milliseconds
+            /// earlier, the last ones at the same time. Until then the picture consists of two frames, which shows as an
+            /// edge in fast motion, and with `kms` the display reports no times.
+            present_slices: bool = "present-slices", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
             overlay: bool = "overlay", flag(), Default::Is("false");
@@ -408,6 +414,7 @@ impl ClientConfig {
             grab: self.grab,
             keys: self.keys,
             tearing: self.tearing,
+            slices: self.present_slices,
         };
         Ok(match &self.present {
             PresentKind::X11 => Surface::X11 {
@@ -514,6 +521,30 @@ impl ClientConfig {
         }
     }
 
+    fn slices_contradiction(&self) -> Option<&'static str> {
+        let stereo = StereoOptions {
+            view: self.view,
+            reproject: self.reproject,
+            // Poses that move a game are not sent.
+            has_head: self.head != HeadSpec(None) && self.motion == MotionKind::Off,
+        };
+        match self.present {
+            _ if !self.present_slices => None,
+            PresentKind::X11 | PresentKind::Kms(_) if stereo.draws() => Some(
+                "present-slices is not for stereo pictures: leave out view, reproject and head-pose, or give \
+                 reproject off",
+            ),
+            PresentKind::X11 => None,
+            PresentKind::Kms(_) => self.tearing.then_some(
+                "tearing and present-slices are mutually exclusive: slices are shown without waiting for a refresh",
+            ),
+            PresentKind::Wayland(_) => {
+                Some("present-slices requires present x11 or kms: a Wayland compositor takes whole pictures")
+            }
+            _ => Some("present-slices requires present x11 or kms"),
+        }
+    }
+
     fn find_contradiction(&self) -> Result<(), ConfigError> {
         let (window, files) = (
             self.present.is_window(),
@@ -566,10 +597,13 @@ impl ClientConfig {
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
                 "input-script requires input script, or no input setting"
             }
-            () => match self.motion_options().contradiction(&self.head) {
-                Some(words) => words,
-                None => return Ok(()),
-            },
+            () => {
+                let motion = self.motion_options().contradiction(&self.head);
+                match motion.or_else(|| self.slices_contradiction()) {
+                    Some(words) => words,
+                    None => return Ok(()),
+                }
+            }
         };
         Err(ConfigError(words.to_owned()))
     }

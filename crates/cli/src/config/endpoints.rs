@@ -186,6 +186,8 @@ pub(crate) struct WindowSpec {
     pub(crate) keys: Option<Keys>,
     /// Whether pictures may be shown in the middle of a refresh.
     pub(crate) tearing: bool,
+    /// Whether the rows of a picture are shown as they are decoded.
+    pub(crate) slices: bool,
 }
 
 /// The input source.

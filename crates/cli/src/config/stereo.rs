@@ -4,6 +4,27 @@ use openuvr_runtime::client::{DrawBackend, EyeView, Reproject};
 
 use super::kind::Choice;
 
+/// The options that decide which thread draws stereo pictures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StereoOptions {
+    pub(super) view: EyeView,
+    pub(super) reproject: Reproject,
+    /// Whether head poses are sent.
+    pub(super) has_head: bool,
+}
+
+impl StereoOptions {
+    /// Whether stereo pictures are drawn by a thread of their own instead of being shown as they are decoded.
+    pub(super) fn draws(&self) -> bool {
+        let reprojects = match self.reproject {
+            Reproject::Auto => self.has_head,
+            Reproject::On => true,
+            Reproject::Off => false,
+        };
+        reprojects || self.view != EyeView::Both
+    }
+}
+
 impl Choice for EyeView {
     const VALUES: &'static [(&'static str, Self)] = &[
         (EyeView::Both.name(), EyeView::Both),

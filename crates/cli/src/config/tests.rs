@@ -91,6 +91,7 @@ fn without_flags_and_file_the_defaults_hold() {
             grab: false,
             keys: None,
             tearing: false,
+            slices: false,
         },
     };
     assert_eq!(client.surface().unwrap(), window);
@@ -654,6 +655,50 @@ fn the_window_is_that_of_the_session_or_the_given_one() {
         &["--tearing"],
     ] {
         assert!(present(&here, bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn slices_are_shown_where_rows_can_be() {
+    let around = environment(Path::new("/nonexistent"));
+    let surface = |args: &[&str]| {
+        let args = [&["desk", "--present-slices"], args].concat();
+        anyhow::Ok(
+            effective::<ClientConfig>(&args, &around)?
+                .config
+                .surface()?,
+        )
+    };
+    for args in [
+        &["--present", "x11"][..],
+        &["--present", "kms:card0"],
+        &["--head-pose", "iio", "--reproject", "off"],
+        &["--head-pose", "iio", "--motion", "mouse"],
+        &["--observe"],
+    ] {
+        match surface(args).unwrap() {
+            Surface::X11 { window, .. } | Surface::Kms { window, .. } => assert!(window.slices),
+            other => panic!("{other:?}"),
+        }
+    }
+    for (args, why) in [
+        (&["--present", "wayland"][..], "takes whole pictures"),
+        (
+            &["--present", "headless", "--output", "a"],
+            "requires present x11 or kms",
+        ),
+        (&["--present", "null"], "requires present x11 or kms"),
+        (&["--present", "xr"], "requires present x11 or kms"),
+        (&["--present", "kms", "--tearing"], "mutually exclusive"),
+        (&["--view", "left"], "stereo"),
+        (&["--reproject", "on"], "stereo"),
+        (&["--head-pose", "mouse"], "stereo"),
+    ] {
+        let error = surface(args).unwrap_err().to_string();
+        assert!(
+            error.contains(why) && error.lines().count() == 1,
+            "{args:?}: {error}"
+        );
     }
 }
 

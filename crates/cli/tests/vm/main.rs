@@ -10,6 +10,7 @@ mod skip;
 mod console;
 mod pads;
 mod rig;
+mod slices;
 
 use openuvr_proto::units::Size;
 

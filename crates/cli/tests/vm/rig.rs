@@ -20,6 +20,8 @@ pub(crate) struct Rig {
     pub(crate) machine: Machine,
     /// More options of the host.
     pub(crate) host_options: &'static str,
+    /// More options of the client.
+    pub(crate) client_options: &'static str,
 }
 
 impl Rig {
@@ -44,6 +46,7 @@ impl Rig {
         Some(Rig {
             machine,
             host_options: "",
+            client_options: "",
         })
     }
 
@@ -94,8 +97,10 @@ impl Rig {
 
     /// Starts the client with a program in front of it, and these redirections.
     pub(crate) fn start_client(&mut self, before: &str, redirections: &str) {
-        let command =
-            "openuvr client 127.0.0.1 --present kms --sound off --pin 135790 --config-dir /tmp/c";
+        let command = format!(
+            "openuvr client 127.0.0.1 --present kms --sound off --pin 135790 --config-dir /tmp/c {}",
+            self.client_options
+        );
         let shell = format!("echo $$ >/tmp/client.pid; exec {command}");
         self.machine
             .succeed(&format!("{before} sh -c '{shell}' {redirections} &"))

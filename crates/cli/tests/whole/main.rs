@@ -27,6 +27,7 @@ mod refusals;
 mod resilience;
 mod session;
 mod siblings;
+mod slices;
 mod sound;
 mod stream;
 mod table;
