@@ -40,7 +40,7 @@ use openuvr_proto::units::Size;
 
 use camera::Camera;
 use clicks::Clicks;
-use sys::{Event, Renderer, Window};
+use sys::{CodePlace, Event, Renderer, Window};
 
 /// Show a 3D room to walk in, with a bar code that measures latency.
 ///
@@ -78,6 +78,9 @@ pub struct Args {
     /// Full-screen window
     #[arg(long)]
     full_screen: bool,
+    /// Draw the bar code at the bottom left, too: a display that shows both ends of a picture at different times is measured
+    #[arg(long)]
+    bottom_code: bool,
     /// Disable texture filtering: coarser, but faster without a GPU
     #[arg(long)]
     coarse: bool,
@@ -249,7 +252,11 @@ fn play(
         stamp.frame = stamp.frame.wrapping_add(1).max(1);
         let drawn = clock::now();
         stamp.drawn_us = barcode::micros(drawn);
-        renderer.draw_code(size, &barcode::cells(&stamp));
+        let cells = barcode::cells(&stamp);
+        renderer.draw_code(size, &cells, CodePlace::Top);
+        if args.bottom_code {
+            renderer.draw_code(size, &cells, CodePlace::Bottom);
+        }
         if !output.show(window, renderer) {
             break;
         }

@@ -68,6 +68,7 @@ pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Subm
         frames: None,
         speed: 1.0,
         full_screen: false,
+        bottom_code: false,
         coarse: false,
         read_back: false,
         times: None,

@@ -38,9 +38,28 @@ impl Sighting {
     }
 }
 
+/// A picture of the display, by the codes in its first and its last rows: of two frames, while one replaces the other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BothEnds {
+    /// When it was read from the display: µs of `CLOCK_MONOTONIC`.
+    pub seen_us: u64,
+    /// The code in the first rows.
+    pub top: Stamp,
+    /// The code in the last rows.
+    pub bottom: Stamp,
+}
+
+/// The codes that are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Codes {
+    Top,
+    BothEnds,
+}
+
 #[derive(Default)]
 struct Sightings {
     sightings: Vec<Sighting>,
+    both_ends: Vec<BothEnds>,
     area: Option<Area>,
     /// Display changes without a readable code.
     unreadable: usize,
@@ -61,13 +80,22 @@ impl Reader {
 
     /// The same, with or without real-time scheduling.
     pub fn start_as(display: &str, sched: Sched) -> Result<Reader> {
+        Reader::start_reading(display, sched, Codes::Top)
+    }
+
+    /// The same for pictures with a second code in their last rows: [`Reader::both_ends`] has both.
+    pub fn start_at_both_ends(display: &str, sched: Sched) -> Result<Reader> {
+        Reader::start_reading(display, sched, Codes::BothEnds)
+    }
+
+    fn start_reading(display: &str, sched: Sched, codes: Codes) -> Result<Reader> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
         let shared = Arc::new((Mutex::new(Sightings::default()), Condvar::new()));
         let there = Arc::clone(&shared);
         let thread = Background::start("reader", move |stop| {
             sched.raise_me(Participant::Reader);
-            if let Err(error) = read(&screen, &there, stop) {
+            if let Err(error) = read(&screen, codes, &there, stop) {
                 lock(&there.0).failed = Some(format!("{error:#}"));
                 there.1.notify_all();
             }
@@ -126,6 +154,11 @@ impl Reader {
             .to_vec()
     }
 
+    /// The pictures of which both codes were read, without repetitions.
+    pub fn both_ends(&self) -> Vec<BothEnds> {
+        lock(&self.shared.0).both_ends.clone()
+    }
+
     /// The newest sighting.
     pub fn latest(&self) -> Option<Sighting> {
         lock(&self.shared.0).sightings.last().copied()
@@ -147,7 +180,12 @@ const IDLE: Duration = Duration::from_millis(50);
 /// Interval of searching for the code's window, which takes many requests.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
-fn read(screen: &Screen, shared: &(Mutex<Sightings>, Condvar), stop: &AtomicBool) -> Result<()> {
+fn read(
+    screen: &Screen,
+    codes: Codes,
+    shared: &(Mutex<Sightings>, Condvar),
+    stop: &AtomicBool,
+) -> Result<()> {
     let mut pixels = Vec::new();
     let mut area: Option<Area> = None;
     let mut newest: Option<Stamp> = None;
@@ -160,9 +198,10 @@ fn read(screen: &Screen, shared: &(Mutex<Sightings>, Condvar), stop: &AtomicBool
         if !screen.changed(wait)? && !look {
             continue;
         }
-        let found = match area {
-            Some(area) => screen.stamp(area, &mut pixels)?,
-            None => None,
+        let [found, bottom] = match (area, codes) {
+            (Some(area), Codes::Top) => [screen.stamp(area, &mut pixels)?, None],
+            (Some(area), Codes::BothEnds) => screen.stamps(area, &mut pixels)?,
+            (None, _) => [None; 2],
         };
         let now = clock::now();
         let Some(stamp) = found else {
@@ -182,11 +221,26 @@ fn read(screen: &Screen, shared: &(Mutex<Sightings>, Condvar), stop: &AtomicBool
             }
             continue;
         };
+        let mut seen = lock(&shared.0);
+        if let Some(bottom) = bottom {
+            let before = seen
+                .both_ends
+                .last()
+                .map(|it| (it.top.frame, it.bottom.frame));
+            if before != Some((stamp.frame, bottom.frame)) {
+                seen.both_ends.push(BothEnds {
+                    seen_us: barcode::micros(now),
+                    top: stamp,
+                    bottom,
+                });
+            }
+        } else if codes == Codes::BothEnds {
+            seen.unreadable += 1;
+        }
         if newest.is_some_and(|newest| stamp.frame == newest.frame) {
             continue;
         }
         newest = Some(stamp);
-        let mut seen = lock(&shared.0);
         seen.sightings.push(Sighting {
             frame: stamp.frame,
             drawn_us: stamp.drawn_us,

@@ -13,6 +13,7 @@ use openuvr_media::picture::Picture;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::cookie::Cookie;
 use x11rb::protocol::damage::{self, ConnectionExt as _};
 use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xfixes::ConnectionExt as _;
@@ -143,29 +144,40 @@ impl Screen {
 
     /// Makes the server write `area` to the shared memory, with packed rows.
     pub fn fetch(&self, area: Area) -> Result<()> {
-        let (width, height) = (side(area.size.width), side(area.size.height));
-        let (x, y) = (area.x, area.y);
-        let z_pixmap = 2;
-        self.conn
-            .shm_get_image(
-                self.root,
-                x,
-                y,
-                width,
-                height,
-                !0,
-                z_pixmap,
-                self.segment,
-                0,
-            )?
-            .reply()?;
+        self.request(area, 0)?.reply()?;
         Ok(())
+    }
+
+    /// The same, from a byte of the shared memory on, without waiting for the server.
+    fn request(
+        &self,
+        area: Area,
+        offset: u32,
+    ) -> Result<Cookie<'_, RustConnection, shm::GetImageReply>> {
+        let (width, height) = (side(area.size.width), side(area.size.height));
+        let z_pixmap = 2;
+        Ok(self.conn.shm_get_image(
+            self.root,
+            area.x,
+            area.y,
+            width,
+            height,
+            !0,
+            z_pixmap,
+            self.segment,
+            offset,
+        )?)
     }
 
     /// The pixels of `area`, BGRX, into `pixels`.
     pub fn grab(&self, area: Area, pixels: &mut Vec<u8>) -> Result<()> {
         self.fetch(area)?;
-        pixels.resize(area.size.pixels() * 4, 0);
+        self.copy(area.size.pixels() * 4, pixels)
+    }
+
+    /// Copies the shared memory's first bytes into `pixels`.
+    fn copy(&self, bytes: usize, pixels: &mut Vec<u8>) -> Result<()> {
+        pixels.resize(bytes, 0);
         let mut done = 0;
         while done < pixels.len() {
             let more = rustix::io::pread(self.memory.as_fd(), &mut pixels[done..], done as u64)?;
@@ -197,6 +209,36 @@ impl Screen {
             pixels,
             width as usize * 4,
         )))
+    }
+
+    /// Reads the bar codes in the first and the last rows of `area`, both of the same picture.
+    pub fn stamps(&self, area: Area, pixels: &mut Vec<u8>) -> Result<[Option<Stamp>; 2]> {
+        let Size { width, height } = area.size;
+        let rows = barcode::height(width);
+        if width < barcode::MIN_WIDTH || height < 2 * rows {
+            return Ok([None; 2]);
+        }
+        let strip = Size::new(width, rows);
+        let top = Area {
+            size: strip,
+            ..area
+        };
+        let bottom = Area {
+            y: area.y.saturating_add_unsigned(side(height - rows)),
+            ..top
+        };
+        let bytes = strip.pixels() * 4;
+        // No client draws between the two reads.
+        self.conn.grab_server()?;
+        let first = self.request(top, 0)?;
+        let second = self.request(bottom, u32::try_from(bytes)?)?;
+        self.conn.ungrab_server()?;
+        first.reply()?;
+        second.reply()?;
+        self.copy(2 * bytes, pixels)?;
+        let (first, second) = pixels.split_at(bytes);
+        let stamp = |pixels| barcode::read(&Picture::bgrx(strip, pixels, width as usize * 4));
+        Ok([stamp(first), stamp(second)])
     }
 
     /// The fully visible windows on the screen, largest first, and the screen itself.

@@ -7,6 +7,7 @@ SECTIONS = (
     ablation.section,
     comparisons.sync,
     comparisons.capture,
+    comparisons.slices,
     comparisons.peers,
     smaller.scheduling,
     link.section,

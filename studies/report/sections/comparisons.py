@@ -1,4 +1,4 @@
-"""`bench sync`, `bench capture` and `bench peers`: rows that took turns."""
+"""`bench sync`, `bench capture`, `bench slices` and `bench peers`: rows that took turns."""
 
 from .. import estimate, plots
 from ..blocks import ABSENT, Section, number, percent
@@ -56,6 +56,40 @@ def capture(results):
     heads = ["method", "host, cores", "the scene's display, cores", "host, still picture, % of a core", "key to effect, ms"]
     streamed = (r for r in rows if r.get("cores"))
     made.table(heads, ([r["name"], *(cell(r, key, digits, scale) for key, digits, scale in keys)] for r in streamed))
+    return made
+
+
+def slices(results):
+    found = results.first("bench slices")
+    if found is None:
+        return None
+    made = Section("Pictures displayed slice by slice, and as a whole")
+    heads = [
+        "configuration",
+        "",
+        "first rows visible p50, ms",
+        "p99, ms",
+        "last rows visible p50, ms",
+        "p99, ms",
+        "rows of two frames, % of the time",
+        "client, cores",
+        "its display, cores",
+    ]
+    times = ("top_p50_ms", "top_p99_ms", "bottom_p50_ms", "bottom_p99_ms")
+    made.table(
+        heads,
+        (
+            [
+                r["name"],
+                r["what"],
+                *(cell(r, key) for key in times),
+                cell(r, "mixed", 1, 100),
+                *(cell(r, key) for key in ("client_cores", "display_cores")),
+            ]
+            for r in found.get("ways", [])
+        ),
+    )
+    made.text("Times are from drawn to visible in the client's window. Target: the first rows 2 ms earlier.")
     return made
 
 

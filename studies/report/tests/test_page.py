@@ -147,6 +147,12 @@ def everything():
             },
         ]
     }
+    slices = {
+        "ways": [
+            {"name": name, "what": "", "top_p50_ms": examples.repeated(ms, ms + 1), "mixed": examples.repeated(0.1, 0.2)}
+            for name, ms in (("whole", 9.0), ("slices", 5.0))
+        ]
+    }
     tails = "cell,clock,latency_us,share_longer\n" + "".join(
         f"{name},{clock},{us},{share}\n"
         for name in ("pthread/ping-pong/other", "pekko/ping-pong/other/cms", "caf/paced/other")
@@ -166,6 +172,7 @@ def everything():
         ("bench.ablation", examples.ablation() | {"size": "1280x720", "bitrate": "10M"}, {}),
         ("bench.sync", examples.sync(), {}),
         ("bench.capture", capture, {}),
+        ("bench.slices", slices, {}),
         ("bench.peers", peers, {}),
         ("bench.scheduling", scheduling, {}),
         ("bench.link", {"cases": [link]}, {}),

@@ -11,5 +11,5 @@ mod window;
 mod x11;
 
 pub(super) use event::{Direction, Event};
-pub(super) use renderer::{PixelBuffer, Renderer};
+pub(super) use renderer::{CodePlace, PixelBuffer, Renderer};
 pub(super) use window::Window;

@@ -27,6 +27,15 @@ impl PixelBuffer {
     }
 }
 
+/// The end of the picture with a bar code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CodePlace {
+    /// The first rows.
+    Top,
+    /// The last rows, with the code's own first row above.
+    Bottom,
+}
+
 /// Textures, meshes and programs in OpenGL.
 pub(crate) struct Renderer {
     gl: glow::Context,
@@ -122,7 +131,7 @@ impl Renderer {
     }
 
     /// Draws the bar code over the picture.
-    pub(crate) fn draw_code(&self, size: Size, cells: &[bool; barcode::CELLS]) {
+    pub(crate) fn draw_code(&self, size: Size, cells: &[bool; barcode::CELLS], place: CodePlace) {
         let texels: Vec<u8> = cells
             .iter()
             .flat_map(|&white| [if white { 255 } else { 0 }; 3])
@@ -130,12 +139,17 @@ impl Renderer {
         let (width, height) = (size.width.max(1) as f32, size.height.max(1) as f32);
         let cell = width / barcode::CELLS_ACROSS as f32;
         let right = -1.0 + 2.0 * cell * barcode::COLUMNS as f32 / width;
-        let bottom = 1.0 - 2.0 * cell * barcode::ROWS as f32 / height;
+        let code_height = 2.0 * cell * barcode::ROWS as f32 / height;
+        let top = match place {
+            CodePlace::Top => 1.0,
+            CodePlace::Bottom => code_height - 1.0,
+        };
+        let bottom = top - code_height;
         // Position, then texture coordinates; the texture's first row is the top one.
         let corner = |x: bool, y: bool| {
             [
                 if x { right } else { -1.0 },
-                if y { bottom } else { 1.0 },
+                if y { bottom } else { top },
                 if x { 1.0 } else { 0.0 },
                 if y { 1.0 } else { 0.0 },
             ]

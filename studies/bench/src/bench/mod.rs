@@ -21,6 +21,7 @@ mod reprojection;
 mod rig;
 mod scheduling;
 mod sessions;
+mod slices;
 mod sound;
 mod sync;
 mod turns;
@@ -51,6 +52,7 @@ enum Bench {
     Peers(peers::Args),
     Prediction(prediction::Args),
     Sessions(sessions::Args),
+    Slices(slices::Args),
     Web(web::Args),
     Reprojection(reprojection::Args),
     Report(report_page::Args),
@@ -72,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Peers(args) => peers::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Sessions(args) => sessions::run(args),
+        Bench::Slices(args) => slices::run(args),
         Bench::Web(args) => web::run(args),
         Bench::Reprojection(args) => reprojection::run(args),
         Bench::Report(args) => report_page::run(args),

@@ -7,6 +7,7 @@ mod beside;
 mod browser;
 mod compositors;
 mod drawn;
+mod ends;
 mod fidelity;
 mod moonlight;
 mod peer;
@@ -32,7 +33,7 @@ use openuvr_testbed::journey;
 use openuvr_testbed::pair::{self, Pair};
 use openuvr_testbed::picture_match::{History, Shot};
 use openuvr_testbed::programs;
-use openuvr_testbed::reader::{Reader, Sighting};
+use openuvr_testbed::reader::{BothEnds, Reader, Sighting};
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::Screen;
 use openuvr_testbed::stats::{Frames, Summary};
@@ -115,6 +116,8 @@ pub(super) struct Rig<'a> {
     clicks: Option<(String, String)>,
     /// Duration of the measurement of a still picture; `None`: none.
     still: Option<Duration>,
+    /// The last stream's pictures by both their ends; `None`: only the first rows are read.
+    both_ends: Option<Vec<BothEnds>>,
     /// Whether the host has started the scene.
     host_has_scene: bool,
     /// The compositor with the scene, if that is no X11 program.
@@ -141,6 +144,7 @@ impl<'a> Rig<'a> {
             meter: None,
             clicks: None,
             still: None,
+            both_ends: None,
             host_has_scene: false,
             session: None,
             desktop: None,
@@ -184,6 +188,7 @@ impl<'a> Rig<'a> {
                 words.extend([option.to_owned(), path.display().to_string()]);
             }
         }
+        words.extend(self.both_ends.is_some().then(|| "--bottom-code".to_owned()));
         words
     }
 
@@ -325,7 +330,7 @@ impl<'a> Rig<'a> {
         };
         let (mut pair, meter) = start(&options)?;
         self.meter = meter;
-        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let reader = self.reader()?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let any_complete = &mut |seen: &[Sighting]| {
             // Errors of the record are reported at the end.
@@ -339,6 +344,7 @@ impl<'a> Rig<'a> {
         let near = of.source.draws_on_near_display().then(|| self.near.name());
         let seconds = of.seconds;
         let case = self.measure(near, &reader, &children, seconds, any_complete, check)?;
+        self.keep_both_ends(&reader);
         let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let still_cores = self.still_cores(pair.host.id(), &mut || pair.check())?;

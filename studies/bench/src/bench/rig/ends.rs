@@ -1,0 +1,37 @@
+//! Both ends of the client's pictures.
+
+use anyhow::Result;
+use openuvr_testbed::reader::{BothEnds, Reader};
+
+use super::Rig;
+
+impl Rig<'_> {
+    /// Makes further scenes draw their code at both ends of their pictures, and further streams read both.
+    pub(in crate::bench) fn read_both_ends(&mut self) {
+        self.both_ends = Some(Vec::new());
+    }
+
+    /// The pictures of the last stream, if both ends were read.
+    pub(in crate::bench) fn take_both_ends(&mut self) -> Vec<BothEnds> {
+        self.both_ends
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Starts to read the second display.
+    pub(super) fn reader(&self) -> Result<Reader> {
+        let (display, sched) = (self.far.name(), self.setup.sched);
+        match self.both_ends {
+            Some(_) => Reader::start_at_both_ends(display, sched),
+            None => Reader::start_as(display, sched),
+        }
+    }
+
+    /// Keeps the pictures of a stream, if both ends are read.
+    pub(super) fn keep_both_ends(&mut self, reader: &Reader) {
+        if let Some(kept) = &mut self.both_ends {
+            *kept = reader.both_ends();
+        }
+    }
+}
