@@ -204,11 +204,11 @@ fn row(name: &'static str, what: &'static str, runs: &[Run]) -> Row {
 fn print(report: &Report<Row>) {
     report.head.print("slices", "");
     println!(
-        "\n{:<8} {:>22} {:>6} {:>22} {:>6} {:>7} {:>9} {:>6} {:>7}",
+        "\n{:<8} {:>20} {:>6} {:>20} {:>6} {:>7} {:>9} {:>6} {:>7}",
         "",
-        "first rows ms (range)",
+        "first rows, ms",
         "p99",
-        "last rows ms (range)",
+        "last rows, ms",
         "p99",
         "mixed",
         "complete",
@@ -223,7 +223,7 @@ fn print(report: &Report<Row>) {
     let median = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     for row in &report.ways {
         println!(
-            "{:<8} {:>22} {:>6.2} {:>22} {:>6.2} {:>5.1} % {:>7.0} % {:>6.2} {:>7.2}",
+            "{:<8} {:>20} {:>6.2} {:>20} {:>6.2} {:>5.1} % {:>7.0} % {:>6.2} {:>7.2}",
             row.name,
             spread(&row.top_p50_ms),
             median(&row.top_p99_ms),

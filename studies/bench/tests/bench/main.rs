@@ -15,6 +15,7 @@ mod program;
 mod quality;
 mod reprojection;
 mod scheduling;
+mod slices;
 mod soak;
 mod starvation;
 mod traffic;
