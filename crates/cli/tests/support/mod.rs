@@ -192,6 +192,11 @@ impl Host {
 
     /// Restarts the host at the same address, with the same keys and arguments.
     pub(crate) fn restart(self) -> Host {
+        self.restart_as(std::convert::identity)
+    }
+
+    /// The same with another program, as `as_other` changes the command.
+    pub(crate) fn restart_as(self, as_other: fn(Command) -> Command) -> Host {
         let Host {
             program,
             folder,
@@ -200,10 +205,20 @@ impl Host {
             port,
         } = self;
         drop(program);
-        Host::open(folder, port, args, sound)
+        Host::open_as(as_other, folder, port, args, sound)
     }
 
     fn open(folder: Folder, port: u16, args: Vec<String>, sound: String) -> Host {
+        Host::open_as(std::convert::identity, folder, port, args, sound)
+    }
+
+    fn open_as(
+        as_other: fn(Command) -> Command,
+        folder: Folder,
+        port: u16,
+        args: Vec<String>,
+        sound: String,
+    ) -> Host {
         let (dir, bind) = (folder.join("host"), format!("127.0.0.1:{port}"));
         let more: Vec<&str> = args.iter().map(String::as_str).collect();
         let own = [
@@ -217,7 +232,7 @@ impl Host {
         ];
         let mut command = openuvr(&[&own, &more[..]].concat());
         command.env("PULSE_SERVER", &sound);
-        let program = Program::start("host", command);
+        let program = Program::start("host", as_other(command));
         let line = program.line("openuvr host: streaming");
         let port = port_of(&line);
         Host {

@@ -1,0 +1,219 @@
+//! The program for 64-bit ARM beside this machine's own: one stream, the same pictures.
+//!
+//! A separate tier, because it is built by cross compilation and runs under qemu's user emulation: `./dev test-arm`. The
+//! program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it. Nothing here measures time.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use support::{
+    Display, Host, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr,
+    scene, skip,
+};
+
+/// The size of display, scene and stream: small, since an emulated processor decodes it.
+const SIZE: &str = "640x360";
+
+/// Frames of the scene per second.
+const RATE: &str = "5";
+
+/// The pictures that both clients must have shown.
+const PICTURES: usize = 40;
+
+/// The variable with the program for ARM.
+const PROGRAM: &str = "OPENUVR_AARCH64_PROGRAM";
+
+/// Whether the program for ARM is there; otherwise a message says what is missing.
+fn has_program() -> bool {
+    let found = std::env::var_os(PROGRAM).is_some_and(|path| Path::new(&path).is_file());
+    if !found {
+        skip::skip("the program for ARM is not built: ./dev test-arm");
+    }
+    found
+}
+
+/// The same command for the program of ARM.
+#[expect(clippy::needless_pass_by_value, reason = "the type of Host::restart_as")]
+fn on_arm(command: Command) -> Command {
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cross/aarch64");
+    let mut emulated = Command::new(run);
+    let program = std::env::var_os(PROGRAM).expect("has_program was asked");
+    emulated.arg("run").arg(program).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => emulated.env(name, value),
+            None => emulated.env_remove(name),
+        };
+    }
+    emulated
+}
+
+/// A client that writes every picture into the folder of its name.
+struct Writer {
+    program: Program,
+    pictures: PathBuf,
+}
+
+impl Writer {
+    fn start(host: &Host, name: &str, program: fn(Command) -> Command) -> Writer {
+        let output = host.folder.join(&format!("{name}-pictures"));
+        let dir = host.folder.join(name);
+        let command = openuvr(&[
+            "client",
+            &host.address(),
+            "--config-dir",
+            &dir,
+            "--name",
+            name,
+            "--realtime",
+            "off",
+            "--present",
+            "headless",
+            "--every",
+            "1",
+            "--output",
+            &output,
+        ]);
+        let program = Program::start(name, program(command));
+        Writer {
+            program,
+            pictures: output.into(),
+        }
+    }
+
+    /// The names of the frames that are written so far.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.pictures).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with("frame-"))
+            .collect()
+    }
+
+    /// Ends the client, so that all files are whole, and reads them.
+    fn stop(mut self) -> BTreeMap<String, Shot> {
+        self.program.signal(Signal::INT);
+        let (status, _) = self.program.wait();
+        assert!(status.success(), "{status}");
+        let names = self.names().into_iter();
+        names
+            .map(|name| {
+                let shot = Shot::from_png(&self.pictures.join(&name)).expect("a whole picture");
+                (name, shot)
+            })
+            .collect()
+    }
+}
+
+/// One stream for a client of this machine and one for ARM: the same pictures.
+fn pictures_are_equal(encoder: &str) {
+    if !has_program() {
+        return;
+    }
+    let Some(display) = Display::start(SIZE) else {
+        return;
+    };
+    let _scene = scene(&display, SIZE, RATE);
+    let args = ["--display", &display.name, "--encoder", encoder];
+    let host = Host::paired_with(&["native", "arm"], &args);
+    let native = Writer::start(&host, "native", std::convert::identity);
+    native.program.line("connected to the host");
+    let arm = Writer::start(&host, "arm", on_arm);
+    eventually("pictures of the client for ARM", || {
+        (arm.names().len() > PICTURES).then_some(())
+    });
+    let (arm, native) = (arm.stop(), native.stop());
+    let mut common = 0;
+    for (name, shot) in &arm {
+        if let Some(other) = native.get(name) {
+            assert!(shot.pixels == other.pixels, "{encoder}: {name} differs");
+            common += 1;
+        }
+    }
+    assert!(common >= PICTURES, "{encoder}: {common} of {}", arm.len());
+}
+
+#[test]
+#[ignore = "tier arm: needs the program for ARM"]
+fn pictures_of_h264_are_equal() {
+    pictures_are_equal("x264");
+}
+
+#[test]
+#[ignore = "tier arm: needs the program for ARM"]
+fn pictures_of_jpeg_are_equal() {
+    pictures_are_equal("jpeg");
+}
+
+#[test]
+#[ignore = "tier arm: needs the program for ARM"]
+fn a_host_for_arm_streams_its_screen() {
+    if !has_program() {
+        return;
+    }
+    let Some(display) = Display::start(SIZE) else {
+        return;
+    };
+    let _scene = scene(&display, SIZE, "1");
+    let host = Host::paired_with(&["native"], &["--display", &display.name]).restart_as(on_arm);
+    let output = host.folder.join("pictures");
+    let args = ["--present", "headless", "--every", "1", "--output", &output];
+    let _client = client(&host.folder, "native", &host.address(), &args);
+    let screen = ScreenCapture::open(&display);
+    eventually("the screen's picture at the client", || {
+        let shown = screen.shot();
+        newest(&output)
+            .filter(|received| received.size == shown.size && psnr(received, &shown) > 35.0)
+            .map(|_| ())
+    });
+}
+
+/// The client's resident memory at 720p must stay below (boards with 512 MB are clients, too).
+const RESIDENT_KIB: u64 = 60 << 10;
+
+/// The resident memory of a process, in KiB (proc_pid_status(5)).
+fn resident(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let words = line.expect("Linux has it").split_whitespace();
+    words.skip(1).find_map(|word| word.parse().ok()).expect("a number")
+}
+
+#[test]
+#[ignore = "tier arm: needs the program for ARM"]
+#[expect(clippy::print_stdout, reason = "a person reads the figures")]
+fn the_client_is_small() {
+    if !has_program() {
+        return;
+    }
+    let (here, there) = ("1280x720", "1280x720");
+    let (Some(here), Some(there)) = (Display::start(here), Display::start(there)) else {
+        return;
+    };
+    let _scene = scene(&here, "1280x720", RATE);
+    let host = Host::paired_with(&["native"], &["--display", &here.name]);
+    let native = host.client("native", &there, &[]);
+    native.line("showing");
+    let before = ScreenCapture::open(&there).shot();
+    eventually("another picture", || {
+        (ScreenCapture::open(&there).shot().pixels != before.pixels).then_some(())
+    });
+    let kib = resident(native.id());
+    println!("the client at 720p is {kib} KiB in memory");
+    assert!(kib <= RESIDENT_KIB, "{kib}");
+}
+
+/// The newest picture in a folder.
+fn newest(output: &str) -> Option<Shot> {
+    let entries = std::fs::read_dir(output).ok()?.flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    Shot::from_png(paths.last()?)
+}
