@@ -13,8 +13,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use support::{
-    Display, Host, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr,
-    scene, skip,
+    Display, Host, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr, scene, skip,
 };
 
 /// The size of display, scene and stream: small, since an emulated processor decodes it.
@@ -29,7 +28,7 @@ const PICTURES: usize = 40;
 /// The variable with the program for ARM.
 const PROGRAM: &str = "OPENUVR_AARCH64_PROGRAM";
 
-/// Whether the program for ARM is there; otherwise a message says what is missing.
+/// Whether the program for ARM is there; otherwise a message names the missing part.
 fn has_program() -> bool {
     let found = std::env::var_os(PROGRAM).is_some_and(|path| Path::new(&path).is_file());
     if !found {
@@ -39,7 +38,10 @@ fn has_program() -> bool {
 }
 
 /// The same command for the program of ARM.
-#[expect(clippy::needless_pass_by_value, reason = "the type of Host::restart_as")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the type of Host::restart_as"
+)]
 fn on_arm(command: Command) -> Command {
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cross/aarch64");
     let mut emulated = Command::new(run);
@@ -183,7 +185,10 @@ fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let words = line.expect("Linux has it").split_whitespace();
-    words.skip(1).find_map(|word| word.parse().ok()).expect("a number")
+    words
+        .skip(1)
+        .find_map(|word| word.parse().ok())
+        .expect("a number")
 }
 
 #[test]
