@@ -45,6 +45,8 @@ ALLOWED = {
     "scene": {"proto", "clock", "media", "runtime", "terminal"},
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
+        # Runs programs that make a radio link; nothing of a stream.
+    "access-point": {"proto", "terminal"},
         # Reads files of launchers; nothing of a stream.
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
@@ -54,7 +56,7 @@ ALLOWED = {
     "cli": {
         "pinning", "proto", "clock", "compositor", "desktop-portal", "kms", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
-        "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
+        "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
         # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
         # replaced, which is impossible from another process (docs/adr/0010).
@@ -85,6 +87,7 @@ ONLY = {
     "wayland-client": {"wayland", "compositor", "scene"},
     "rusty_enet": {"moonlight"},
     "ureq": {"portal-client"},
+    "qrcode": {"access-point"},
 }
 # Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no display.
 UNLINKED = {

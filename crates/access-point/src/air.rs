@@ -1,0 +1,172 @@
+//! The air around a card, and the rules that apply to it: what `iw` reports.
+
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::card::Card;
+use crate::choice::{self, Candidate, Selection};
+use crate::iw::channels::{self, Channel};
+use crate::iw::phy::{self, Phy};
+use crate::iw::regulatory::{self, Country, Domain};
+use crate::iw::scan::{self, Network};
+use crate::iw::survey::{self, Survey};
+use crate::journal::Journal;
+use crate::nmcli;
+use crate::programs::Program;
+
+/// How long a question to the kernel may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a scan may take: three bands with passive channels need 10 s (guess).
+const SCAN: Duration = Duration::from_secs(60);
+
+/// How often a scan is tried while the card is busy with another one, once per second.
+const TRIES: u32 = 10;
+
+/// How long a change of the country takes at most: the kernel reads its file of rules (guess).
+const COUNTRY_CHANGE: Duration = Duration::from_secs(5);
+
+/// Rules and air.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) phy: Phy,
+    pub(crate) domain: Option<Domain>,
+    channels: Vec<Channel>,
+    networks: Vec<Network>,
+    survey: Vec<Survey>,
+}
+
+impl Surroundings {
+    /// Ranks the channels.
+    ///
+    /// # Errors
+    /// None is permitted.
+    pub(crate) fn rank(&self, selection: &Selection) -> Result<Vec<Candidate>> {
+        let air = choice::Air {
+            networks: &self.networks,
+            survey: &self.survey,
+        };
+        Ok(choice::rank(&self.channels, &self.phy, selection, air)?)
+    }
+
+    /// The number of networks in the air.
+    pub(crate) fn networks(&self) -> usize {
+        self.networks.len()
+    }
+
+    /// The country whose rules apply.
+    pub(crate) fn country(&self) -> Option<Country> {
+        self.domain.as_ref().map(|domain| domain.country)
+    }
+}
+
+/// The abilities of a card that can be an access point.
+///
+/// # Errors
+/// It cannot, or `iw` fails.
+pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
+    let phy = phy::parse(&iw.run(&["phy", &card.phy, "info"], ANSWER)?);
+    if !phy.access_point {
+        bail!(
+            "{} can't be an access point: its driver has no such mode (`iw phy {} info`); use another card \
+             (--interface)",
+            card.interface,
+            card.phy
+        );
+    }
+    Ok(phy)
+}
+
+/// Scans with `iw`, as root, or with NetworkManager. The interface is brought up for `iw`.
+///
+/// # Errors
+/// A program fails.
+pub(crate) fn look_around(
+    iw: &Program,
+    nmcli: Option<&Program>,
+    card: &Card,
+    phy: Phy,
+) -> Result<Surroundings> {
+    let interface = card.interface.as_str();
+    let networks = match nmcli {
+        Some(nmcli) => nmcli::networks(&nmcli.run(&nmcli::scan(interface), SCAN)?),
+        None => scan::parse(&scan_with(iw, interface)?),
+    };
+    // Many drivers have none.
+    let survey = iw
+        .run(&["dev", interface, "survey", "dump"], ANSWER)
+        .unwrap_or_default();
+    let channels = iw.run(&["phy", &card.phy, "channels"], ANSWER)?;
+    Ok(Surroundings {
+        phy,
+        domain: domain(iw, card)?,
+        channels: channels::parse(&channels),
+        networks,
+        survey: survey::parse(&survey),
+    })
+}
+
+fn scan_with(iw: &Program, interface: &str) -> Result<String> {
+    let mut tries = 0;
+    loop {
+        match iw.run(&["dev", interface, "scan", "flush"], SCAN) {
+            // EBUSY: another program scans.
+            Err(why) if why.to_string().contains("(-16)") && tries < TRIES => {
+                tries += 1;
+                thread::sleep(Duration::from_secs(1));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The rules that apply to a card.
+fn domain(iw: &Program, card: &Card) -> Result<Option<Domain>> {
+    let domains = regulatory::parse(&iw.run(&["reg", "get"], ANSWER)?);
+    Ok(regulatory::of_card(&domains, card.index).cloned())
+}
+
+/// Makes the rules of this country apply.
+///
+/// # Errors
+/// The card or the kernel has others.
+pub(crate) fn set_country(
+    iw: &Program,
+    card: &Card,
+    wanted: Country,
+    journal: &mut Journal,
+) -> Result<()> {
+    let before = domain(iw, card)?;
+    if before
+        .as_ref()
+        .is_some_and(|domain| domain.country == wanted)
+    {
+        return Ok(());
+    }
+    if let Some(domain) = before.as_ref().filter(|domain| domain.self_managed) {
+        bail!(
+            "the country of {} is {} by its own firmware, and can't be {wanted}: leave out --country, or use another \
+             card",
+            card.interface,
+            domain.country
+        );
+    }
+    let country = before.map_or(Country::WORLD, |domain| domain.country);
+    journal.record(|changes| changes.country = Some(country.to_string()))?;
+    iw.run(&["reg", "set", &wanted.to_string()], ANSWER)
+        .context("can't set the country")?;
+    let end = Instant::now() + COUNTRY_CHANGE;
+    while domain(iw, card)?.is_none_or(|domain| domain.country != wanted) {
+        if Instant::now() >= end {
+            let remedy = match fs::exists("/lib/firmware/regulatory.db") {
+                Ok(true) => "is it a country of the kernel's list (ISO 3166)?",
+                _ => "its rules are missing: run apt install wireless-regdb",
+            };
+            bail!("the kernel does not take the country {wanted}: {remedy}");
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! An access point by hostapd and dnsmasq, on a card without a manager.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::card::Card;
+use crate::choice::Candidate;
+use crate::dnsmasq;
+use crate::hostapd::{self, AccessPoint, Event};
+use crate::journal::Journal;
+use crate::programs::{Daemon, Program};
+use crate::subnet::Subnet;
+
+/// How long a start takes at most, without a check for radar (guess: on a busy machine).
+const START: Duration = Duration::from_secs(60);
+
+/// How long a change of an interface takes at most.
+const STEP: Duration = Duration::from_secs(10);
+
+/// The interval of checks for signals.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The programs.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    hostapd: Program,
+    dnsmasq: Program,
+    ip: Program,
+}
+
+impl Programs {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// One is missing.
+    pub(crate) fn find() -> Result<Programs> {
+        Ok(Programs {
+            hostapd: Program::require("hostapd", "hostapd")?,
+            dnsmasq: Program::require("dnsmasq", "dnsmasq-base")?,
+            ip: Program::require("ip", "iproute2")?,
+        })
+    }
+
+    /// Brings the interface up, for a scan.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn bring_up(&self, card: &Card, journal: &mut Journal) -> Result<()> {
+        let up = card.is_up();
+        journal.record(|changes| changes.up = Some(up))?;
+        if !up {
+            self.ip.run(&["link", "set", &card.interface, "up"], STEP)?;
+        }
+        Ok(())
+    }
+}
+
+/// A running access point.
+#[derive(Debug)]
+pub(crate) struct Running {
+    hostapd: Daemon,
+    dnsmasq: Daemon,
+    interface: String,
+}
+
+/// Starts it. `None` if `stop` is set meanwhile.
+///
+/// # Errors
+/// hostapd or dnsmasq refuses. The message has one line.
+pub(crate) fn start(
+    programs: &Programs,
+    access_point: &AccessPoint<'_>,
+    chosen: &Candidate,
+    mode: &str,
+    journal: &mut Journal,
+    stop: &AtomicBool,
+) -> Result<Option<Running>> {
+    let interface = access_point.interface;
+    journal.record(|changes| changes.mode = Some(mode.to_owned()))?;
+    let file = journal.write("hostapd", &access_point.configuration())?;
+    let mut hostapd = programs.hostapd.start(&[&file.to_string_lossy()])?;
+    let id = hostapd.id();
+    journal.record(|changes| changes.processes.push(id))?;
+    let check = chosen.radar_check.unwrap_or_default();
+    let end = Instant::now() + START + 2 * check;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let line = hostapd.line(POLL_INTERVAL, hostapd::is_cause);
+        let line = line.with_context(|| refused(interface))?;
+        match line.and_then(|line| hostapd::event(interface, &line)) {
+            Some(Event::Enabled) => break,
+            Some(Event::RadarCheck) => eprintln!(
+                "openuvr ap: listening for radar before the first transmission, for {} s",
+                check.as_secs()
+            ),
+            _ => {}
+        }
+        if Instant::now() >= end {
+            let waited = (START + 2 * check).as_secs();
+            return Err(anyhow!("hostapd does not start it within {waited} s"))
+                .with_context(|| refused(interface));
+        }
+    }
+    let dnsmasq = serve_addresses(programs, interface, journal)?;
+    Ok(Some(Running {
+        hostapd,
+        dnsmasq,
+        interface: interface.to_owned(),
+    }))
+}
+
+fn refused(interface: &str) -> String {
+    format!("can't make {interface} an access point")
+}
+
+/// Gives the interface an address, and its clients others.
+fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) -> Result<Daemon> {
+    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let subnet = Subnet::choose(&routes).ok_or_else(|| {
+        anyhow!("no network for the clients: routes of this machine cover 192.168.0.0/16; remove one (`ip route`)")
+    })?;
+    let address = subnet.to_string();
+    journal.record(|changes| changes.addresses.push(address.clone()))?;
+    let words = ["address", "add", &address, "dev", interface];
+    programs.ip.run(&words, STEP)?;
+    let leases = journal.write("leases", "")?;
+    let text = dnsmasq::configuration(interface, subnet, &leases);
+    let file = journal.write("dnsmasq", &text)?;
+    let file = format!("--conf-file={}", file.display());
+    let mut dnsmasq = programs.dnsmasq.start(&["--keep-in-foreground", &file])?;
+    let id = dnsmasq.id();
+    journal.record(|changes| changes.processes.push(id))?;
+    let end = Instant::now() + START;
+    loop {
+        let line = dnsmasq.line(POLL_INTERVAL, |_| false);
+        let line = line.with_context(|| format!("no addresses for the clients of {interface}"))?;
+        if line.is_some_and(|line| dnsmasq::is_started(&line)) {
+            return Ok(dnsmasq);
+        }
+        if Instant::now() >= end {
+            bail!("no addresses for the clients of {interface}: dnsmasq does not start");
+        }
+    }
+}
+
+impl Running {
+    /// Prints joining and leaving clients until `stop` is set.
+    ///
+    /// # Errors
+    /// hostapd or dnsmasq ends.
+    pub(crate) fn follow(&mut self, stop: &AtomicBool) -> Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            let line = self.hostapd.line(POLL_INTERVAL, hostapd::is_cause);
+            let line = line.context("the access point has ended")?;
+            match line.and_then(|line| hostapd::event(&self.interface, &line)) {
+                Some(Event::Joined(address)) => {
+                    eprintln!("openuvr ap: client {address} has joined");
+                }
+                Some(Event::Left(address)) => eprintln!("openuvr ap: client {address} has left"),
+                Some(Event::WrongKey(address)) => {
+                    eprintln!("openuvr ap: client {address} has another key");
+                }
+                Some(Event::Disabled) => bail!(
+                    "the access point has ended: another program has changed {}, or its transmitter was switched off",
+                    self.interface
+                ),
+                Some(Event::Enabled | Event::RadarCheck) | None => {}
+            }
+            // Its log is read so that its end is noticed.
+            let line = self.dnsmasq.line(Duration::ZERO, |_| false);
+            line.context("the access point's clients get no addresses any more")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! An access point, or a client of one, by NetworkManager, which owns the card.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::journal::Journal;
+use crate::nmcli::{self, Profile};
+use crate::programs::Program;
+
+/// How long a question takes at most.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a connection takes at most; `nmcli` itself waits for a minute.
+const CONNECTION: Duration = Duration::from_secs(70);
+
+/// The interval of checks whether the connection is still there.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The interval of checks for signals.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// `nmcli`, if NetworkManager owns the interface. Without NetworkManager, or if it does not run, nothing is owned.
+pub(crate) fn owner(interface: &str) -> Option<Program> {
+    let nmcli = Program::find("nmcli")?;
+    let devices = nmcli.run(&nmcli::DEVICES, ANSWER).ok()?;
+    nmcli::owns(&devices, interface).then_some(nmcli)
+}
+
+/// Starts a connection. Its profile is in memory alone, and is removed with the journal's changes; then the connection that the
+/// card had before returns.
+///
+/// # Errors
+/// NetworkManager refuses.
+pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -> Result<()> {
+    let interface = journal.interface().to_owned();
+    let words = ["-g", "GENERAL.CON-UUID", "device", "show", &interface];
+    let before = nmcli.run(&words, ANSWER)?.trim().to_owned();
+    journal.record(|changes| {
+        changes.profile = Some(profile.name.clone());
+        changes.connection = Some(before).filter(|uuid| !uuid.is_empty());
+    })?;
+    nmcli.run(&profile.add_arguments(), ANSWER)?;
+    let secrets = journal.write("secrets", &profile.secrets())?;
+    let started = nmcli.run(
+        &profile.up_arguments(&secrets.to_string_lossy()),
+        CONNECTION,
+    );
+    // It was read.
+    let removed = std::fs::remove_file(&secrets);
+    started.with_context(|| format!("NetworkManager refuses {interface}"))?;
+    removed.context("can't remove the file with the key")
+}
+
+/// Waits until `stop` is set.
+///
+/// # Errors
+/// The connection ends.
+pub(crate) fn follow(nmcli: &Program, profile: &Profile, stop: &AtomicBool) -> Result<()> {
+    let mut check_at = Instant::now() + CHECK_INTERVAL;
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(POLL_INTERVAL);
+        if Instant::now() < check_at {
+            continue;
+        }
+        let words = [
+            "-g",
+            "GENERAL.STATE",
+            "connection",
+            "show",
+            "id",
+            &profile.name,
+        ];
+        let state = nmcli
+            .run(&words, ANSWER)
+            .context("the access point has ended")?;
+        if state.trim() != "activated" {
+            bail!("the access point has ended: NetworkManager has stopped its connection");
+        }
+        check_at = Instant::now() + CHECK_INTERVAL;
+    }
+    Ok(())
+}

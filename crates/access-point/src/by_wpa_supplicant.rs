@@ -1,0 +1,118 @@
+//! A client of an access point by wpa_supplicant, on a card without a manager.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::card::Card;
+use crate::credentials::Credentials;
+use crate::dhcp_client;
+use crate::hostapd;
+use crate::journal::Journal;
+use crate::programs::{Daemon, Program};
+use crate::wpa_supplicant::{self, Event};
+
+/// How long joining takes at most: several scans, of which each takes 5 s or more (guess).
+const JOINING: Duration = Duration::from_secs(60);
+
+/// How long a change of the interface takes at most.
+const STEP: Duration = Duration::from_secs(10);
+
+/// The interval of checks for signals.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A connection; its programs end with this value.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    // The addresses are released before the network is left.
+    _dhcp: Option<Daemon>,
+    _supplicant: Daemon,
+}
+
+/// Joins the access point. `None` if `stop` is set meanwhile.
+///
+/// # Errors
+/// A program is missing, the access point is not there, or the key is wrong. The message has one line.
+pub(crate) fn join(
+    card: &Card,
+    credentials: &Credentials,
+    journal: &mut Journal,
+    stop: &AtomicBool,
+) -> Result<Option<Connection>> {
+    let supplicant = Program::require("wpa_supplicant", "wpasupplicant")?;
+    let ip = Program::require("ip", "iproute2")?;
+    let interface = card.interface.as_str();
+    let up = card.is_up();
+    journal.record(|changes| changes.up = Some(up))?;
+    if !up {
+        ip.run(&["link", "set", interface, "up"], STEP)?;
+    }
+    let file = journal.write(
+        "wpa_supplicant",
+        &wpa_supplicant::configuration(credentials),
+    )?;
+    let words = [
+        "-D",
+        "nl80211",
+        "-i",
+        interface,
+        "-c",
+        &file.to_string_lossy(),
+    ];
+    let mut supplicant = supplicant.start(&words)?;
+    let id = supplicant.id();
+    journal.record(|changes| changes.processes.push(id))?;
+    let end = Instant::now() + JOINING;
+    let mut last = None;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let line = supplicant.line(POLL_INTERVAL, hostapd::is_cause);
+        let line = line.with_context(|| format!("can't join with {interface}"))?;
+        match line.and_then(|line| wpa_supplicant::event(interface, &line)) {
+            Some(Event::Connected) => break,
+            Some(Event::WrongKey) => bail!(
+                "the access point {} refuses the key: give the one that `openuvr ap` shows",
+                credentials.ssid
+            ),
+            Some(event) => last = Some(event),
+            None => {}
+        }
+        if Instant::now() >= end {
+            let (name, waited) = (&credentials.ssid, JOINING.as_secs());
+            match last {
+                Some(Event::Refused | Event::Disconnected) => bail!(
+                    "the access point {name} admits no client within {waited} s: is its key right, does this card \
+                     have WPA3?"
+                ),
+                _ => bail!(
+                    "the access point {name} is not found within {waited} s: does `openuvr ap` run, is it near, and \
+                     does this card have its band?"
+                ),
+            }
+        }
+    }
+    let dhcp = match dhcp_client::start(&ip, journal, stop) {
+        Ok(Some(daemon)) => Some(daemon),
+        Ok(None) => {
+            if !stop.load(Ordering::Relaxed) {
+                eprintln!(
+                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): the host is searched \
+                     by IPv6 alone"
+                );
+            }
+            None
+        }
+        // Link-local addresses need no server.
+        Err(why) => {
+            eprintln!("openuvr client: {why}: the host is searched by IPv6 alone");
+            None
+        }
+    };
+    Ok(Some(Connection {
+        _dhcp: dhcp,
+        _supplicant: supplicant,
+    }))
+}

@@ -1,0 +1,282 @@
+//! The choice of the channel: the one with the least interference, as in the paper.
+//!
+//! A band is a question of preference: the first one of the list that has a permitted channel is used. Within it, the widest
+//! block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width the one is
+//! used that is expected to be free most of the time:
+//!
+//! ```text
+//! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
+//! ```
+//! - *measured*: the busiest of its channels. The card's survey, or the use that an access point reports of it.
+//! - *share*: the time that a network may use in future, which a measurement of some 100 ms does not show. A network that
+//!   stations here must wait for counts fully; a weaker one less, by its signal in dB, down to noise.
+//!
+//! A network counts once, however wide it is: its transmissions occupy all of its channels at once. A block is used only
+//! as a whole: one busy channel of it makes 80 MHz wait, or narrows them.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::channel::{Band, Block, CCA_THRESHOLD, Frequency, Width};
+use crate::iw::channels::Channel;
+use crate::iw::phy::Phy;
+use crate::iw::scan::Network;
+use crate::iw::survey::Survey;
+
+/// The signal in dBm that is noise: thermal noise of 20 MHz, −101, and a noise figure of 6 (guess).
+const NOISE: i32 = -95;
+
+/// The share of the time that a network is expected to use (guess: a video stream, or some of the time much more).
+const USUAL_SHARE: f64 = 0.1;
+
+/// The channels of 2.4 GHz that do not overlap.
+const SEPARATE: [u32; 3] = [1, 6, 11];
+
+/// The channels that the user permits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// The bands, in order of preference.
+    pub bands: Vec<Band>,
+    /// The number of the primary channel; `None`: any.
+    pub channel: Option<u32>,
+    /// The greatest width.
+    pub widest: Width,
+    /// Whether channels of radars are permitted, with the check before their use.
+    pub radar: bool,
+}
+
+/// The state of the air.
+#[derive(Clone, Copy, Debug)]
+pub struct Air<'a> {
+    /// The networks.
+    pub networks: &'a [Network],
+    /// The measured use, where known.
+    pub survey: &'a [Survey],
+}
+
+/// A block of channels, and its interference.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// The block.
+    pub block: Block,
+    /// The check for radar before its use.
+    pub radar_check: Option<Duration>,
+    /// Its interference.
+    pub interference: Interference,
+}
+
+/// The interference of a block.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Interference {
+    /// The share of the time in which it is expected to be busy, 0 to 1.
+    pub busy: f64,
+    /// The measured use of its busiest channel, 0 to 1; `None` without a measurement.
+    pub measured: Option<f64>,
+    /// The number of networks that overlap it.
+    pub networks: usize,
+    /// The strongest of them, in dBm.
+    pub strongest: Option<i32>,
+    /// The sum of their signals in mW, for the choice between equally busy blocks.
+    power: f64,
+    /// The share of the time in which the primary channel alone is expected to be busy.
+    primary: f64,
+}
+
+impl fmt::Display for Interference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.networks, self.strongest) {
+            (0, _) | (_, None) => write!(f, "no other network")?,
+            (1, Some(signal)) => write!(f, "1 other network at {signal} dBm")?,
+            (count, Some(signal)) => {
+                write!(f, "{count} other networks, the strongest at {signal} dBm")?;
+            }
+        }
+        match self.measured {
+            Some(share) => write!(f, ", measured {:.0} % busy", 100.0 * share),
+            None => write!(f, ", use not measured"),
+        }
+    }
+}
+
+/// Why there is no channel. Each is one line with a remedy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoChannel {
+    /// The card lacks the bands.
+    #[error("the card has no channel at {0} GHz: give other bands (--band), or use another card")]
+    Band(String),
+    /// The country forbids all channels.
+    #[error(
+        "the rules in force permit no access point at {0} GHz: give your country (--country DE), or other bands \
+         (--band)"
+    )]
+    Forbidden(String),
+    /// Only channels of radars are permitted.
+    #[error(
+        "all permitted channels at {0} GHz are those of radars: permit them (--radar; the start then takes a minute \
+         or more), or give other bands (--band)"
+    )]
+    Radar(String),
+    /// The given channel is not permitted, or does not exist.
+    #[error(
+        "card, country and options do not permit channel {0}: see `openuvr ap --list-channels`, or leave the choice \
+         to it"
+    )]
+    Number(u32),
+}
+
+/// The permitted blocks of the best band and of the greatest width, the one with the least interference first. At least
+/// one.
+///
+/// # Errors
+/// [`NoChannel`]
+pub fn rank(
+    channels: &[Channel],
+    phy: &Phy,
+    selection: &Selection,
+    air: Air<'_>,
+) -> Result<Vec<Candidate>, NoChannel> {
+    let widths = || (Width::ALL.into_iter()).filter(|width| *width <= selection.widest);
+    for band in &selection.bands {
+        for width in widths() {
+            let blocks = blocks(channels, phy, selection, *band, width);
+            if blocks.is_empty() {
+                continue;
+            }
+            let mut candidates: Vec<Candidate> = (blocks.into_iter())
+                .map(|(block, radar_check)| Candidate {
+                    block,
+                    radar_check,
+                    interference: interference(&block, air),
+                })
+                .collect();
+            candidates.sort_by(|one, other| {
+                let (a, b) = (&one.interference, &other.interference);
+                (a.busy.total_cmp(&b.busy))
+                    .then(a.primary.total_cmp(&b.primary))
+                    .then(a.power.total_cmp(&b.power))
+                    .then(one.radar_check.cmp(&other.radar_check))
+                    .then(one.block.cmp(&other.block))
+            });
+            return Ok(candidates);
+        }
+    }
+    Err(reason(channels, phy, selection))
+}
+
+/// The permitted blocks of a band and a width, with their checks for radar.
+fn blocks(
+    channels: &[Channel],
+    phy: &Phy,
+    selection: &Selection,
+    band: Band,
+    width: Width,
+) -> Vec<(Block, Option<Duration>)> {
+    let Some(abilities) = phy.bands.get(&band) else {
+        return Vec::new();
+    };
+    let has = match (band, width) {
+        // 6 GHz begins with 802.11ax.
+        (Band::Ghz6, _) => abilities.he,
+        (_, Width::Mhz20) => true,
+        (_, Width::Mhz40) => abilities.ht,
+        (_, Width::Mhz80) => abilities.vht,
+    };
+    if !has {
+        return Vec::new();
+    }
+    let of = |frequency: Frequency| channels.iter().find(|one| one.frequency == frequency);
+    let block = |channel: &Channel| {
+        let block = Block::new(channel.frequency, width)?;
+        let separate = || band != Band::Ghz2_4 || SEPARATE.contains(&block.number());
+        let selected = selection
+            .channel
+            .map_or_else(separate, |number| number == block.number());
+        if block.band() != band || !selected {
+            return None;
+        }
+        let mut check = None;
+        for one in block.channels() {
+            let channel = of(one).filter(|channel| channel.permits(&block))?;
+            check = check.max(channel.radar_check);
+        }
+        let detects = selection.radar && phy.radar_widths.contains(&width);
+        (check.is_none() || detects).then_some((block, check))
+    };
+    channels.iter().filter_map(block).collect()
+}
+
+/// Why [`rank`] finds nothing.
+fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
+    if let Some(number) = selection.channel {
+        return NoChannel::Number(number);
+    }
+    let names: Vec<String> = selection.bands.iter().map(Band::to_string).collect();
+    let names = names.join(", ");
+    let mut there = (channels.iter())
+        .filter(|one| {
+            one.frequency
+                .band()
+                .is_some_and(|band| selection.bands.contains(&band))
+        })
+        .filter(|one| {
+            one.frequency
+                .band()
+                .is_some_and(|band| phy.bands.contains_key(&band))
+        })
+        .peekable();
+    if there.peek().is_none() {
+        return NoChannel::Band(names);
+    }
+    match there.any(|channel| channel.permits_access_points) {
+        true => NoChannel::Radar(names),
+        false => NoChannel::Forbidden(names),
+    }
+}
+
+/// The interference of a block.
+#[must_use]
+pub fn interference(block: &Block, air: Air<'_>) -> Interference {
+    let overlapping = overlapping(block.edges(), air.networks);
+    let reported = (overlapping.iter())
+        .filter(|network| block.channels().any(|channel| channel == network.frequency))
+        .filter_map(|network| network.utilisation)
+        .map(|parts| f64::from(parts) / 255.0);
+    let surveyed = (air.survey.iter())
+        .filter(|survey| {
+            block
+                .channels()
+                .any(|channel| channel == survey.frequency())
+        })
+        .filter_map(Survey::busy);
+    let measured = reported.chain(surveyed).reduce(f64::max);
+    let free = |networks: &[&Network]| -> f64 {
+        networks
+            .iter()
+            .map(|network| 1.0 - share(network.signal))
+            .product()
+    };
+    let (low, high) = (block.primary().0 - 10, block.primary().0 + 10);
+    let power = |network: &&Network| 10_f64.powf(f64::from(network.signal) / 10.0);
+    Interference {
+        busy: 1.0 - (1.0 - measured.unwrap_or(0.0)) * free(&overlapping),
+        measured,
+        networks: overlapping.len(),
+        strongest: overlapping.iter().map(|network| network.signal).max(),
+        power: overlapping.iter().map(power).sum(),
+        primary: 1.0 - free(&self::overlapping((low, high), air.networks)),
+    }
+}
+
+fn overlapping((low, high): (u32, u32), networks: &[Network]) -> Vec<&Network> {
+    let overlaps = |network: &&Network| network.edges.0 < high && low < network.edges.1;
+    networks.iter().filter(overlaps).collect()
+}
+
+/// The expected share of the time that a network of this signal takes from us.
+fn share(signal: i32) -> f64 {
+    let above = f64::from(signal - NOISE) / f64::from(CCA_THRESHOLD - NOISE);
+    USUAL_SHARE * above.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! `iw dev`: the wireless interfaces.
+//!
+//! ```text
+//! phy#0
+//!         Interface wlan0
+//!                 ifindex 3
+//!                 wdev 0x1
+//!                 addr 02:00:00:00:00:00
+//!                 ssid office
+//!                 type managed
+//!                 channel 36 (5180 MHz), width: 80 MHz, center1: 5210 MHz
+//! ```
+
+use super::{frequency, word_behind};
+use crate::channel::Frequency;
+
+/// The most interfaces that are read.
+const MAX_INTERFACES: usize = 64;
+
+/// The longest name of an interface in bytes (`IFNAMSIZ` of linux/if.h, without the final zero).
+const LONGEST_NAME: usize = 15;
+
+/// A wireless interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its mode: `managed`, `AP`, `monitor` and others.
+    pub mode: String,
+    /// Whether it has a network: as a client that is connected, or as an access point.
+    pub in_use: bool,
+    /// Its primary channel.
+    pub frequency: Option<Frequency>,
+    /// The width of its block in MHz.
+    pub width: Option<u32>,
+}
+
+/// Reads the interfaces. Those without a name, of which some drivers have one for peer-to-peer groups, are left out.
+#[must_use]
+pub fn parse(text: &str) -> Vec<Interface> {
+    let mut interfaces: Vec<Interface> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("phy#") || line.starts_with("Unnamed/non-netdev") {
+            // The lines of the latter belong to no interface.
+            interfaces.push(Interface {
+                name: String::new(),
+                mode: String::new(),
+                in_use: false,
+                frequency: None,
+                width: None,
+            });
+        } else if let Some(name) = word_behind(line, "Interface ").filter(|name| is_name(name)) {
+            interfaces.push(Interface {
+                name: name.to_owned(),
+                mode: String::new(),
+                in_use: false,
+                frequency: None,
+                width: None,
+            });
+        } else if let Some(interface) = interfaces.last_mut() {
+            if let Some(mode) = word_behind(line, "type ") {
+                mode.clone_into(&mut interface.mode);
+            } else if line.starts_with("ssid ") {
+                interface.in_use = true;
+            } else if line.starts_with("channel ") {
+                let behind = |key: &str| line.split_once(key)?.1.split_whitespace().next();
+                interface.frequency = behind(" (").and_then(frequency);
+                interface.width = behind("width: ").and_then(|mhz| mhz.parse().ok());
+            }
+        }
+        if interfaces.len() >= 2 * MAX_INTERFACES {
+            break;
+        }
+    }
+    interfaces.retain(|interface| !interface.name.is_empty());
+    interfaces.truncate(MAX_INTERFACES);
+    interfaces
+}
+
+/// Whether a text can be an interface's name: no path, no option, no text of several words.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=LONGEST_NAME).contains(&text.len())
+        && text.bytes().all(letter)
+        && !text.starts_with(['-', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn interfaces_have_mode_and_channel() {
+        let text = "phy#1\n\tUnnamed/non-netdev interface\n\t\twdev 0x100000003\n\t\ttype P2P-device\n\
+            \tInterface wlan1\n\t\tifindex 4\n\t\taddr 02:00:00:00:01:00\n\t\tssid office \n\t\ttype managed\n\
+            \t\tchannel 36 (5180 MHz), width: 80 MHz, center1: 5210 MHz\n\t\ttxpower 20.00 dBm\n\
+            phy#0\n\tInterface wlan0\n\t\tifindex 3\n\t\ttype AP\n";
+        let all = parse(text);
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            all[0],
+            Interface {
+                name: "wlan1".to_owned(),
+                mode: "managed".to_owned(),
+                in_use: true,
+                frequency: Some(Frequency(5180)),
+                width: Some(80),
+            }
+        );
+        assert_eq!((all[1].mode.as_str(), all[1].in_use), ("AP", false));
+    }
+
+    #[test]
+    fn names_are_neither_paths_nor_options() {
+        for name in ["wlan0", "wlp2s0", "wlx00c0ca000001", "ap-1", "a.b_c"] {
+            assert!(is_name(name), "{name}");
+        }
+        for other in ["", "-i", "..", "a/b", "a b", "a\n", "é", "0123456789abcdef"] {
+            assert!(!is_name(other), "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_bounded_interfaces(text in "(\tInterface [a-z/]{1,20}\n|\\PC{0,20}\n){0,200}") {
+            let all = parse(&text);
+            prop_assert!(all.len() <= MAX_INTERFACES);
+            prop_assert!(all.iter().all(|interface| is_name(&interface.name)));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A radio link between a host and its clients alone: `openuvr ap`, and `openuvr client --via-ap`.
+//!
+//! ```text
+//! host:    scan, survey ─► choice ─► hostapd + dnsmasq, or NetworkManager ─► name and key, text and QR code
+//! client:  QR text ─► wpa_supplicant + a DHCP client, or NetworkManager ─► discovery of the host
+//! ```
+//! The paper's peer-to-peer mode: one hop in place of two, on the channel with the least interference. Parsers, choice
+//! and configurations are values without I/O; programs of the distribution are run and not linked. Each change to the machine's
+//! network is recorded before it is made ([`journal`]), so that an interrupted program's changes are reversed by the next
+//! start.
+//!
+//! Limits: widths up to 80 MHz; NetworkManager's access points have the width that it selects, and no 6 GHz. Decisions:
+//! `docs/adr/0028-access-point.md`.
+
+#![deny(unsafe_code)]
+
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod air;
+mod by_hostapd;
+mod by_network_manager;
+mod by_wpa_supplicant;
+mod card;
+pub mod channel;
+pub mod choice;
+mod command;
+mod credentials;
+mod dhcp_client;
+mod dnsmasq;
+pub mod hostapd;
+pub mod iw;
+mod join;
+mod journal;
+mod key_file;
+pub mod nmcli;
+mod passphrase;
+mod programs;
+mod qr;
+mod ssid;
+mod subnet;
+mod sys;
+pub mod wpa_supplicant;
+
+pub use command::{Args, Defaults, run};
+pub use credentials::{Credentials, CredentialsError, Security};
+pub use join::{Association, join};
+pub use passphrase::Passphrase;
+pub use ssid::Ssid;

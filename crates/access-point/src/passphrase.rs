@@ -1,0 +1,90 @@
+//! The key of a network.
+//!
+//! Spec: IEEE 802.11-2020, J.4.1 (passphrases of 8 to 63 printable ASCII characters). SAE permits other passwords;
+//! the same form for all lets one key serve WPA2 and WPA3.
+
+use std::fmt;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The characters of generated keys: without 0, 1, l and o, which look alike. 32 of them, 5 bits each.
+const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
+
+/// The groups of a generated key.
+const GROUPS: usize = 4;
+
+/// The characters of a group. 4 · 5 · 5 bits = 100 bits: recorded handshakes of WPA2 can be searched without the
+/// access point, at some 10⁶ keys per second and card.
+const GROUP: usize = 5;
+
+/// A passphrase: 8 to 63 printable ASCII characters.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Passphrase(String);
+
+impl Passphrase {
+    /// `None` if the text is no passphrase.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Passphrase> {
+        let valid = (8..=63).contains(&text.len()) && text.bytes().all(|b| matches!(b, 32..=126));
+        valid.then(|| Passphrase(text.to_owned()))
+    }
+
+    /// A new random passphrase; `None` if the system has no random numbers.
+    #[must_use]
+    pub fn generate() -> Option<Passphrase> {
+        let mut random = [0; GROUPS * GROUP];
+        let mut filled = 0;
+        while filled < random.len() {
+            match getrandom(&mut random[filled..], GetRandomFlags::empty()).ok()? {
+                0 => return None,
+                some => filled += some,
+            }
+        }
+        Some(Passphrase::from_random(&random))
+    }
+
+    fn from_random(random: &[u8; GROUPS * GROUP]) -> Passphrase {
+        let letters: Vec<char> = (random.iter())
+            .map(|byte| ALPHABET[usize::from(byte % 32)].into())
+            .collect();
+        let groups: Vec<String> = letters.chunks(GROUP).map(String::from_iter).collect();
+        Passphrase(groups.join("-"))
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Without the key: values are printed in messages and logs.
+impl fmt::Debug for Passphrase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Passphrase(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passphrases_are_8_to_63_printable_ascii_characters() {
+        assert!(Passphrase::new("1234567").is_none());
+        assert!(Passphrase::new(&"x".repeat(64)).is_none());
+        assert!(Passphrase::new("with\ttab").is_none() && Passphrase::new("schlüssel").is_none());
+        let key = Passphrase::new("a \"b\" #c\\").unwrap();
+        assert_eq!(key.text(), "a \"b\" #c\\");
+        assert_eq!(format!("{key:?}"), "Passphrase(…)");
+    }
+
+    #[test]
+    fn generated_keys_are_readable_and_differ() {
+        let key = Passphrase::from_random(&std::array::from_fn(|n| u8::try_from(n).unwrap()));
+        assert_eq!(key.text(), "23456-789ab-cdefg-hijkm");
+        let [one, other] = [(); 2].map(|()| Passphrase::generate().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(Passphrase::new(one.text()), Some(one));
+    }
+}

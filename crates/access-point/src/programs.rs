@@ -1,0 +1,369 @@
+//! External programs: found, run to their end, and kept running.
+//!
+//! They are `iw`, `ip`, hostapd, dnsmasq, wpa_supplicant, `nmcli` and a DHCP client: programs of the distribution, which
+//! are started and never linked.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use openuvr_terminal::one_line::visible;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+
+/// The folders in which programs for administration lie, and which are not in every user's `PATH`.
+const ADMINISTRATION: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The longest output that is read: a scan of a hall full of networks has about 2 MB.
+const LONGEST_OUTPUT: u64 = 8 << 20;
+
+/// The longest line of a log that is read.
+const LONGEST_LINE: u64 = 4096;
+
+/// The lines that wait for the reader of a log; further ones are lost.
+const WAITING_LINES: usize = 256;
+
+/// The last lines that may explain an end.
+const RECENT_LINES: usize = 40;
+
+/// The interval of checks for an end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The time for an orderly end, before a program is killed (guess: hostapd tells its clients first).
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
+
+/// A program of the distribution.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    name: &'static str,
+    path: PathBuf,
+}
+
+impl Program {
+    /// Finds it; `None` if it is not installed.
+    pub(crate) fn find(name: &'static str) -> Option<Program> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(ADMINISTRATION.map(PathBuf::from));
+        let runs = |file: &PathBuf| {
+            let mode = fs::metadata(file).map(|data| (data.is_file(), data.permissions().mode()));
+            mode.is_ok_and(|(is_file, mode)| is_file && mode & 0o111 != 0)
+        };
+        let path = folders.map(|folder| folder.join(name)).find(runs)?;
+        Some(Program { name, path })
+    }
+
+    /// Finds it, in this package of Debian.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(crate) fn require(name: &'static str, package: &str) -> Result<Program> {
+        let found = Program::find(name);
+        found.ok_or_else(|| anyhow!("the program {name} is missing: run apt install {package}"))
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A command in its own process group, to which Ctrl-C at the terminal does not go, and without translated messages.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(arguments).env("LC_ALL", "C").process_group(0);
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end and returns its standard output.
+    ///
+    /// # Errors
+    /// It fails or takes too long. The message is one line, with the last line of its own.
+    pub(crate) fn run(&self, arguments: &[&str], timeout: Duration) -> Result<String> {
+        let mut process = self.command(arguments).spawn();
+        let started = process
+            .as_mut()
+            .map_err(|why| anyhow!("can't run {}: {why}", self.name));
+        let process = started?;
+        let (output, errors) = (process.stdout.take(), process.stderr.take());
+        let output = thread::spawn(move || all_of(output));
+        let errors = thread::spawn(move || all_of(errors));
+        let end = Instant::now() + timeout;
+        let status = loop {
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= end {
+                let _ = process.kill();
+                let _ = process.wait();
+                bail!(
+                    "{} does not end within {} s",
+                    self.shown(arguments),
+                    timeout.as_secs()
+                );
+            }
+            thread::sleep(POLL_INTERVAL);
+        };
+        let output = output.join().unwrap_or_default();
+        if status.success() {
+            return Ok(output);
+        }
+        let errors = errors.join().unwrap_or_default();
+        let mut lines = errors.lines().chain(output.lines()).map(str::trim);
+        let last = lines
+            .rfind(|line| !line.is_empty())
+            .unwrap_or("without a reason");
+        bail!("{} fails: {}", self.shown(arguments), visible(last))
+    }
+
+    /// The command in a message: its first words, which name what it does.
+    fn shown(&self, arguments: &[&str]) -> String {
+        let words = arguments.iter().take(4).copied();
+        visible(
+            &[self.name]
+                .into_iter()
+                .chain(words)
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    }
+
+    /// Starts it as a daemon in the foreground, which ends with this process.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Result<Daemon> {
+        let mut command = self.command(arguments);
+        sys::die_with_parent(&mut command);
+        let spawned = command.spawn();
+        let mut process = spawned.with_context(|| format!("can't start {}", self.name))?;
+        let (sender, lines) = sync_channel(WAITING_LINES);
+        if let Some(output) = process.stdout.take() {
+            let sender = sender.clone();
+            thread::spawn(move || forward(output, &sender));
+        }
+        if let Some(errors) = process.stderr.take() {
+            thread::spawn(move || forward(errors, &sender));
+        }
+        Ok(Daemon {
+            name: self.name,
+            process,
+            lines,
+            recent: VecDeque::new(),
+        })
+    }
+}
+
+/// The output of a program: at most [`LONGEST_OUTPUT`], the rest is discarded.
+fn all_of(output: Option<impl Read>) -> String {
+    let Some(mut output) = output else {
+        return String::new();
+    };
+    let mut bytes = Vec::new();
+    let _ = output.by_ref().take(LONGEST_OUTPUT).read_to_end(&mut bytes);
+    let _ = std::io::copy(&mut output, &mut std::io::sink());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends lines until the end; the rest of a long line is one of its own.
+fn forward(output: impl Read, lines: &SyncSender<String>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        match output
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            // A reader that has no time loses lines; the program must not wait for it.
+            Ok(_) => _ = lines.try_send(String::from_utf8_lossy(&line).trim_end().to_owned()),
+        }
+    }
+}
+
+/// A running program. It is ended when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    name: &'static str,
+    process: Child,
+    lines: Receiver<String>,
+    recent: VecDeque<String>,
+}
+
+impl Daemon {
+    /// Its identity.
+    pub(crate) fn id(&self) -> ProcessId {
+        ProcessId::of(self.process.id())
+    }
+
+    /// The next line of its log, if there is one within this time.
+    ///
+    /// # Errors
+    /// It has ended: the reason, by the first line for which `is_cause` is true, else the last one.
+    pub(crate) fn line(
+        &mut self,
+        timeout: Duration,
+        is_cause: fn(&str) -> bool,
+    ) -> Result<Option<String>> {
+        let line = match self.lines.recv_timeout(timeout) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            // It has closed its output: it ends.
+            Err(RecvTimeoutError::Disconnected) => {
+                let _ = self.process.wait();
+                let cause = self.recent.iter().find(|line| is_cause(line));
+                let cause = cause.or(self.recent.back()).map(|line| visible(line));
+                let cause = cause.unwrap_or_else(|| "without a reason".to_owned());
+                bail!("{} has ended: {cause}", self.name);
+            }
+        };
+        if self.recent.len() >= RECENT_LINES {
+            self.recent.pop_front();
+        }
+        if !line.is_empty() {
+            self.recent.push_back(line.clone());
+        }
+        Ok(Some(line))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let Some(pid) = i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw)
+        else {
+            return;
+        };
+        // Until `wait` the number belongs to this child.
+        if let Ok(None) = self.process.try_wait() {
+            let _ = kill_process(pid, Signal::TERM);
+            let end = Instant::now() + GRACE_PERIOD;
+            while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
+                thread::sleep(POLL_INTERVAL);
+            }
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// The identity of a process: its number, which may be reused, and its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ProcessId {
+    number: u32,
+    /// In ticks since the machine's start (proc_pid_stat(5), field 22); 0 if unknown.
+    start: u64,
+}
+
+impl ProcessId {
+    fn of(number: u32) -> ProcessId {
+        let start = start_of(number).unwrap_or(0);
+        ProcessId { number, start }
+    }
+
+    fn runs(self) -> bool {
+        self.start != 0 && start_of(self.number) == Some(self.start)
+    }
+
+    /// Ends the process, if it is still this one.
+    pub(crate) fn end(self) {
+        let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid.filter(|_| self.runs()) else {
+            return;
+        };
+        let _ = kill_process(pid, Signal::TERM);
+        let end = Instant::now() + GRACE_PERIOD;
+        while self.runs() {
+            if Instant::now() >= end {
+                let _ = kill_process(pid, Signal::KILL);
+                return;
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// The start of a process; `None` if there is none, or if it waits to be reaped.
+fn start_of(number: u32) -> Option<u64> {
+    let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
+    // The name in parentheses may contain anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (state != "Z").then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn shell() -> Program {
+        Program::find("sh").unwrap()
+    }
+
+    #[test]
+    fn output_and_failures_are_reported() {
+        let shell = shell();
+        assert_eq!(
+            shell.run(&["-c", "echo a; echo b >&2"], SOON).unwrap(),
+            "a\n"
+        );
+        let failed = shell.run(
+            &["-c", "echo first >&2; printf 'last\\033' >&2; exit 3"],
+            SOON,
+        );
+        let why = failed.unwrap_err().to_string();
+        assert!(why.ends_with("fails: last\\u{1b}"), "{why}");
+        let late = shell.run(&["-c", "sleep 1000"], Duration::from_millis(20));
+        assert!(late.unwrap_err().to_string().contains("does not end"));
+        assert!(Program::find("no-such-program-of-openuvr").is_none());
+        let missing = Program::require("no-such-program-of-openuvr", "p").unwrap_err();
+        assert!(missing.to_string().contains("apt install p"));
+    }
+
+    #[test]
+    fn a_daemon_is_read_and_ended() {
+        let mut daemon = shell().start(&["-c", "echo one; exec sleep 1000"]).unwrap();
+        assert_eq!(
+            daemon.line(SOON, |_| false).unwrap().as_deref(),
+            Some("one")
+        );
+        let id = daemon.id();
+        assert!(id.runs());
+        drop(daemon);
+        assert!(!id.runs());
+        // Another process of this number would have another start.
+        ProcessId {
+            number: std::process::id(),
+            start: 1,
+        }
+        .end();
+    }
+
+    #[test]
+    fn the_cause_of_an_end_is_not_its_last_line() {
+        let script = "echo fine; echo Could not begin; echo bye";
+        let mut daemon = shell().start(&["-c", script]).unwrap();
+        let why = loop {
+            match daemon.line(SOON, |line| line.starts_with("Could not")) {
+                Ok(_) => {}
+                Err(why) => break why.to_string(),
+            }
+        };
+        assert_eq!(why, "sh has ended: Could not begin");
+    }
+}
