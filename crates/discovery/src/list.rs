@@ -14,6 +14,14 @@ use openuvr_runtime::trust_store::HostStore;
 use super::search::{DiscoveredHost, search};
 use openuvr_terminal::out;
 
+/// The message without a host at an access point.
+const NO_HOST_THERE: &str = "no host found at the access point: start one with `openuvr host` on the machine of `openuvr ap`; a firewall \
+    there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
+
+/// How often hosts are searched at an access point: addresses of IPv6 are usable after a second or two (RFC 4862,
+/// section 5.4), and a host notices a new interface within 5 s.
+const TRIES: u32 = 5;
+
 /// The message without any host.
 const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
     elsewhere or not announced, as in openuvr client 192.168.1.5";
@@ -35,7 +43,7 @@ pub struct Args {
 /// There is no network or no host, or a file can't be read. The message has one line.
 pub fn run(args: Args) -> Result<()> {
     let dir = args.config_dir.map_or_else(config_dir, Ok)?;
-    let found = search(&HostStore::open(&dir)?).map_err(|why| anyhow!(why))?;
+    let found = search(&HostStore::open(&dir)?, None).map_err(|why| anyhow!(why))?;
     if found.is_empty() {
         bail!(NO_HOST);
     }
@@ -53,15 +61,35 @@ pub struct SelectedHost {
     pub known_as: Option<String>,
 }
 
-/// Discovers hosts and selects the paired one; otherwise prompts for a number.
+/// Discovers hosts, at the access point that this interface has just joined or at all interfaces, and selects the paired one;
+/// otherwise prompts for a number.
 ///
 /// # Errors
 /// There is no network, no host or no terminal, or the number is invalid. The message has one line.
-pub fn select(config_dir: &Path) -> Result<SelectedHost> {
+pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
-    let found = search(&known).map_err(|why| anyhow!(why))?;
+    let (tries, no_host) = match joined {
+        Some(_) => (TRIES, NO_HOST_THERE),
+        None => (1, NO_HOST),
+    };
+    let mut found = Vec::new();
+    for _ in 0..tries {
+        found = search(&known, joined).map_err(|why| anyhow!(why))?;
+        if !found.is_empty() {
+            break;
+        }
+    }
     if found.is_empty() {
-        bail!(NO_HOST);
+        bail!(no_host);
+    }
+    if let (Some(_), [only]) = (joined, found.as_slice()) {
+        // Its network is the host's own.
+        let (name, at) = (&only.name, only.addresses.first().map(ToString::to_string));
+        eprintln!(
+            "openuvr client: found the host {name:?} at {}",
+            at.unwrap_or_default()
+        );
+        return selected(only);
     }
     if let Some(only) = single_known(&found) {
         let at = only.addresses.first().map(ToString::to_string);

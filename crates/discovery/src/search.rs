@@ -62,11 +62,14 @@ impl fmt::Display for Address {
 /// lost, or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The discovered hosts, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few times that.
+/// The discovered hosts at this interface, or at all, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few times that.
 ///
 /// # Errors
 /// There is no network, or multicast DNS is unavailable. The message has one line.
-pub(super) fn search(known: &HostStore) -> Result<Vec<DiscoveredHost>, String> {
+pub(super) fn search(
+    known: &HostStore,
+    interface: Option<&str>,
+) -> Result<Vec<DiscoveredHost>, String> {
     let own =
         own_addresses().map_err(|why| format!("can't list this machine's addresses: {why}"))?;
     if own.is_empty() {
@@ -74,7 +77,7 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<DiscoveredHost>, String> {
     }
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
-        let complete = query(known, &mut found);
+        let complete = query(known, interface, &mut found);
         if complete.map_err(|why| format!("can't search for hosts by mDNS: {why}"))? {
             break;
         }
@@ -84,11 +87,21 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<DiscoveredHost>, String> {
 }
 
 /// Sends one query and adds the answers to `found`. Returns whether all answers were complete.
-fn query(known: &HostStore, found: &mut Vec<DiscoveredHost>) -> Result<bool, mdns_sd::Error> {
+fn query(
+    known: &HostStore,
+    interface: Option<&str>,
+    found: &mut Vec<DiscoveredHost>,
+) -> Result<bool, mdns_sd::Error> {
     // A new daemon each time: known answers suppress answers of other machines (RFC 6762, 7.1).
     let daemon = ServiceDaemon::new()?;
     // Hosts on this machine are found through the interfaces that other machines use.
-    daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
+    match interface {
+        Some(name) => {
+            daemon.disable_interface(IfKind::All)?;
+            daemon.enable_interface(IfKind::Name(name.to_owned()))?;
+        }
+        None => daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?,
+    }
     let events = daemon.browse(SERVICE)?;
     let mut incomplete = HashSet::new();
     let until = clock::now() + ANSWER_TIMEOUT;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The exit status that a shell reports for a program killed by SIGINT (2).
-const INTERRUPTED: i32 = 128 + 2;
+pub const INTERRUPTED: i32 = 128 + 2;
 
 /// A flag that SIGINT and SIGTERM raise; a second signal ends the program at once.
 ///
