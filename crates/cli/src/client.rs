@@ -1,6 +1,7 @@
 //! `openuvr client`: opens the configured devices, starts the client's threads, and prints
 //! events.
 
+mod access_point;
 mod hmd;
 pub(crate) mod kms;
 mod pads;
@@ -139,7 +140,18 @@ fn play(
     let hmd = io.hmd.take();
     let refreshes = io.refreshes.take();
     let recorder = Recorder::new(&Options::from(config))?;
-    let opened = open(config, host)?;
+    let (used, stop) = match (&config.via_ap, stop) {
+        (None, stop) => (access_point::Use::None, stop),
+        (Some(_), stop) => {
+            let stop = stop.map_or_else(stop_on_signals, Ok)?;
+            (access_point::join(config, &stop)?, Some(stop))
+        }
+    };
+    let opened = match (&used, &stop) {
+        (access_point::Use::Stopped, _) => return Ok(ExitCode::SUCCESS),
+        (_, Some(stop)) => used.during(stop, || open(config, host, used.interface()))?,
+        (_, None) => open(config, host, None)?,
+    };
     let host = opened.target.host.clone();
     // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
@@ -184,14 +196,21 @@ fn play(
     let code = outcome?;
     complete?;
     recorded?;
+    // Only now: the goodbye to the host goes over it.
+    drop(used);
     Ok(code)
 }
 
-/// Opens the parts without a display, and prompts for the host and the PIN if necessary.
-fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
+/// Opens the parts without a display, and prompts for the host and the PIN if necessary. The host is searched at this
+/// interface, or at all.
+fn open(
+    config: &ClientConfig,
+    host: Option<HostTarget>,
+    interface: Option<&str>,
+) -> Result<Opened> {
     let mut opened = match host {
         Some(host) => config.runtime_config(host).open(),
-        None => open_discovered(config, discovery::select(&config.config_dir)?),
+        None => open_discovered(config, discovery::select(&config.config_dir, interface)?),
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {

@@ -8,6 +8,7 @@
 #[macro_use]
 extern crate openuvr_terminal;
 
+mod access_point;
 mod client;
 mod clients;
 mod config;
@@ -76,6 +77,7 @@ fn program() -> ExitCode {
         Some(("room", m)) => room::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| room::run(&args)),
+        Some(("ap", m)) => with(m, |args| access_point::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         #[cfg(feature = "moonlight")]
         Some(("applications", m)) => with(m, openuvr_applications::run),
@@ -130,6 +132,7 @@ fn command() -> Command {
              openuvr client HOST     on the thin client; without HOST it searches the local network\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
+             openuvr ap              a radio link of its own between host and clients\n  \
              openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
              openuvr session -- APP  for a portal: display, application, host and page in one session\n  \
              openuvr demo            host and client on this machine, on virtual displays",
@@ -141,6 +144,7 @@ fn command() -> Command {
         .subcommand(RunConfig::command())
         .subcommand(XrConfig::command())
         .subcommand(GatewayConfig::command())
+        .subcommand(openuvr_access_point::Args::augment_args(Command::new("ap")))
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(web_certificate::Args::augment_args(Command::new(
             "web-certificate",

@@ -34,6 +34,7 @@ use super::kind::{
 use super::motion::{MotionKind, MotionOptions, axes};
 use super::portal::{HostTarget, PortalAddress, fingerprint, host_target, portal};
 use super::stereo::StereoOptions;
+use super::via_ap::{ViaAp, interface, via_ap};
 use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
 };
@@ -53,6 +54,8 @@ Examples:
   openuvr client desk --full-screen --grab  for a game with mouse look
   openuvr client [fe80::1%eth0]:4711        by address, on another port
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
+  openuvr client --via-ap 'WIFI:T:WPA;S:OpenUVR-desk;P:KEY;;'
+                                            by the access point of `openuvr ap`
   openuvr client desk --present headless --output shots --every 60
                                             no window; every 60th picture as PNG
   openuvr client --portal https://play.example.org --application openarena
@@ -102,6 +105,18 @@ Examples:
             /// Folder for keys and known hosts.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Environment::config_dir_text);
+        }
+        "Access point" {
+            /// Join the access point of the host, and leave it at the end.
+            /// The text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network. The host is
+            /// then searched there, unless it is given. NetworkManager joins where it owns the card; elsewhere the client needs
+            /// root and wpa_supplicant. Other users of this machine may see the text in the process list.
+            via_ap: Option<ViaAp> = "via-ap", optional(via_ap()), Default::Unset("");
+            /// File with the key of the access point in its first line.
+            ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")), Default::Unset("prompt");
+            /// Wireless interface for the access point.
+            ap_interface: Option<String> = "ap-interface", optional(interface()),
+                Default::Unset("the only free one");
         }
         "Portal" {
             /// Play an application offered by the portal at this address.
@@ -558,6 +573,19 @@ impl ClientConfig {
             }
             () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
                 "a portal selects the host and needs no PIN: give either HOST or --portal"
+            }
+            () if self.portal.is_some() && self.via_ap.is_some() => {
+                "via-ap is for a host, which a portal selects: give either --via-ap or --portal"
+            }
+            () if self.via_ap.is_none()
+                && (self.ap_key_file.is_some() || self.ap_interface.is_some()) =>
+            {
+                "ap-key-file and ap-interface require via-ap"
+            }
+            () if matches!(self.via_ap, Some(ViaAp::Credentials(_)))
+                && self.ap_key_file.is_some() =>
+            {
+                "the text of a QR code contains the key: leave out ap-key-file, or give via-ap a name"
             }
             () if self.portal.is_none() && self.application.is_some() => {
                 "application is for a portal: give --portal URL, too"

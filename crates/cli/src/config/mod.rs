@@ -18,6 +18,7 @@ mod run;
 mod stereo;
 #[cfg(test)]
 mod tests;
+mod via_ap;
 pub(crate) mod xr;
 
 use std::collections::HashMap;
@@ -42,6 +43,7 @@ use openuvr_terminal::usage::UsageError;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
+pub(crate) use self::via_ap::ViaAp;
 pub(crate) use self::xr::XrConfig;
 
 /// Parses a time on the command line of a subcommand without settings.
@@ -393,8 +395,11 @@ impl Default {
     }
 }
 
-/// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`), for messages.
+/// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`) and access points, for messages.
 fn without_secret(text: &str) -> String {
+    if let Some(text) = via_ap::without_key(text) {
+        return text;
+    }
     let hidden = |one: &str| match (one.split_once(':'), one.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}:…@{host}"),
         _ => one.to_owned(),
