@@ -19,6 +19,7 @@ mod players;
 #[cfg(feature = "portal")]
 mod portals;
 mod processes;
+mod radio;
 mod sessions;
 mod sys;
 mod wire;
@@ -73,6 +74,9 @@ const TARGETS: &[(&str, Target)] = &[
     ("recording", outside::recording),
     ("iio", outside::iio),
     ("opentrack", outside::opentrack),
+    ("radio_scan", radio::radio_scan),
+    ("radio_choice", radio::radio_choice),
+    ("radio_texts", radio::radio_texts),
     #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),
     #[cfg(feature = "portal")] ("applications", portals::applications),
     #[cfg(feature = "portal")] ("oidc_claims", portals::oidc_claims),
