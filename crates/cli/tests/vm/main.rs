@@ -9,6 +9,7 @@ mod skip;
 
 mod console;
 mod pads;
+mod radio;
 mod rig;
 mod slices;
 

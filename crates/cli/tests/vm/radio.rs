@@ -1,0 +1,232 @@
+//! Radio links: `openuvr ap` and `openuvr client --via-ap`, with the kernel's simulated radios (mac80211_hwsim), each in a network
+//! namespace of its own, hostapd, wpa_supplicant and dnsmasq.
+
+mod channels;
+mod clean;
+mod manager;
+
+use std::time::{Duration, Instant};
+
+use openuvr_access_point::{Credentials, Passphrase, Security, Ssid, hostapd};
+
+use super::rig::Rig;
+use super::{DISPLAY, VGA};
+
+/// The country of the tests: its rules have two blocks of 80 MHz without radars.
+const COUNTRY: &str = "US";
+
+/// How long a step on an emulated processor takes at most.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A machine with radios: `wlan0` and further ones, each in the namespace `r0` and so on.
+pub(crate) struct Radios {
+    pub(crate) rig: Rig,
+}
+
+impl Radios {
+    /// `None` if the test is skipped.
+    pub(crate) fn start(count: usize) -> Option<Radios> {
+        let mut rig = Rig::start(DISPLAY)?;
+        let commands = [
+            "for module in ccm cmac ctr gcm; do modprobe $module || exit 1; done".to_owned(),
+            format!("modprobe mac80211_hwsim radios={count}"),
+            "mkdir -p /run/netns".to_owned(),
+        ];
+        for command in commands {
+            rig.machine.succeed(&command).unwrap();
+        }
+        for n in 0..count {
+            let commands = [
+                format!("ip netns add r{n}"),
+                format!("ip netns exec r{n} ip link set lo up"),
+                format!("iw phy $(cat /sys/class/net/wlan{n}/phy80211/name) set netns name r{n}"),
+            ];
+            for command in commands {
+                rig.machine.succeed(&command).unwrap();
+            }
+        }
+        Some(Radios { rig })
+    }
+
+    /// Runs a command beside a radio.
+    pub(crate) fn at(&mut self, radio: usize, command: &str) -> String {
+        self.rig
+            .machine
+            .succeed(&format!("ip netns exec r{radio} {command}"))
+            .unwrap()
+    }
+
+    /// Starts a program beside a radio, with its process in `/tmp/NAME.pid` and its output in `/tmp/NAME.log`.
+    pub(crate) fn spawn(&mut self, radio: usize, name: &str, command: &str) {
+        let script = format!("echo $$ >/tmp/{name}.pid\nexec {command}\n");
+        let write = format!("cat >/tmp/{name}.sh <<'END'\n{script}END");
+        self.rig.machine.succeed(&write).unwrap();
+        let start = format!(
+            "ip netns exec r{radio} setsid sh /tmp/{name}.sh >/tmp/{name}.log 2>&1 </dev/null &"
+        );
+        self.rig.machine.succeed(&start).unwrap();
+    }
+
+    /// Waits for a text in the output of a program.
+    pub(crate) fn wait_for(&mut self, name: &str, text: &str) {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            let log = self.log(name);
+            if log.contains(text) {
+                return;
+            }
+            let ended = format!("! test -d /proc/$(cat /tmp/{name}.pid)");
+            let ended = self.rig.machine.run(&ended).unwrap().status == 0;
+            if (ended && !self.log(name).contains(text)) || Instant::now() >= end {
+                let state = self.rig.machine.run("ps; dmesg | tail -n 20").unwrap().text;
+                panic!("no {text:?} of {name} (ended: {ended}):\n{log}\n{state}");
+            }
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    pub(crate) fn log(&mut self, name: &str) -> String {
+        self.rig
+            .machine
+            .run(&format!("cat /tmp/{name}.log"))
+            .unwrap()
+            .text
+    }
+
+    /// Ends a program by a signal, and waits for it.
+    pub(crate) fn end(&mut self, name: &str, signal: &str) {
+        let machine = &mut self.rig.machine;
+        machine
+            .succeed(&format!("kill -{signal} $(cat /tmp/{name}.pid)"))
+            .unwrap();
+        machine
+            .wait_for(&format!("! test -d /proc/$(cat /tmp/{name}.pid)"))
+            .unwrap();
+    }
+
+    /// Starts `openuvr ap` at radio 0.
+    pub(crate) fn start_access_point(&mut self, options: &str) {
+        let command = format!("openuvr ap --key-file /tmp/key --ssid 'the desk' {options}");
+        self.spawn(0, "ap", &command);
+    }
+
+    /// The command for clients that it shows.
+    pub(crate) fn client_command(&mut self) -> String {
+        self.wait_for("ap", "is an access point");
+        let log = self.log("ap");
+        let line = log.lines().find_map(|line| line.strip_prefix("Client"));
+        line.unwrap_or_else(|| panic!("no command:\n{log}"))
+            .trim()
+            .to_owned()
+    }
+
+    /// Everything that a program may have changed at a radio: mode, state and addresses, the country, files, processes.
+    pub(crate) fn state(&mut self, radio: usize) -> String {
+        let command = format!(
+            "sh -c 'iw dev | grep -E \"Interface|type|ssid|channel\"; ip -o link show wlan{radio} | cut -d\" \" -f 2,3; \
+             ip -o address show dev wlan{radio} | grep -v fe80; iw reg get | grep country; ls /run/openuvr-radio | grep -v lock; \
+             ps | grep -E \"hostapd|dnsmasq|supplicant|dhclient\" | grep -v grep | sed s/[0-9]*//'"
+        );
+        self.rig
+            .machine
+            .run(&format!("ip netns exec r{radio} {command}"))
+            .unwrap()
+            .text
+    }
+}
+
+#[test]
+fn a_stream_goes_over_the_access_point() {
+    let Some(mut radios) = Radios::start(2) else {
+        return;
+    };
+    let before = [radios.state(0), radios.state(1)];
+    let host = format!(
+        "openuvr host --source pattern --size {VGA} --fps 3 --encoder jpeg --sound off --pin 135790 --config-dir /tmp/h"
+    );
+    radios.spawn(0, "host", &host);
+    radios.start_access_point(&format!("--country {COUNTRY}"));
+    let client = radios.client_command();
+    let air = radios.at(0, "iw dev wlan0 info");
+    assert!(
+        air.contains("type AP") && air.contains("width: 80 MHz"),
+        "{air}"
+    );
+    let options = "--present kms --sound off --pin 135790 --config-dir /tmp/c";
+    radios.spawn(1, "client", &format!("{client} {options}"));
+    radios.wait_for("client", "showing");
+    let frames = radios.rig.frames(5);
+    assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
+    let link = radios.at(1, "iw dev wlan1 link");
+    assert!(
+        link.contains("SSID: the desk") && link.contains("80MHz"),
+        "{link}"
+    );
+    let address = radios.at(1, "ip -4 -o address show dev wlan1");
+    assert!(address.contains("inet 192.168.71."), "{address}");
+    // Neither a route nor a name server.
+    let routes = radios.at(1, "ip -4 route");
+    assert_eq!(routes.lines().count(), 1, "{routes}");
+    assert!(radios.log("ap").contains("has joined"));
+    assert!(radios.log("client").contains("found the host"));
+    radios.end("client", "TERM");
+    radios.end("ap", "INT");
+    assert_eq!([radios.state(0), radios.state(1)], before);
+}
+
+#[test]
+fn clients_with_wpa3_alone_and_wpa2_join() {
+    let Some(mut radios) = Radios::start(2) else {
+        return;
+    };
+    for (options, methods) in [("--wpa3", "SAE"), ("", "WPA-PSK")] {
+        radios.start_access_point(&format!("--band 2.4 {options}"));
+        let client = radios.client_command();
+        assert_eq!(client.contains("T:SAE"), methods == "SAE", "{client}");
+        let key = radios.rig.machine.succeed("cat /tmp/key").unwrap();
+        // A client of another program.
+        let network = format!(
+            "network={{\nssid=\"the desk\"\nkey_mgmt={methods}\nieee80211w={}\npsk=\"{key}\"\n}}",
+            if methods == "SAE" { 2 } else { 0 }
+        );
+        let write = format!("cat >/tmp/network <<'END'\n{network}\nEND");
+        radios.rig.machine.succeed(&write).unwrap();
+        radios.spawn(
+            1,
+            "other",
+            "wpa_supplicant -D nl80211 -i wlan1 -c /tmp/network",
+        );
+        radios.wait_for("other", "CTRL-EVENT-CONNECTED");
+        radios.wait_for("ap", "has joined");
+        radios.end("other", "TERM");
+        radios.end("ap", "TERM");
+    }
+}
+
+/// hostapd's own parser on all configurations.
+#[test]
+fn each_configuration_is_accepted_by_hostapd() {
+    let Some(mut rig) = Rig::start(DISPLAY) else {
+        return;
+    };
+    let credentials = Credentials {
+        ssid: Ssid::new("a \"name\" #1\\").unwrap(),
+        key: Passphrase::new(" a|mac=\"key\" #1\\ ").unwrap(),
+        security: Security::Mixed,
+    };
+    let samples = hostapd::samples("nosuch0", &credentials);
+    assert!(samples.len() > 20);
+    for sample in samples {
+        rig.machine
+            .succeed(&format!("cat >/tmp/hostapd.conf <<'END'\n{sample}END"))
+            .unwrap();
+        let output = rig
+            .machine
+            .run("timeout 60 hostapd /tmp/hostapd.conf")
+            .unwrap();
+        assert!(output.text.contains("nosuch0"), "{sample}\n{}", output.text);
+        for refusal in ["Line ", "rrors found", "nvalid", "nknown"] {
+            assert!(!output.text.contains(refusal), "{sample}\n{}", output.text);
+        }
+    }
+}

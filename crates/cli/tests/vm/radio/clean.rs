@@ -1,0 +1,152 @@
+//! Bad input, and ends of all kinds: one line, and the network as before.
+
+use super::{COUNTRY, Radios};
+
+impl Radios {
+    /// The only line of a command that fails beside a radio.
+    fn refused(&mut self, radio: usize, command: &str) -> String {
+        let command = format!("ip netns exec r{radio} {command}");
+        let output = self.rig.machine.run(&command).unwrap();
+        assert_eq!(output.status, 1, "{command}: {}", output.text);
+        let last = output.text.lines().last().unwrap_or_default();
+        assert!(last.starts_with("openuvr: "), "{}", output.text);
+        last.to_owned()
+    }
+}
+
+#[test]
+fn a_killed_access_point_is_undone_by_the_next_start() {
+    let Some(mut radios) = Radios::start(2) else {
+        return;
+    };
+    let before = radios.state(0);
+    radios.start_access_point(&format!("--country {COUNTRY}"));
+    radios.client_command();
+    radios.end("ap", "KILL");
+    // Nothing stays on the air: hostapd and dnsmasq end with their parent.
+    radios
+        .rig
+        .machine
+        .wait_for("! pidof hostapd && ! pidof dnsmasq")
+        .unwrap();
+    assert_ne!(radios.state(0), before);
+    let text = radios.at(0, "openuvr ap --clean-up 2>&1");
+    assert!(text.contains("wlan0"), "{text}");
+    assert_eq!(radios.state(0), before);
+    let text = radios.at(0, "openuvr ap --clean-up 2>&1");
+    assert!(text.contains("nothing to undo"), "{text}");
+    // The same by the next start, which then runs as usual.
+    radios.start_access_point(&format!("--country {COUNTRY}"));
+    radios.client_command();
+    radios.end("ap", "KILL");
+    radios.start_access_point(&format!("--country {COUNTRY}"));
+    radios.client_command();
+    radios.end("ap", "HUP");
+    assert_eq!(radios.state(0), before);
+}
+
+#[test]
+fn an_access_point_that_loses_hostapd_ends() {
+    let Some(mut radios) = Radios::start(1) else {
+        return;
+    };
+    let before = radios.state(0);
+    radios.start_access_point("--band 2.4");
+    radios.client_command();
+    radios.rig.machine.succeed("kill $(pidof hostapd)").unwrap();
+    radios.wait_for("ap", "the access point has ended");
+    let machine = &mut radios.rig.machine;
+    machine
+        .wait_for("! test -d /proc/$(cat /tmp/ap.pid)")
+        .unwrap();
+    assert_eq!(radios.state(0), before);
+}
+
+#[test]
+fn bad_input_gets_one_line_and_changes_nothing() {
+    let Some(mut radios) = Radios::start(3) else {
+        return;
+    };
+    let before = radios.state(0);
+    let ap = "openuvr ap --key-file /tmp/key";
+    radios.rig.machine.succeed("rfkill block wifi").unwrap();
+    let why = radios.refused(0, ap);
+    assert!(why.contains("rfkill unblock wifi"), "{why}");
+    radios.rig.machine.succeed("rfkill unblock wifi").unwrap();
+    for (options, remedy) in [
+        ("--interface wlan7", "wlan7 is no wireless interface"),
+        ("--country ZZ", "does not take the country ZZ"),
+        // No country permits an access point in 5 GHz everywhere.
+        ("--band 5", "--country"),
+        ("--band 2.4 --channel 14", "do not permit channel 14"),
+    ] {
+        let why = radios.refused(0, &format!("{ap} {options}"));
+        assert!(why.contains(remedy), "{why}");
+        assert_eq!(radios.state(0), before, "{options}");
+    }
+    let machine = &mut radios.rig.machine;
+    machine
+        .succeed("mv /usr/sbin/hostapd /usr/sbin/hostapd.away")
+        .unwrap();
+    let why = radios.refused(0, ap);
+    assert!(why.contains("apt install hostapd"), "{why}");
+    let machine = &mut radios.rig.machine;
+    machine
+        .succeed("mv /usr/sbin/hostapd.away /usr/sbin/hostapd")
+        .unwrap();
+    // A user without privileges.
+    machine
+        .succeed("mkdir -m 700 /tmp/session && chown guest /tmp/session")
+        .unwrap();
+    let user = format!("busybox setuidgid guest env XDG_RUNTIME_DIR=/tmp/session {ap}");
+    let why = radios.refused(0, &user);
+    assert!(why.contains("only root may"), "{why}");
+    assert_eq!(radios.state(0), before);
+    // An interface that another program uses.
+    let network = "interface=wlan0\\ndriver=nl80211\\nssid=a\\nchannel=1\\nhw_mode=g\\n";
+    let machine = &mut radios.rig.machine;
+    machine
+        .succeed(&format!("printf '{network}' >/tmp/a.conf"))
+        .unwrap();
+    radios.spawn(0, "stranger", "hostapd /tmp/a.conf");
+    radios.wait_for("stranger", "AP-ENABLED");
+    let why = radios.refused(0, &format!("{ap} --interface wlan0"));
+    assert!(why.contains("is an access point already"), "{why}");
+    radios.end("stranger", "TERM");
+}
+
+#[test]
+fn a_client_without_its_access_point_changes_nothing() {
+    let Some(mut radios) = Radios::start(2) else {
+        return;
+    };
+    let before = radios.state(1);
+    radios.start_access_point("--band 2.4");
+    let right = radios.client_command();
+    let options = "--present null --config-dir /tmp/c --pin 135790";
+    let wrong = "openuvr client --via-ap 'WIFI:T:WPA;S:the desk;P:a wrong key;;'";
+    let why = radios.refused(1, &format!("{wrong} {options}"));
+    assert!(why.contains("key"), "{why}");
+    assert_eq!(radios.state(1), before);
+    // There is no host behind it.
+    let why = radios.refused(1, &format!("{right} {options}"));
+    assert!(why.contains("no host found at the access point"), "{why}");
+    assert_eq!(radios.state(1), before);
+    radios.end("ap", "TERM");
+    let why = radios.refused(1, &format!("{right} {options}"));
+    assert!(why.contains("is not found"), "{why}");
+    assert_eq!(radios.state(1), before);
+    // Killed while it is connected, and undone by its next start.
+    radios.start_access_point("--band 2.4");
+    radios.client_command();
+    radios.spawn(1, "client", &format!("{right} {options}"));
+    radios.wait_for("client", "joined the access point");
+    radios.end("client", "KILL");
+    radios
+        .rig
+        .machine
+        .wait_for("! pidof wpa_supplicant")
+        .unwrap();
+    radios.at(1, "openuvr ap --clean-up");
+    assert_eq!(radios.state(1), before);
+}
