@@ -196,7 +196,9 @@ impl Block {
     /// Whether the primary channel is the lower one of its pair.
     #[must_use]
     pub fn extends_upwards(&self) -> bool {
-        (self.primary.0 - self.lowest.0) / 20 % 2 == 0
+        self.channels()
+            .step_by(2)
+            .any(|lower| lower == self.primary)
     }
 
     /// Its lower and upper edges in MHz.

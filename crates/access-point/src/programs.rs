@@ -221,7 +221,7 @@ impl Daemon {
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             // It has closed its output: it ends.
             Err(RecvTimeoutError::Disconnected) => {
-                let _ = self.process.wait();
+                wait_within(&mut self.process, GRACE_PERIOD);
                 let cause = self.recent.iter().find(|line| is_cause(line));
                 let cause = cause.or(self.recent.back()).map(|line| visible(line));
                 let cause = cause.unwrap_or_else(|| "without a reason".to_owned());
@@ -249,13 +249,17 @@ impl Drop for Daemon {
         // Until `wait` the number belongs to this child.
         if let Ok(None) = self.process.try_wait() {
             let _ = kill_process(pid, Signal::TERM);
-            let end = Instant::now() + GRACE_PERIOD;
-            while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
-                thread::sleep(POLL_INTERVAL);
-            }
+            wait_within(&mut self.process, GRACE_PERIOD);
             let _ = self.process.kill();
         }
         let _ = self.process.wait();
+    }
+}
+
+fn wait_within(process: &mut Child, time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end && matches!(process.try_wait(), Ok(None)) {
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -56,6 +56,12 @@ pub fn event(interface: &str, line: &str) -> Option<Event> {
         "CTRL-EVENT-CONNECTED" => Event::Connected,
         "CTRL-EVENT-DISCONNECTED" => Event::Disconnected,
         "CTRL-EVENT-NETWORK-NOT-FOUND" => Event::NotFound,
+        // The confirmation of SAE fails with another password (IEEE 802.11-2020, 12.4.8.6.4; status 15: challenge failure).
+        "CTRL-EVENT-AUTH-REJECT"
+            if text.contains(" auth_type=3 ") && text.trim_end().ends_with(" status_code=15") =>
+        {
+            Event::WrongKey
+        }
         "CTRL-EVENT-SSID-TEMP-DISABLED" if text.trim_end().ends_with("reason=WRONG_KEY") => {
             Event::WrongKey
         }
@@ -102,6 +108,14 @@ mod tests {
             ),
             (
                 "wlan0: CTRL-EVENT-SSID-TEMP-DISABLED id=0 ssid=\"reason=WRONG_KEY\" reason=CONN_FAILED",
+                Some(Event::Refused),
+            ),
+            (
+                "wlan0: CTRL-EVENT-AUTH-REJECT 02:00:00:00:00:00 auth_type=3 auth_transaction=2 status_code=15",
+                Some(Event::WrongKey),
+            ),
+            (
+                "wlan0: CTRL-EVENT-AUTH-REJECT 02:00:00:00:00:00 auth_type=0 auth_transaction=2 status_code=17",
                 Some(Event::Refused),
             ),
             (

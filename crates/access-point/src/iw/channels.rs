@@ -7,13 +7,13 @@
 //!           Channel widths: 20MHz HT40+ VHT80
 //!         * 5260 MHz [52]
 //!           Maximum TX power: 20.0 dBm
-//!           No IR
 //!           Radar detection
 //!           Channel widths: 20MHz HT40+ VHT80
 //!           DFS state: usable (for 17 sec)
 //!           DFS CAC time: 60000 ms
 //!         * 5905 MHz [181] (disabled)
 //! ```
+//! "No IR": no radiation may be initiated there, so that only clients transmit.
 
 use std::time::Duration;
 
@@ -107,10 +107,6 @@ pub fn parse(text: &str) -> Vec<Channel> {
             _ => {}
         }
     }
-    // A driver without permission to begin has none on radar channels either: the flag is set until the check.
-    for channel in &mut channels {
-        channel.permits_access_points |= channel.radar_check.is_some();
-    }
     channels
 }
 
@@ -123,7 +119,7 @@ mod tests {
     const TEXT: &str = "Band 1:\n\t* 2412 MHz [1] \n\t  Maximum TX power: 20.0 dBm\n\t  Channel widths: 20MHz HT40+\n\
         \t* 2484 MHz [14] (disabled)\nBand 2:\n\t* 5180.0 MHz [36] \n\t  Maximum TX power: 23.0 dBm\n\
         \t  Channel widths: 20MHz HT40+ VHT80 VHT160\n\t* 5200 MHz [40] \n\t  No IR\n\t  Channel widths: 20MHz HT40- VHT80\n\
-        \t* 5600 MHz [120] \n\t  No IR\n\t  Radar detection\n\t  Channel widths: 20MHz HT40- VHT80\n\
+        \t* 5600 MHz [120] \n\t  Radar detection\n\t  Channel widths: 20MHz HT40- VHT80\n\
         \t  DFS state: usable (for 17 sec)\n\t  DFS CAC time: 600000 ms\n";
 
     #[test]

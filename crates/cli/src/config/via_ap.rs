@@ -48,3 +48,58 @@ pub(super) fn interface() -> Kind<String> {
 pub(super) fn without_key(text: &str) -> Option<String> {
     text.starts_with(QR).then(|| format!("{QR}…"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ClientConfig, Environment, Settings as _};
+
+    fn client(args: &[&str]) -> Result<ClientConfig, String> {
+        let environment = Environment {
+            display: Some(":7".to_owned()),
+            wayland: None,
+            config_dir: Some("/nonexistent".into()),
+            machine: "desk".to_owned(),
+        };
+        let words = ["client"].iter().chain(args);
+        let matches = ClientConfig::command()
+            .try_get_matches_from(words)
+            .map_err(|why| why.to_string())?;
+        let effective = ClientConfig::from_matches_in(&matches, &environment);
+        effective
+            .map(|effective| effective.config)
+            .map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn an_access_point_is_a_qr_code_or_a_name() {
+        let by_code = client(&["--via-ap", "WIFI:T:SAE;S:desk;P:12345678;;"]).unwrap();
+        assert!(matches!(by_code.via_ap, Some(ViaAp::Credentials(_))));
+        let by_name = client(&["--via-ap", "desk", "--ap-key-file", "k"]).unwrap();
+        assert_eq!(by_name.via_ap, Ssid::new("desk").map(ViaAp::Name));
+        assert_eq!(client(&[]).unwrap().via_ap, None);
+    }
+
+    #[test]
+    fn a_refused_code_is_not_repeated_with_its_key() {
+        let why = client(&["--via-ap", "WIFI:T:WEP;S:desk;P:12345678;;"]).unwrap_err();
+        assert!(
+            why.contains("WIFI:…") && !why.contains("12345678;"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let code = "WIFI:T:SAE;S:desk;P:12345678;;";
+        for args in [
+            &["--ap-interface", "wlan0"][..],
+            &["--ap-key-file", "k"],
+            &["--via-ap", code, "--ap-key-file", "k"],
+            &["--via-ap", code, "--portal", "https://play.example.org"],
+            &["--via-ap", code, "--ap-interface", "../x"],
+        ] {
+            assert!(client(args).is_err(), "{args:?}");
+        }
+    }
+}

@@ -59,7 +59,10 @@ impl Radios {
     /// Starts a program beside a radio, with its process in `/tmp/NAME.pid` and its output in `/tmp/NAME.log`.
     pub(crate) fn spawn(&mut self, radio: usize, name: &str, command: &str) {
         let script = format!("echo $$ >/tmp/{name}.pid\nexec {command}\n");
-        let write = format!("cat >/tmp/{name}.sh <<'END'\n{script}END");
+        // Its last output is not that of this run.
+        let write = format!(
+            "rm -f /tmp/{name}.log /tmp/{name}.pid; cat >/tmp/{name}.sh <<'END'\n{script}END"
+        );
         self.rig.machine.succeed(&write).unwrap();
         let start = format!(
             "ip netns exec r{radio} setsid sh /tmp/{name}.sh >/tmp/{name}.log 2>&1 </dev/null &"
@@ -122,18 +125,33 @@ impl Radios {
 
     /// Everything that a program may have changed at a radio: mode, state and addresses, the country, files, processes.
     pub(crate) fn state(&mut self, radio: usize) -> String {
-        let command = format!(
-            "sh -c 'iw dev | grep -E \"Interface|type|ssid|channel\"; ip -o link show wlan{radio} | cut -d\" \" -f 2,3; \
-             ip -o address show dev wlan{radio} | grep -v fe80; iw reg get | grep country; ls /run/openuvr-radio | grep -v lock; \
-             ps | grep -E \"hostapd|dnsmasq|supplicant|dhclient\" | grep -v grep | sed s/[0-9]*//'"
-        );
-        self.rig
-            .machine
-            .run(&format!("ip netns exec r{radio} {command}"))
-            .unwrap()
-            .text
+        let write = format!("cat >/tmp/state.sh <<'END'\n{STATE}END");
+        self.rig.machine.succeed(&write).unwrap();
+        self.at(radio, &format!("sh /tmp/state.sh wlan{radio}"))
+    }
+
+    /// Waits until everything at a radio is as it was: the kernel changes the country later than it says.
+    #[track_caller]
+    pub(crate) fn expect_state(&mut self, radio: usize, before: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.state(radio) != before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        assert_eq!(self.state(radio), before);
     }
 }
+
+/// Prints the state of the interface that is its argument.
+const STATE: &str = r#"
+iw dev | grep -E 'Interface|type|ssid|channel'
+ip -o link show $1 | cut -d ' ' -f 2,3
+ip -o address show dev $1 | grep -v fe80
+iw reg get | grep country
+ls /run/openuvr-radio 2>/dev/null | grep $1 | grep -v lock
+for file in /proc/[0-9]*/cmdline; do tr '\0' ' ' <$file; echo; done 2>/dev/null |
+  grep $1 | grep -E '^[^ ]*(hostapd|dnsmasq|supplicant|dhclient) '
+true
+"#;
 
 #[test]
 fn a_stream_goes_over_the_access_point() {
@@ -171,7 +189,8 @@ fn a_stream_goes_over_the_access_point() {
     assert!(radios.log("client").contains("found the host"));
     radios.end("client", "TERM");
     radios.end("ap", "INT");
-    assert_eq!([radios.state(0), radios.state(1)], before);
+    radios.expect_state(0, &before[0]);
+    radios.expect_state(1, &before[1]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_killed_access_point_is_undone_by_the_next_start() {
     assert_ne!(radios.state(0), before);
     let text = radios.at(0, "openuvr ap --clean-up 2>&1");
     assert!(text.contains("wlan0"), "{text}");
-    assert_eq!(radios.state(0), before);
+    radios.expect_state(0, &before);
     let text = radios.at(0, "openuvr ap --clean-up 2>&1");
     assert!(text.contains("nothing to undo"), "{text}");
     // The same by the next start, which then runs as usual.
@@ -42,7 +42,7 @@ fn a_killed_access_point_is_undone_by_the_next_start() {
     radios.start_access_point(&format!("--country {COUNTRY}"));
     radios.client_command();
     radios.end("ap", "HUP");
-    assert_eq!(radios.state(0), before);
+    radios.expect_state(0, &before);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_access_point_that_loses_hostapd_ends() {
     machine
         .wait_for("! test -d /proc/$(cat /tmp/ap.pid)")
         .unwrap();
-    assert_eq!(radios.state(0), before);
+    radios.expect_state(0, &before);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     ] {
         let why = radios.refused(0, &format!("{ap} {options}"));
         assert!(why.contains(remedy), "{why}");
-        assert_eq!(radios.state(0), before, "{options}");
+        radios.expect_state(0, &before);
     }
     let machine = &mut radios.rig.machine;
     machine
@@ -98,10 +98,12 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     machine
         .succeed("mkdir -m 700 /tmp/session && chown guest /tmp/session")
         .unwrap();
-    let user = format!("busybox setuidgid guest env XDG_RUNTIME_DIR=/tmp/session {ap}");
+    let user = format!(
+        "perl -e '$( = 1000; $) = \"1000 1000\"; $< = $> = 1000; $ENV{{XDG_RUNTIME_DIR}} = \"/tmp/session\"; exec @ARGV' {ap}"
+    );
     let why = radios.refused(0, &user);
     assert!(why.contains("only root may"), "{why}");
-    assert_eq!(radios.state(0), before);
+    radios.expect_state(0, &before);
     // An interface that another program uses.
     let network = "interface=wlan0\\ndriver=nl80211\\nssid=a\\nchannel=1\\nhw_mode=g\\n";
     let machine = &mut radios.rig.machine;
@@ -127,15 +129,15 @@ fn a_client_without_its_access_point_changes_nothing() {
     let wrong = "openuvr client --via-ap 'WIFI:T:WPA;S:the desk;P:a wrong key;;'";
     let why = radios.refused(1, &format!("{wrong} {options}"));
     assert!(why.contains("key"), "{why}");
-    assert_eq!(radios.state(1), before);
+    radios.expect_state(1, &before);
     // There is no host behind it.
     let why = radios.refused(1, &format!("{right} {options}"));
     assert!(why.contains("no host found at the access point"), "{why}");
-    assert_eq!(radios.state(1), before);
+    radios.expect_state(1, &before);
     radios.end("ap", "TERM");
     let why = radios.refused(1, &format!("{right} {options}"));
     assert!(why.contains("is not found"), "{why}");
-    assert_eq!(radios.state(1), before);
+    radios.expect_state(1, &before);
     // Killed while it is connected, and undone by its next start.
     radios.start_access_point("--band 2.4");
     radios.client_command();
@@ -148,5 +150,5 @@ fn a_client_without_its_access_point_changes_nothing() {
         .wait_for("! pidof wpa_supplicant")
         .unwrap();
     radios.at(1, "openuvr ap --clean-up");
-    assert_eq!(radios.state(1), before);
+    radios.expect_state(1, &before);
 }
