@@ -1,0 +1,77 @@
+//! A scenario from its words, and errors of one line.
+
+use super::*;
+
+fn refused(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn without_words_it_is_the_papers() {
+    assert_eq!(parse("").unwrap(), Scenario::paper());
+}
+
+#[test]
+fn words_change_what_they_name_in_any_order() {
+    let text = "mcs=9 stations=3 per=1% background=20M,down,1000 signal=30,4,20ms far=18 \
+                profile=he-su width=160 category=video batches=1 tau=2ms";
+    let scenario = parse(text).unwrap();
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    words.reverse();
+    assert_eq!(parse(&words.join(" ")).unwrap(), scenario);
+    assert_eq!(scenario.viewers(), 3);
+    assert_eq!(scenario.setup.stations.len(), 4);
+    let mean = |n: usize| scenario.setup.stations[n].air.signal.unwrap().mean;
+    assert_eq!(
+        [mean(0), mean(1), mean(2), mean(3)],
+        [30.0, 30.0, 18.0, 30.0]
+    );
+    assert_eq!(scenario.setup.radio.mcs, 9);
+    assert_eq!(scenario.setup.delivery, Delivery::InOrder);
+    assert_eq!(scenario.uplink.unwrap().category, Category::Video);
+    assert_eq!(scenario.video.batches, Batches::Exactly(1));
+    let [stream] = scenario.background[..] else {
+        panic!("{:?}", scenario.background)
+    };
+    assert_eq!(
+        (stream.direction, stream.bytes, stream.bitrate),
+        (Direction::Down, 1000, 20_000_000)
+    );
+}
+
+#[test]
+fn invalid_words_are_one_error_line() {
+    for (text, says) in [
+        ("profile=he-su mcs=12", "no MCS 12 in 802.11ax"),
+        ("stations=0", "stations is at least 1"),
+        ("stations=1000", "at most 128"),
+        ("width=320", "802.11ax has no channel of 320 MHz"),
+        ("profile=n", "expected paper, he-su or eht-su"),
+        ("speed=9", "unknown word speed; valid are profile, mcs"),
+        ("mcs", "a word is NAME=VALUE"),
+        ("mcs=-1", "`-1` is not a valid number"),
+        ("per=101%", "at most 100%"),
+        ("bursts=0ms,5ms", "both states must last longer than 0"),
+        ("signal=nan", "a number of decibels"),
+        ("tau=0ms", "tau=0"),
+        ("fps=0", "fps=0"),
+        ("max-ampdu=0", "max-ampdu is at least 1"),
+        ("ap-buffer=0", "at least 1 packet"),
+        ("cw-min=2000", "contention windows 2000 to 1023"),
+        ("uplink=0ms", "longer than 0"),
+        ("bitrate=900G fps=0.001", "packets"),
+    ] {
+        let message = refused(text);
+        assert!(message.contains(says), "{text}: {message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+}
+
+#[test]
+fn the_help_names_every_word() {
+    let help = help();
+    assert_eq!(help.lines().count(), WORDS.len());
+    // Longer lines would wrap in most terminals.
+    let long = help.lines().find(|line| line.chars().count() > 104);
+    assert_eq!(long, None);
+}
