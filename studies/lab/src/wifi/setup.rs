@@ -2,7 +2,7 @@
 
 use super::air::Air;
 use super::rate::RateRule;
-use super::timing::{Radio, Timing};
+use super::timing::{Profile, Radio, Timing};
 use super::{Impossible, MICROSECOND, Nanos};
 
 pub use openuvr_sim::medium::Direction;
@@ -207,6 +207,9 @@ impl Setup {
                 "{} stations: at most {MAX_STATIONS}",
                 self.stations.len()
             )));
+        }
+        if self.ofdma && self.radio.profile == Profile::VhtSu {
+            return impossible("802.11ac has no OFDMA: ofdma=on needs profile=he-su or eht-su");
         }
         if self.max_ampdu == 0 {
             return impossible("a PPDU without a packet: max-ampdu is at least 1");

@@ -1,8 +1,11 @@
-//! Durations of 802.11 frames in nanoseconds, for three profiles.
+//! Durations of 802.11 frames in nanoseconds, for four profiles.
 //!
-//! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes) and 802.11ax-2021
-//! (27.3.11 preamble, 27.5 rates); the profile `paper` has the constants with which the benchmark of
-//! its study (374 µs for one packet) comes out exactly.
+//! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes; 21.3.4 preamble and 21.5
+//! rates of 802.11ac) and 802.11ax-2021 (27.3.11 preamble, 27.5 rates); the profile `paper` has the
+//! constants with which the benchmark of its study (374 µs for one packet) comes out exactly.
+//!
+//! Not modelled: with the short guard interval an 802.11ac PPDU ends at a multiple of 4 µs, and a few
+//! combinations of its MCS, streams and width do not exist (21.5).
 
 use super::{Impossible, MICROSECOND, Nanos};
 
@@ -11,6 +14,8 @@ use super::{Impossible, MICROSECOND, Nanos};
 pub enum Profile {
     /// Constants of the Unity Render Streaming study's simulator: longer than the standard's.
     Paper,
+    /// 802.11ac (Wi-Fi 5), single-user PPDUs.
+    VhtSu,
     /// 802.11ax (Wi-Fi 6), single-user PPDUs.
     HeSu,
     /// 802.11be (Wi-Fi 7), single-user PPDUs: 320 MHz and 4096-QAM, on one link.
@@ -19,15 +24,45 @@ pub enum Profile {
 
 impl Profile {
     /// All profiles.
-    pub const ALL: [Profile; 3] = [Profile::Paper, Profile::HeSu, Profile::EhtSu];
+    pub const ALL: [Profile; 4] = [
+        Profile::Paper,
+        Profile::VhtSu,
+        Profile::HeSu,
+        Profile::EhtSu,
+    ];
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Profile::Paper => "paper",
+            Profile::VhtSu => "vht-su",
             Profile::HeSu => "he-su",
             Profile::EhtSu => "eht-su",
+        }
+    }
+
+    fn standard(self) -> &'static str {
+        match self {
+            Profile::VhtSu => "802.11ac",
+            Profile::Paper | Profile::HeSu => "802.11ax",
+            Profile::EhtSu => "802.11be",
+        }
+    }
+
+    /// A symbol without its guard interval.
+    fn symbol(self) -> Nanos {
+        match self {
+            Profile::VhtSu => VHT_SYMBOL,
+            Profile::Paper | Profile::HeSu | Profile::EhtSu => SYMBOL,
+        }
+    }
+
+    pub(super) fn highest_mcs(self) -> u8 {
+        match self {
+            Profile::VhtSu => 9,
+            Profile::Paper | Profile::HeSu => 11,
+            Profile::EhtSu => 13,
         }
     }
 }
@@ -37,13 +72,13 @@ impl Profile {
 pub struct Radio {
     /// The constants.
     pub profile: Profile,
-    /// Modulation and coding, 0 to 11, or 13 in 802.11be.
+    /// Modulation and coding, 0 to 11; 9 in 802.11ac, 13 in 802.11be.
     pub mcs: u8,
     /// Spatial streams.
     pub streams: u8,
     /// Width of the channel in MHz.
     pub width: u16,
-    /// Guard interval in nanoseconds: 800, 1600 or 3200.
+    /// Guard interval in nanoseconds: 800, 1600 or 3200; 400 or 800 in 802.11ac.
     pub guard: u16,
 }
 
@@ -81,8 +116,14 @@ const MODULATIONS: [(u64, u64, u64); 14] = [
 /// Data subcarriers by width in MHz.
 const WIDTHS: [(u16, u64); 5] = [(20, 234), (40, 468), (80, 980), (160, 1960), (320, 3920)];
 
+/// The same of 802.11ac, whose subcarriers are four times as wide (table 21-5).
+const VHT_WIDTHS: [(u16, u64); 4] = [(20, 52), (40, 108), (80, 234), (160, 468)];
+
 /// A symbol without its guard interval.
 const SYMBOL: Nanos = 12_800;
+
+/// The same of 802.11ac.
+const VHT_SYMBOL: Nanos = 3_200;
 
 /// Durations on one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,11 +168,7 @@ impl Radio {
     pub fn timing(&self) -> Result<Timing, Impossible> {
         let subcarriers = self.check()?;
         let streams = u64::from(self.streams);
-        let (extended, most) = match self.profile {
-            Profile::Paper | Profile::HeSu => (false, 12),
-            Profile::EhtSu => (true, 14),
-        };
-        let rates = MODULATIONS[..most].iter();
+        let rates = MODULATIONS[..=usize::from(self.profile.highest_mcs())].iter();
         let bits_per_symbol = rates
             .map(|(bits, num, den)| subcarriers * bits * streams * num / den)
             .collect();
@@ -154,18 +191,23 @@ impl Radio {
                 subcarriers,
                 streams,
             },
-            Profile::HeSu | Profile::EhtSu => Timing {
+            Profile::VhtSu | Profile::HeSu | Profile::EhtSu => Timing {
                 sifs: 16 * us,
                 slot: 9 * us,
                 // At 24 Mb/s.
                 rts: control(160, 96, 6),
                 cts: control(112, 96, 6),
-                // Its bitmap has one bit per frame of the window: 256, or 1024.
-                block_ack: control(if extended { 1216 } else { 448 }, 96, 6),
+                // 24 bytes, and a bitmap with at least one bit per frame of the window.
+                block_ack: control(192 + u64::from(self.window()), 96, 6),
                 ack: Some(control(112, 96, 6)),
-                preamble: self.preamble(extended),
-                symbol: SYMBOL + Nanos::from(self.guard),
-                around_bits: 16,
+                preamble: self.preamble(),
+                symbol: self.profile.symbol() + Nanos::from(self.guard),
+                // The service field; 802.11ac: and the tail of one convolutional encoder.
+                around_bits: if self.profile == Profile::VhtSu {
+                    16 + 6
+                } else {
+                    16
+                },
                 // Delimiter 4, header 26, CCMP 16, LLC/SNAP 8, checksum 4 bytes.
                 mpdu_bits: 8 * (4 + 26 + 16 + 8 + 4),
                 pad_bits: 32,
@@ -181,6 +223,7 @@ impl Radio {
     #[must_use]
     pub fn window(&self) -> u32 {
         match self.profile {
+            Profile::VhtSu => 64,
             Profile::Paper | Profile::HeSu => 256,
             Profile::EhtSu => 1024,
         }
@@ -189,60 +232,78 @@ impl Radio {
     /// Checks whether such a radio exists; returns its data subcarriers.
     fn check(&self) -> Result<u64, Impossible> {
         let impossible = |what: String| Err(Impossible(what));
-        let extended = self.profile == Profile::EhtSu;
-        let highest = if extended { 13 } else { 11 };
-        if self.mcs > highest {
-            let standard = if extended { "802.11be" } else { "802.11ax" };
-            let hint = if self.mcs <= 13 {
-                "; profile=eht-su has 12 and 13"
-            } else {
-                ""
+        let Radio {
+            profile,
+            mcs,
+            streams,
+            width,
+            guard,
+        } = *self;
+        let (standard, highest) = (profile.standard(), profile.highest_mcs());
+        if mcs > highest {
+            let hint = match mcs {
+                10 | 11 => "; profile=he-su has 10 and 11",
+                12 | 13 => "; profile=eht-su has 12 and 13",
+                _ => "",
             };
-            let mcs = self.mcs;
             return impossible(format!(
                 "no MCS {mcs} in {standard}: mcs is 0 to {highest}{hint}"
             ));
         }
-        if !(1..=8).contains(&self.streams) {
-            let streams = self.streams;
+        if !(1..=8).contains(&streams) {
             return impossible(format!("streams={streams}: must be 1 to 8"));
         }
-        if ![800, 1600, 3200].contains(&self.guard) {
-            let guard = self.guard;
-            return impossible(format!(
-                "guard interval of {guard} ns: must be 800, 1600 or 3200"
-            ));
+        let (guards, valid): (&[u16], _) = match profile {
+            Profile::VhtSu => (&[400, 800], "400 or 800"),
+            Profile::Paper | Profile::HeSu | Profile::EhtSu => {
+                (&[800, 1600, 3200], "800, 1600 or 3200")
+            }
+        };
+        if !guards.contains(&guard) {
+            return impossible(format!("guard interval of {guard} ns: must be {valid}"));
         }
-        match WIDTHS.iter().find(|(width, _)| *width == self.width) {
-            Some((320, _)) if !extended => impossible(
-                "802.11ax has no channel of 320 MHz: width is 20, 40, 80 or 160; \
-                 profile=eht-su has 320"
-                    .into(),
-            ),
+        let widths: &[(u16, u64)] = match profile {
+            Profile::VhtSu => &VHT_WIDTHS,
+            Profile::Paper | Profile::HeSu => &WIDTHS[..4],
+            Profile::EhtSu => &WIDTHS,
+        };
+        match widths.iter().find(|(known, _)| *known == width) {
             Some((_, subcarriers)) => Ok(*subcarriers),
+            None if width == 320 => impossible(format!(
+                "{standard} has no channel of 320 MHz: width is 20, 40, 80 or 160; \
+                 profile=eht-su has 320"
+            )),
             None => impossible(format!(
-                "width={}: must be 20, 40, 80 or 160 MHz, or 320 with profile=eht-su",
-                self.width
+                "width={width}: must be 20, 40, 80 or 160 MHz, or 320 with profile=eht-su"
             )),
         }
     }
 
-    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4), signal
-    /// fields (8; 802.11be: 12), and the training fields.
-    fn preamble(&self, extended: bool) -> Nanos {
-        let training = match self.streams {
-            0..=2 => Nanos::from(self.streams),
+    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4, not in
+    /// 802.11ac), signal fields (802.11ac: VHT-SIG-A and VHT-SIG-B), and the training fields.
+    fn preamble(&self) -> Nanos {
+        let (repetition, signal) = match self.profile {
+            Profile::VhtSu => (0, 8 + 4),
+            Profile::Paper | Profile::HeSu => (4, 8),
+            Profile::EhtSu => (4, 12),
+        };
+        // 802.11ac: 4 µs. Else 2x HE-LTF with the guard interval; 4x with the long one.
+        let field = match (self.profile, self.guard) {
+            (Profile::VhtSu, _) => VHT_SYMBOL + 800,
+            (_, 3200) => SYMBOL + 3200,
+            (_, guard) => SYMBOL / 2 + Nanos::from(guard),
+        };
+        (20 + repetition + signal + 4) * MICROSECOND + self.training_fields() * field
+    }
+
+    /// Number of training fields after the short one (21.3.8.3.5 and 27.3.11.10).
+    fn training_fields(&self) -> u64 {
+        match self.streams {
+            0..=2 => u64::from(self.streams),
             3..=4 => 4,
             5..=6 => 6,
             _ => 8,
-        };
-        // 2x HE-LTF with the guard interval; 4x with the long one.
-        let field = match self.guard {
-            3200 => SYMBOL + 3200,
-            guard => SYMBOL / 2 + Nanos::from(guard),
-        };
-        let signal = if extended { 12 } else { 8 };
-        (20 + 4 + signal + 4) * MICROSECOND + training * field
+        }
     }
 }
 
@@ -340,6 +401,11 @@ mod tests {
         near(rate(11, 1, 80, Profile::HeSu), 600.4);
         near(rate(11, 2, 160, Profile::HeSu), 2401.9);
         near(rate(13, 2, 320, Profile::EhtSu), 5764.7);
+        // Tables 21-30 and following, at 0.8 µs.
+        near(rate(0, 1, 20, Profile::VhtSu), 6.5);
+        near(rate(7, 2, 40, Profile::VhtSu), 270.0);
+        near(rate(9, 1, 80, Profile::VhtSu), 390.0);
+        near(rate(9, 2, 160, Profile::VhtSu), 1560.0);
     }
 
     #[test]
@@ -359,6 +425,26 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_802_11ac_have_its_durations() {
+        let radio = |streams| Radio {
+            profile: Profile::VhtSu,
+            mcs: 9,
+            streams,
+            width: 80,
+            guard: 400,
+        };
+        let [one, two] = [1, 2].map(|streams| radio(streams).timing().unwrap());
+        assert_eq!([one.preamble, two.preamble], [40_000, 44_000]);
+        assert_eq!(one.block_ack, 32_000);
+        assert_eq!(radio(1).window(), 64);
+        // 433.3 and 866.7 Mb/s: 1560 and 3120 bits in 3.6 µs.
+        assert_eq!([&one, &two].map(|t| t.bits_per_symbol[9]), [1560, 3120]);
+        assert_eq!([one.symbol, two.symbol], [3_600; 2]);
+        // 22 and 8 × 1560 bits.
+        assert_eq!(one.ppdu(one.mpdu(1502), 9), 40_000 + 9 * 3_600);
+    }
+
+    #[test]
     fn impossible_radios_are_named() {
         let refused = |change: &dyn Fn(&mut Radio)| {
             let mut radio = Radio {
@@ -374,5 +460,14 @@ mod tests {
         assert!(refused(&|r| r.width = 81).contains("width=81"));
         assert!(refused(&|r| r.streams = 0).contains("streams=0"));
         assert!(refused(&|r| r.guard = 400).contains("400 ns"));
+        let refused_vht = |change: &dyn Fn(&mut Radio)| {
+            refused(&|r| {
+                (r.profile, r.mcs, r.guard) = (Profile::VhtSu, 9, 400);
+                change(r);
+            })
+        };
+        assert!(refused_vht(&|r| r.mcs = 11).contains("no MCS 11 in 802.11ac"));
+        assert!(refused_vht(&|r| r.guard = 1600).contains("400 or 800"));
+        assert!(refused_vht(&|r| r.width = 320).contains("802.11ac has no channel of 320 MHz"));
     }
 }

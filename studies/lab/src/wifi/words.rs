@@ -119,14 +119,15 @@ const STEADY: Signal = Signal {
 const WORDS: [Word; 32] = [
     Word {
         name: "profile",
-        value: "paper|he-su|eht-su",
-        help: "durations [paper]; he-su and eht-su also set the standard's rules",
+        value: "paper|vht-su|he-su|eht-su",
+        help: "durations [paper], or 802.11ac, ax, be with the standard's rules",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
-            let profile = profile.ok_or("expected paper, he-su or eht-su")?;
+            let profile = profile.ok_or("expected paper, vht-su, he-su or eht-su")?;
             let setup = &mut draft.scenario.setup;
             setup.radio.profile = profile;
             if profile != Profile::Paper {
+                setup.radio.mcs = setup.radio.mcs.min(profile.highest_mcs());
                 setup.radio.guard = 800;
                 setup.edca = Edca::standard();
                 setup.delivery = Delivery::InOrder;
@@ -140,7 +141,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "mcs",
         value: "0..13",
-        help: "modulation and coding [11]; 12 and 13 with eht-su",
+        help: "modulation and coding [11; vht-su: 9]; 12 and 13 with eht-su",
         set: |draft, value| number(value).map(|mcs| draft.scenario.setup.radio.mcs = mcs),
     },
     Word {
@@ -157,8 +158,8 @@ const WORDS: [Word; 32] = [
     },
     Word {
         name: "guard",
-        value: "800ns|1600ns|3200ns",
-        help: "guard interval [paper: 3200ns, else 800ns]",
+        value: "400ns|800ns|1600ns|3200ns",
+        help: "guard interval [paper: 3200ns, else 800ns]; 400ns with vht-su",
         set: |draft, value| {
             let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
             draft.scenario.setup.radio.guard = guard;
@@ -287,7 +288,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "max-ampdu",
         value: "N",
-        help: "maximum packets per PPDU [256; eht-su: 1024]",
+        help: "maximum packets per PPDU [256; vht-su: 64, eht-su: 1024]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.max_ampdu = n),
     },
     Word {
