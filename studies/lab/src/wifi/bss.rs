@@ -17,7 +17,7 @@ use openuvr_sim::random::Random;
 use super::air::AirState;
 use super::rate::RateControl;
 use super::reorder::Reorder;
-use super::setup::{Access, Category, Direction, Setup};
+use super::setup::{Access, Category, Direction, Setup, Station};
 use super::{Impossible, Nanos, Timing};
 
 /// A running network.
@@ -147,6 +147,8 @@ struct Mpdu {
 /// Channel and rate control between the access point and a station, by direction.
 #[derive(Debug, Clone)]
 struct Peer {
+    /// Durations of its PPDUs.
+    timing: Timing,
     air: AirState,
     down: RateControl,
     up: RateControl,
@@ -160,17 +162,19 @@ impl Bss {
     pub fn new(setup: Setup, seed: u64) -> Result<Bss, Impossible> {
         let timing = setup.timing()?;
         let highest = setup.radio.mcs;
-        let peers = (0_u64..).zip(&setup.stations).map(|(number, station)| {
+        let peer = |(number, station): (u64, &Station)| {
             let control =
                 |direction| RateControl::new(station.rate, highest, seed, number << 1 | direction);
-            Peer {
+            Ok(Peer {
+                timing: setup.timing_with(station)?,
                 air: AirState::new(station.air.clone(), seed, number),
                 down: control(0),
                 up: control(1),
-            }
-        });
+            })
+        };
+        let peers = (0..).zip(&setup.stations).map(peer);
         Ok(Bss {
-            peers: peers.collect(),
+            peers: peers.collect::<Result<_, Impossible>>()?,
             senders: Vec::new(),
             waiting: vec![0; setup.stations.len() + 1],
             idle_from: 0,

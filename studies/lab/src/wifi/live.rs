@@ -74,11 +74,11 @@ impl Live {
         scenario.check()?;
         let viewers = scenario.viewers();
         let mut background = Streams::default();
-        for (station, stream) in (viewers..).zip(&scenario.background) {
-            background.background(*stream, station, seed);
+        for (station, stream) in scenario.background_stations() {
+            background.background(stream, station, seed);
         }
         Ok(Live {
-            network: Network::new(scenario.setup.clone(), scenario.wire, seed)?,
+            network: scenario.network(seed)?,
             background,
             category: scenario.video.category,
             begin,

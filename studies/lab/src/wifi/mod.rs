@@ -8,7 +8,7 @@
 //! advance ([`scenario`]) or arrive in real time ([`live`]).
 //!
 //! From the bottom up: [`timing`] computes durations, [`air`] losses, and [`rate`] the MCS; [`bss`]
-//! models medium access. [`network`] adds the wired link, [`traffic`] generates packets,
+//! models medium access. [`network`] adds the server and its link, [`traffic`] generates packets,
 //! [`scenario`] runs and measures both, [`study`] repeats that, and [`paper`] compares it with a
 //! published study; [`replay`] sends recorded packets. [`words`] parses a scenario from one line.
 //!

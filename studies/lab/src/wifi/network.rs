@@ -1,15 +1,34 @@
-//! The access point's network, with a wired link from the server: a FIFO queue.
+//! The access point's network with its server: at the access point, behind a wired link (a FIFO
+//! queue), or at a station.
+
+mod relay;
 
 use std::collections::VecDeque;
 
 use super::bss::{Bss, Event};
 use super::setup::{Category, Direction, Setup};
 use super::{Impossible, Nanos, SECOND};
+use relay::{Relay, Step};
 
-/// A network behind a wired link.
+/// Place of the server, which sends the video and takes the controllers' packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// At the access point.
+    AccessPoint,
+    /// At the end of a wired link to it, with this rate in bits per second.
+    Wired(u64),
+    /// At a station of its own, the one after the viewers: the access point relays.
+    Station,
+}
+
+/// A network with its server.
 #[derive(Debug, Clone)]
 pub struct Network {
     bss: Bss,
+    /// For a server at a station.
+    relay: Option<Relay>,
+    /// Events of relayed packets and of their transmissions, until polled.
+    relayed: VecDeque<Event>,
     /// Rate of the wired link in bits per second; `None`: no delay.
     wire: Option<u64>,
     /// When the wired link becomes idle.
@@ -61,7 +80,7 @@ pub struct Account {
     pub delivered: u64,
     /// Dropped at the retry limit.
     pub given_up: u64,
-    /// Packets that arrived at the access point; `found` sums the queue lengths at their arrivals.
+    /// Packets to the access point's queues; `found` sums the queue lengths at their arrivals.
     pub came: u64,
     /// See `came`.
     pub found: u64,
@@ -70,16 +89,29 @@ pub struct Account {
 }
 
 impl Network {
-    /// A new network.
+    /// A new network. The first stations are `viewers`.
     ///
     /// # Errors
     /// The setup is impossible.
-    pub fn new(setup: Setup, wire: Option<u64>, seed: u64) -> Result<Network, Impossible> {
-        if wire == Some(0) {
-            return Err(Impossible("wire=0: at least 1 bit/s".into()));
-        }
+    pub fn new(
+        setup: Setup,
+        server: Server,
+        viewers: usize,
+        seed: u64,
+    ) -> Result<Network, Impossible> {
+        let (wire, relay) = match server {
+            Server::Wired(0) => return Err(Impossible("wire=0: at least 1 bit/s".into())),
+            Server::Wired(rate) => (Some(rate), None),
+            Server::AccessPoint => (None, None),
+            Server::Station if viewers < setup.stations.len() => (None, Some(Relay::new(viewers))),
+            Server::Station => {
+                return Err(Impossible("the server has no station".into()));
+            }
+        };
         Ok(Network {
             bss: Bss::new(setup, seed)?,
+            relay,
+            relayed: VecDeque::new(),
             wire,
             wire_free: 0,
             on_wire: VecDeque::new(),
@@ -91,6 +123,17 @@ impl Network {
     /// Sends a packet from the server or a station at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Nanos, offer: Offer) {
         self.account.offered += 1;
+        let offer = match &mut self.relay {
+            None => offer,
+            Some(relay) => {
+                let first = relay.first_hop(offer);
+                // Packets on their second hop come first.
+                if let Some(before) = now.checked_sub(1) {
+                    self.relay_until(before);
+                }
+                first
+            }
+        };
         let wire = self.wire.filter(|_| offer.direction == Direction::Down);
         let Some(rate) = wire else {
             self.arrive_until(now);
@@ -104,13 +147,19 @@ impl Network {
     /// The next outcome until `now`.
     pub fn poll(&mut self, now: Nanos) -> Option<Outcome> {
         self.arrive_until(now);
-        self.bss.advance(now);
+        match self.relay {
+            None => self.bss.advance(now),
+            Some(_) => self.relay_until(now),
+        }
         let first = self.refused.front().copied();
         if let Some((at, id)) = first.filter(|(at, _)| *at <= now) {
             self.refused.pop_front();
             return Some(Outcome::Refused { at, id });
         }
-        let event = self.bss.poll(now)?;
+        let event = match self.relay {
+            None => self.bss.poll(now)?,
+            Some(_) => self.relayed.pop_front_if(|event| event.at() <= now)?,
+        };
         match event {
             Event::Delivered { .. } => self.account.delivered += 1,
             Event::GivenUp { .. } => self.account.given_up += 1,
@@ -123,8 +172,9 @@ impl Network {
     pub fn next_timeout(&mut self) -> Option<Nanos> {
         let wire = self.on_wire.front().map(|(at, _)| *at);
         let refused = self.refused.front().map(|(at, _)| *at);
+        let relayed = self.relayed.front().map(Event::at);
         let air = self.bss.next_timeout();
-        [wire, refused, air].into_iter().flatten().min()
+        [wire, refused, relayed, air].into_iter().flatten().min()
     }
 
     /// The counters until now.
@@ -138,6 +188,24 @@ impl Network {
         while let Some((at, offer)) = self.on_wire.front().copied().filter(|(at, _)| *at <= now) {
             self.on_wire.pop_front();
             self.arrive(at, offer);
+        }
+    }
+
+    /// Carries packets over both hops until `until`.
+    fn relay_until(&mut self, until: Nanos) {
+        // One step at a time: a packet's second hop begins at the end of its first.
+        while let Some(next) = self.bss.next_timeout().filter(|next| *next <= until) {
+            while let Some(event) = self.bss.poll(next) {
+                let step = match &mut self.relay {
+                    None => Step::Outcome(event),
+                    Some(relay) => relay.follow(event),
+                };
+                match step {
+                    Step::Outcome(event) => self.relayed.push_back(event),
+                    Step::SecondHop(at, offer) => self.arrive(at, offer),
+                }
+            }
+            self.bss.advance(next);
         }
     }
 
@@ -163,6 +231,9 @@ impl Network {
             .bss
             .offer(at, (direction, station), category, id, bytes)
         {
+            if let Some(relay) = &mut self.relay {
+                relay.forget(id);
+            }
             self.account.refused += 1;
             self.refused.push_back((at, id));
         }

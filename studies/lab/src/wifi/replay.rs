@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::network::{Network, Offer};
+use super::network::Offer;
 use super::scenario::{Run, Scenario, carry};
 use super::setup::{Category, Direction};
 use super::traffic::{Departure, Frame};
@@ -110,21 +110,20 @@ impl Recording {
         let station = scenario.setup.stations.first().cloned();
         let station = station.ok_or_else(|| Impossible("no station".into()))?;
         let viewers = self.stations.max(scenario.viewers());
-        let others = scenario.background.len();
-        let missing = (viewers + others).saturating_sub(scenario.setup.stations.len());
+        let missing = (viewers + scenario.others()).saturating_sub(scenario.setup.stations.len());
         let more = std::iter::repeat_n(station, missing);
-        // Background stations remain the last.
+        // The other stations remain the last.
         let place = scenario.viewers();
         scenario.setup.stations.splice(place..place, more);
         let end = self.departures.last().map_or(0, |last| last.at) + after;
         scenario.lasting = end.max(1);
         scenario.check()?;
-        let network = Network::new(scenario.setup.clone(), scenario.wire, seed)?;
+        let network = scenario.network(seed)?;
         let category = scenario.video.category;
         // Background traffic is the scenario's.
         let mut streams = super::traffic::Streams::default();
-        for (station, stream) in (viewers..).zip(&scenario.background) {
-            streams.background(*stream, station, seed);
+        for (station, stream) in scenario.background_stations() {
+            streams.background(stream, station, seed);
         }
         let background = streams.take_while(|d| d.at < end);
         let mut all: Vec<Departure> = self.departures.clone();

@@ -1,7 +1,7 @@
 //! One run: a network, its traffic, and the results.
 
 use super::bss::{Event, Sent};
-use super::network::{Account, Network, Outcome};
+use super::network::{Account, Network, Outcome, Server};
 use super::setup::{Category, Direction, Setup};
 use super::traffic::{Background, Departure, Periodic, Streams, Video};
 use super::{Impossible, Nanos, SECOND};
@@ -11,13 +11,13 @@ use super::{Impossible, Nanos, SECOND};
 pub struct Scenario {
     /// The network.
     pub setup: Setup,
-    /// Rate in bits per second of the wired link between server and access point; `None`: no such link.
-    pub wire: Option<u64>,
+    /// Place of the server.
+    pub server: Server,
     /// Video to each viewer.
     pub video: Video,
     /// Uplink traffic of each viewer.
     pub uplink: Option<Periodic>,
-    /// Background stations, the last ones: they have only background traffic.
+    /// Background stations, the last ones: they have only background traffic, with the access point.
     pub background: Vec<Background>,
     /// Duration.
     pub lasting: Nanos,
@@ -29,7 +29,7 @@ impl Scenario {
     pub fn paper() -> Scenario {
         Scenario {
             setup: Setup::paper(),
-            wire: Some(1_000_000_000),
+            server: Server::Wired(1_000_000_000),
             video: Video::default(),
             uplink: Some(Periodic::default()),
             background: Vec::new(),
@@ -45,8 +45,9 @@ impl Scenario {
         self.setup.timing()?;
         self.video.check()?;
         self.background.iter().try_for_each(Background::check)?;
-        if self.background.len() >= self.setup.stations.len() {
-            let what = "every station is a background station: stations must exceed the background streams";
+        if self.others() >= self.setup.stations.len() {
+            let what =
+                "no station is a viewer: stations must exceed the background streams and a server";
             return Err(Impossible(what.into()));
         }
         if self.uplink.is_some_and(|uplink| uplink.period == 0) {
@@ -63,7 +64,27 @@ impl Scenario {
     /// Number of viewers, the first stations.
     #[must_use]
     pub fn viewers(&self) -> usize {
-        self.setup.stations.len() - self.background.len()
+        self.setup.stations.len() - self.others()
+    }
+
+    /// Number of the other stations: the server's, if it has one, and those with background traffic.
+    #[must_use]
+    pub fn others(&self) -> usize {
+        usize::from(self.server == Server::Station) + self.background.len()
+    }
+
+    /// The background streams with their stations.
+    pub fn background_stations(&self) -> impl Iterator<Item = (usize, Background)> {
+        let first = self.setup.stations.len() - self.background.len();
+        (first..).zip(self.background.iter().copied())
+    }
+
+    /// The network, without traffic.
+    ///
+    /// # Errors
+    /// The setup is impossible.
+    pub fn network(&self, seed: u64) -> Result<Network, Impossible> {
+        Network::new(self.setup.clone(), self.server, self.viewers(), seed)
     }
 
     /// All traffic, with its times.
@@ -77,8 +98,8 @@ impl Scenario {
                 streams.periodic(uplink, station, seed);
             }
         }
-        for (station, stream) in (viewers..).zip(&self.background) {
-            streams.background(*stream, station, seed);
+        for (station, stream) in self.background_stations() {
+            streams.background(stream, station, seed);
         }
         streams
     }
@@ -91,7 +112,7 @@ impl Scenario {
         self.check()?;
         let lasting = self.lasting;
         let departures = self.streams(seed).take_while(|d| d.at < lasting);
-        let network = Network::new(self.setup.clone(), self.wire, seed)?;
+        let network = self.network(seed)?;
         Ok(carry(network, departures, self.viewers(), lasting))
     }
 }

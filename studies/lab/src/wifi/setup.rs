@@ -132,6 +132,8 @@ pub struct Station {
     pub air: Air,
     /// Rate control, both ways.
     pub rate: RateRule,
+    /// Spatial streams, both ways; `None`: those of the radios.
+    pub streams: Option<u8>,
 }
 
 /// A network.
@@ -175,6 +177,7 @@ impl Setup {
             stations: vec![Station {
                 air: Air::losing(0.1),
                 rate: RateRule::Fixed,
+                streams: None,
             }],
             edca: Edca::uniform(31, 1023),
             rts_above: Some(0),
@@ -229,8 +232,28 @@ impl Setup {
         }
         for station in &self.stations {
             station.air.check()?;
+            self.timing_with(station)?;
+        }
+        if self.ofdma && self.stations.iter().any(|s| s.streams.is_some()) {
+            return impossible("with ofdma=on all stations have the radios' number of streams");
         }
         Ok(timing)
+    }
+
+    /// Durations of the PPDUs to and from a station.
+    ///
+    /// # Errors
+    /// The radio is impossible.
+    pub fn timing_with(&self, station: &Station) -> Result<Timing, Impossible> {
+        if let Some(timing) = &self.timing {
+            return Ok(timing.clone());
+        }
+        let streams = station.streams.unwrap_or(self.radio.streams);
+        Radio {
+            streams,
+            ..self.radio
+        }
+        .timing()
     }
 }
 

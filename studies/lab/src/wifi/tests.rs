@@ -5,5 +5,6 @@
 )]
 
 mod acceptance;
+mod hops;
 mod laws;
 mod live;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use openuvr_sim::script;
 
 use super::air::{Air, Bursts, Signal};
+use super::network::Server;
 use super::rate::RateRule;
 use super::scenario::Scenario;
 use super::setup::{Category, Delivery, DeliveryTime, Direction, Edca, Setup, Station};
@@ -20,6 +21,10 @@ struct Draft {
     scenario: Scenario,
     viewers: usize,
     background: Vec<Background>,
+    /// The last `wire`.
+    wire: Option<Option<u64>>,
+    hops: u8,
+    server_streams: Option<u8>,
     air: Air,
     /// The SNR of the last viewer, if different.
     far: Option<f64>,
@@ -43,6 +48,9 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
         scenario: Scenario::paper(),
         viewers: 1,
         background: Vec::new(),
+        wire: None,
+        hops: 1,
+        server_streams: None,
         air: Air::losing(0.1),
         far: None,
         rate: RateRule::Fixed,
@@ -65,7 +73,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
         })?;
         (known.set)(&mut draft, value).map_err(|why| wrong(word, why))?;
     }
-    let scenario = draft.finish();
+    let scenario = draft.finish()?;
     scenario.check()?;
     Ok(scenario)
 }
@@ -85,27 +93,48 @@ pub fn help() -> String {
 }
 
 impl Draft {
-    fn finish(self) -> Scenario {
+    fn finish(self) -> Result<Scenario, Impossible> {
         let Draft {
             mut scenario,
             viewers,
             background,
+            wire,
+            hops,
+            server_streams,
             air,
             far,
             rate,
         } = self;
-        let station = Station { air, rate };
+        scenario.server = match (hops, wire) {
+            (2, None | Some(None)) => Server::Station,
+            (2, _) => return Err(Impossible("hops=2: such a server has no wire".into())),
+            (_, None) => scenario.server,
+            (_, Some(None)) => Server::AccessPoint,
+            (_, Some(Some(rate))) => Server::Wired(rate),
+        };
+        let station = Station {
+            air,
+            rate,
+            streams: None,
+        };
         scenario.setup.stations = vec![station; viewers];
         if let Some((mean, last)) = far.zip(scenario.setup.stations.last_mut()) {
             let near = last.air.signal.unwrap_or(STEADY);
             last.air.signal = Some(Signal { mean, ..near });
         }
-        // Background stations have the SNR of the first.
+        // The server's station and those with background traffic have the SNR of the first.
         let other = scenario.setup.stations.first().cloned();
+        if scenario.server == Server::Station {
+            let server = other.clone().map(|station| Station {
+                streams: server_streams,
+                ..station
+            });
+            scenario.setup.stations.extend(server);
+        }
         let stations = background.iter().filter_map(|_| other.clone());
         scenario.setup.stations.extend(stations);
         scenario.background = background;
-        scenario
+        Ok(scenario)
     }
 }
 
@@ -116,7 +145,7 @@ const STEADY: Signal = Signal {
     coherence: 50 * MILLISECOND,
 };
 
-const WORDS: [Word; 32] = [
+const WORDS: [Word; 34] = [
     Word {
         name: "profile",
         value: "paper|vht-su|he-su|eht-su",
@@ -396,9 +425,28 @@ const WORDS: [Word; 32] = [
         value: "RATE|none",
         help: "rate of the wired link between server and access point [1G]",
         set: |draft, value| {
-            draft.scenario.wire = unless_none(value, script::rate)?.map(|rate| rate.0);
+            draft.wire = Some(unless_none(value, script::rate)?.map(|rate| rate.0));
             Ok(())
         },
+    },
+    Word {
+        name: "hops",
+        value: "1|2",
+        help: "2: the server is a station, too, and the access point relays [1]",
+        set: |draft, value| {
+            draft.hops = match value {
+                "1" => 1,
+                "2" => 2,
+                _ => return Err("expected 1 or 2".into()),
+            };
+            Ok(())
+        },
+    },
+    Word {
+        name: "server-streams",
+        value: "1..8",
+        help: "spatial streams of such a server [streams]",
+        set: |draft, value| number(value).map(|n| draft.server_streams = Some(n)),
     },
 ];
 

@@ -77,7 +77,7 @@ impl Bss {
             } else {
                 0
             };
-        let data = timing.ppdu(load.bits, load.mcs);
+        let data = self.timing_of(index, load.queue).ppdu(load.bits, load.mcs);
         let end = begin + data + timing.sifs + timing.acknowledgement(load.count);
         let mut events = Vec::with_capacity(load.count + 1);
         let span = Span { begin, end };
@@ -134,10 +134,15 @@ impl Bss {
             Direction::Down => &mut peer.down,
             Direction::Up => &mut peer.up,
         };
-        let mcs = rates.choose(start, signal, &self.timing);
+        let mcs = rates.choose(start, signal, &peer.timing);
+        let rate = peer.timing.bits_per_symbol[usize::from(mcs)];
         let room = self.room(index);
-        let rate = self.timing.bits_per_symbol[usize::from(mcs)];
         self.fill(index, queue, mcs, rate, room)
+    }
+
+    /// Durations of a sender's PPDUs from this queue.
+    fn timing_of(&self, index: usize, queue: usize) -> &Timing {
+        &self.peers[self.senders[index].station(queue)].timing
     }
 
     /// Maximum duration of a sender's PPDU.
@@ -163,7 +168,7 @@ impl Bss {
             symbol,
             around_bits,
             ..
-        } = self.timing;
+        } = *self.timing_of(index, queue);
         let most = room.saturating_sub(preamble) / symbol * rate;
         let mut load = PpduLoad {
             queue,
@@ -197,10 +202,11 @@ impl Bss {
         rate: u64,
         events: &mut Vec<Event>,
     ) -> u32 {
-        let (timing, setup) = (&self.timing, &self.setup);
+        let setup = &self.setup;
         let sender = &mut self.senders[index];
         let (direction, station) = (sender.direction(), sender.station(load.queue));
         let peer = &mut self.peers[station];
+        let timing = &peer.timing;
         let signal = peer.air.signal(span.begin);
         let rate = match rate {
             0 => timing.bits_per_symbol[usize::from(load.mcs)],
@@ -260,7 +266,8 @@ impl Bss {
                 timing.rts + timing.sifs + timing.cts
             } else {
                 unannounced.push((index, load));
-                timing.ppdu(load.bits, load.mcs) + timing.sifs + timing.block_ack
+                let data = self.timing_of(index, load.queue);
+                data.ppdu(load.bits, load.mcs) + timing.sifs + timing.block_ack
             };
             end = end.max(begin + lasts);
         }

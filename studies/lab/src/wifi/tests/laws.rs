@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use crate::wifi::bss::{Event, Sent};
-use crate::wifi::network::{Network, Outcome};
+use crate::wifi::network::{Network, Outcome, Server};
 use crate::wifi::scenario::Scenario;
 use crate::wifi::setup::{Category, Delivery, Direction};
 use crate::wifi::traffic::Departure;
@@ -14,7 +14,7 @@ use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
 /// All outcomes of a scenario's packets, until none is in transit.
 fn outcomes(scenario: &Scenario, seed: u64) -> (Vec<Departure>, Vec<Outcome>, Network) {
-    let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
+    let mut network = scenario.network(seed).unwrap();
     let departures: Vec<Departure> = (scenario.streams(seed))
         .take_while(|departure| departure.at < scenario.lasting)
         .collect();
@@ -58,12 +58,13 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         1_u32..80,
         1_usize..200,
         prop_oneof!["1", "fit", "up-to-9"],
+        prop_oneof!["1", "2"],
     );
     (radio, air, rules, traffic).prop_map(|(radio, air, rules, traffic)| {
         let text = format!(
             "profile={} mcs={} width={} streams={} per={} bursts={} signal={} rate={} rts={} \
              max-ampdu={} retries={} ofdma={} delivery={} moment={} edca={} stations={} \
-             background={} category={} bitrate={}M ap-buffer={} batches={}",
+             background={} category={} bitrate={}M ap-buffer={} batches={} hops={}",
             radio.0,
             radio.1,
             radio.2,
@@ -85,6 +86,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             traffic.3,
             traffic.4,
             traffic.5,
+            traffic.6,
         );
         Scenario {
             lasting: 60 * MILLISECOND,
@@ -204,7 +206,7 @@ fn a_run_is_reproducible_across_versions() {
 #[test]
 fn a_single_packet_matches_the_benchmark() {
     let lossless = words::parse("per=0").unwrap();
-    let mut network = Network::new(lossless.setup, None, 1).unwrap();
+    let mut network = Network::new(lossless.setup, Server::AccessPoint, 1, 1).unwrap();
     let mut streams = Scenario::paper().streams(1);
     let mut first = streams.next().unwrap();
     while first.offer.direction == Direction::Up {

@@ -7,7 +7,7 @@ use openuvr_sim::medium::{Arrival, Medium as _};
 
 use crate::wifi::bss::Event;
 use crate::wifi::live::Live;
-use crate::wifi::network::{Network, Outcome};
+use crate::wifi::network::Outcome;
 use crate::wifi::scenario::Scenario;
 use crate::wifi::setup::Direction;
 use crate::wifi::traffic::Departure;
@@ -18,7 +18,7 @@ type Deliveries = Vec<(Direction, usize, u64, Nanos)>;
 
 /// All packets are known in advance.
 fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
-    let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
+    let mut network = scenario.network(seed).unwrap();
     let mut deliveries = Vec::new();
     let mut note = |outcome| {
         if let Outcome::Air(Event::Delivered { at, packet }) = outcome
@@ -102,6 +102,7 @@ fn a_clock_changes_nothing() {
         "profile=he-su per=10%",
         "profile=he-su stations=4 per=1% signal=28,4 rate=learned ofdma=on bitrate=20M",
         "stations=3 bitrate=60M ap-buffer=100 bursts=20ms,5ms",
+        "profile=vht-su stations=2 per=10% bitrate=20M hops=2 server-streams=1",
     ] {
         let scenario = Scenario {
             lasting: SECOND,

@@ -40,6 +40,29 @@ fn words_change_what_they_name_in_any_order() {
 }
 
 #[test]
+fn a_server_at_a_station_follows_the_viewers() {
+    let text = "stations=2 streams=1 server-streams=2 background=20M";
+    let one = parse(text).unwrap();
+    assert_eq!(
+        (one.server, one.viewers(), one.others()),
+        (Server::Wired(1_000_000_000), 2, 1)
+    );
+    let two = parse(&format!("{text} hops=2 wire=none")).unwrap();
+    assert_eq!(
+        (two.server, two.viewers(), two.others()),
+        (Server::Station, 2, 2)
+    );
+    let streams = |scenario: &Scenario| -> Vec<Option<u8>> {
+        scenario.setup.stations.iter().map(|s| s.streams).collect()
+    };
+    assert_eq!(streams(&one), [None; 3]);
+    assert_eq!(streams(&two), [None, None, Some(2), None]);
+    let background: Vec<usize> = two.background_stations().map(|(n, _)| n).collect();
+    assert_eq!(background, [3]);
+    assert_eq!(parse("wire=none").unwrap().server, Server::AccessPoint);
+}
+
+#[test]
 fn invalid_words_are_one_error_line() {
     for (text, says) in [
         ("profile=he-su mcs=12", "no MCS 12 in 802.11ax"),
@@ -61,6 +84,13 @@ fn invalid_words_are_one_error_line() {
         ("ap-buffer=0", "at least 1 packet"),
         ("cw-min=2000", "contention windows 2000 to 1023"),
         ("uplink=0ms", "longer than 0"),
+        ("hops=3", "expected 1 or 2"),
+        ("hops=2 wire=1G", "such a server has no wire"),
+        ("hops=2 server-streams=9", "streams=9"),
+        (
+            "profile=he-su ofdma=on hops=2 server-streams=1",
+            "all stations",
+        ),
         ("bitrate=900G fps=0.001", "packets"),
     ] {
         let message = refused(text);

@@ -1,0 +1,94 @@
+//! An access point between a server and viewers that are all its stations: it relays, and each
+//! packet crosses the channel twice.
+//!
+//! It forwards a packet at once; the time that a real access point takes for that is not modelled.
+
+use std::collections::HashMap;
+
+use super::super::Nanos;
+use super::super::bss::{Event, Packet};
+use super::super::setup::Direction;
+use super::Offer;
+
+/// The packets on their way.
+#[derive(Debug, Clone)]
+pub(super) struct Relay {
+    /// The server's station. The stations before it are viewers; those after it have traffic with
+    /// the access point alone.
+    server: usize,
+    /// As offered, by identifier.
+    crossing: HashMap<u64, Offer>,
+}
+
+/// What follows an event on the channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A packet has arrived at the access point, which sends it on.
+    SecondHop(Nanos, Offer),
+    /// An event of the whole path.
+    Outcome(Event),
+}
+
+impl Relay {
+    pub(super) fn new(server: usize) -> Relay {
+        Relay {
+            server,
+            crossing: HashMap::new(),
+        }
+    }
+
+    /// A packet's way to the access point.
+    pub(super) fn first_hop(&mut self, offer: Offer) -> Offer {
+        if offer.station > self.server {
+            return offer;
+        }
+        self.crossing.insert(offer.id, offer);
+        let station = match offer.direction {
+            Direction::Down => self.server,
+            Direction::Up => offer.station,
+        };
+        Offer {
+            direction: Direction::Up,
+            station,
+            ..offer
+        }
+    }
+
+    /// A packet was dropped before it entered the channel.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.crossing.remove(&id);
+    }
+
+    pub(super) fn follow(&mut self, event: Event) -> Step {
+        let (at, packet, is_delivered) = match event {
+            Event::Delivered { at, packet } => (at, packet, true),
+            Event::GivenUp { at, packet } => (at, packet, false),
+            Event::Sent(_) | Event::Collided { .. } => return Step::Outcome(event),
+        };
+        let Some(offer) = self.crossing.get(&packet.id).copied() else {
+            return Step::Outcome(event);
+        };
+        if is_delivered && packet.direction == Direction::Up {
+            let station = match offer.direction {
+                Direction::Down => offer.station,
+                Direction::Up => self.server,
+            };
+            let second = Offer {
+                direction: Direction::Down,
+                station,
+                ..offer
+            };
+            return Step::SecondHop(at, second);
+        }
+        self.forget(packet.id);
+        let packet = Packet {
+            direction: offer.direction,
+            station: offer.station,
+            ..packet
+        };
+        Step::Outcome(match is_delivered {
+            true => Event::Delivered { at, packet },
+            false => Event::GivenUp { at, packet },
+        })
+    }
+}
