@@ -9,8 +9,9 @@
 //!
 //! From the bottom up: [`timing`] computes durations, [`air`] losses, and [`rate`] the MCS; [`bss`]
 //! models medium access. [`network`] adds the server and its link, [`traffic`] generates packets,
-//! [`scenario`] runs and measures both, [`study`] repeats that, and [`paper`] compares it with a
-//! published study; [`replay`] sends recorded packets. [`words`] parses a scenario from one line.
+//! [`scenario`] runs and measures both, and [`study`] repeats that. [`paper`] and [`topology`]
+//! compare it with published studies; [`replay`] sends recorded packets. [`words`] parses a scenario
+//! from one line.
 //!
 //! Not modelled: antennas, hidden stations, and neighbouring networks. A collision destroys all
 //! transmissions in it, and control frames are lost only in collisions.
@@ -28,6 +29,7 @@ pub mod setup;
 mod statistics;
 pub mod study;
 pub mod timing;
+pub mod topology;
 pub mod traffic;
 pub mod words;
 

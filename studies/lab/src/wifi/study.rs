@@ -87,6 +87,18 @@ impl Repetition {
         scenario: &Scenario,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Summary, Unfinished> {
+        Ok(Summary::of(&self.runs(scenario, keep_going)?))
+    }
+
+    /// The same, for what a summary does not have.
+    ///
+    /// # Errors
+    /// As of [`Repetition::run`].
+    pub fn runs(
+        &self,
+        scenario: &Scenario,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Run>, Unfinished> {
         if self.runs == 0 {
             let what = "0 runs are too few: at least 1";
             return Err(Impossible(what.into()).into());
@@ -99,7 +111,7 @@ impl Repetition {
             }
             runs.push(scenario.run(self.seed.wrapping_add(number))?);
         }
-        Ok(Summary::of(&runs))
+        Ok(runs)
     }
 }
 
