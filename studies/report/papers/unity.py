@@ -193,7 +193,7 @@ def _simulated(results):
     return next((result for result in results.of("lab wifi") if result.get("paper")), None)
 
 
-def _too_little(result):
+def too_little(result):
     if result.get("runs", 0) < RUNS or result.get("seconds", 0) < RUN_SECONDS:
         return f"{result.get('runs')} runs of {result.get('seconds'):g} s, the paper has {RUNS} of {RUN_SECONDS:g} s"
     return None
@@ -219,7 +219,7 @@ def simulated(place, disclosed=""):
         inside = sum(row.is_within for row in rows)
         why = f"{ours} {rows[0].unit} in our model, {papers} in the paper; {inside} of {len(rows)} within the tolerance"
         why += f". {disclosed}" if disclosed else ""
-        few = _too_little(result)
+        few = too_little(result)
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}") if few else all_within(rows, why)
 
     return judge
@@ -244,7 +244,7 @@ def airtime(results):
     times, paper = high.mean / low.mean, AIRTIME_PERCENT[90] / AIRTIME_PERCENT[30]
     why = f"{low.text(1, '%')} and {high.text(1, '%')}, both ways: {times:.2f} times, in the paper {paper:.1f} times; "
     why += "packets of an A-MPDU and batches per second, as the paper has them, allow no more"
-    few = _too_little(result)
+    few = too_little(result)
     if few:
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
     return decide(times >= 1 + (paper - 1) * 0.75, times < 1 + (paper - 1) * 0.5, why)
@@ -261,7 +261,7 @@ def interval_airtime(results):
     why = "at intervals of " + ", ".join(
         f"{ms:g} ms {one.text(1, '%')}" for ms, one in zip(INTERVALS_MS, found, strict=True)
     )
-    few = _too_little(result)
+    few = too_little(result)
     if few:
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
     pairs = list(zip(found, found[1:], strict=False))

@@ -1,9 +1,9 @@
-"""`lab wifi`: the paper's simulations, one network, a sweep, or a replayed capture."""
+"""`lab wifi`: the paper's simulations, topologies, one network, a sweep, or a replayed capture."""
 
 import re
 
 from .. import plots
-from ..blocks import ABSENT, Section
+from ..blocks import ABSENT, Section, number
 from ..estimate import Estimate
 from ..papers import unity
 
@@ -81,6 +81,37 @@ def _paper(made, result):
     )
 
 
+def _topology(made, result):
+    def mean(case, key, digits):
+        found = _estimate(case.get(key))
+        return found.text(digits) if found else ABSENT
+
+    made.table(
+        ["topology", "format", "frame, ms", "p50", "p99", "feedback, p99, ms", "airtime, %"],
+        (
+            [
+                case["topology"],
+                case["format"],
+                mean(case, "frame_ms", 2),
+                number(case, "frame_ms/p50"),
+                number(case, "frame_ms/p99"),
+                number(case, "feedback_ms/p99"),
+                mean(case, "airtime_percent", 1),
+            ]
+            for case in result.get("topology/cases", [])
+        ),
+        "Host and mobile device as peers, or over a router",
+    )
+    made.table(
+        ["place", "quantity", "the OpenUVR paper", "our model", "unit"],
+        (
+            [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(2), r["unit"]]
+            for r in result.get("topology/rows", [])
+        ),
+        "The OpenUVR paper's figures; nothing was fitted to them",
+    )
+
+
 def _number(text):
     """4, 5.56ms, 10%, 50M as a number in its own unit; None for anything else."""
     found = re.fullmatch(r"([0-9.]+)(%|ms|M|s|G|us|k|ns|)", text)
@@ -144,6 +175,8 @@ def section(results):
         )
         if result.get("paper"):
             _paper(made, result)
+        elif result.get("topology"):
+            _topology(made, result)
         elif result.get("varied"):
             _sweep(made, result)
         else:

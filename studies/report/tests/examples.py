@@ -238,6 +238,24 @@ def wifi(off=0.0, airtime=(16.0, 35.0), by_interval=(10.0, 11.0, 12.0, 13.0, 14.
     }
 
 
+def topology(rgb=0.8, yuv=1.6, airtime=2.0, runs=10):
+    rows = (("saved_rgb_ms", 0.8, rgb), ("saved_yuv_ms", 1.6, yuv), ("airtime_times", 2.0, airtime))
+    found = [
+        {"place": "", "name": name, "what": "", "unit": "", "paper": paper, "mean": mean, "ci95": 0.01}
+        for name, paper, mean in rows
+    ]
+    spread = {"mean": 1.0, "ci95": 0.01, "p50": 1.0, "p99": 2.0, "p9999": 3.0}
+    case = {
+        "topology": "peers",
+        "format": "YUV",
+        "frame_ms": spread,
+        "feedback_ms": spread,
+        "airtime_percent": {"mean": 10.0, "ci95": 0.1},
+        "values": {},
+    }
+    return {"runs": runs, "seconds": 10.0, "topology": {"cases": [case], "rows": found}}
+
+
 def cell(
     name, median=30.0, longest=600.0, mean=None, outliers=100, shares=(0.0, 0.0), rt=False, count=10_000_000, **more
 ):
@@ -307,6 +325,9 @@ EXAMPLES = {
         bench("ablation", ablation(single=30.0, raw=15.0)),
         bench("ablation", ablation(single=30.0, raw=29.9)),
     ),
+    ("OpenUVR", "figure 11, topology"): (of("lab wifi", topology()), of("lab wifi", topology(yuv=0.5))),
+    ("OpenUVR", "figure 11, topology and RGB"): (of("lab wifi", topology()), of("lab wifi", topology(rgb=0.1))),
+    ("OpenUVR", "section IV-B1"): (of("lab wifi", topology()), of("lab wifi", topology(airtime=1.2))),
     ("OpenUVR", "figure 11, all"): (
         both(ablation(rgb=6.0, raw=15.0), sync(12.0, 6.0)),
         both(ablation(rgb=11.0, raw=29.9), sync(6.0, 6.5)),

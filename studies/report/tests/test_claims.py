@@ -115,6 +115,14 @@ class ClaimsTest(unittest.TestCase):
         verdict = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 10"].verdict(examples.of("lab traffic", unknown))
         self.assertEqual(verdict.mark, Mark.NOT_MEASURED, "the reference is never chosen from the measurement")
 
+    def test_topologies_under_other_conditions_do_not_count(self):
+        weak = examples.topology() | {"changes": "mcs=4"}
+        for place in ("figure 11, topology", "section IV-B1"):
+            verdict = CLAIMS["OpenUVR", place].verdict(examples.of("lab wifi", weak))
+            self.assertEqual(verdict.mark, Mark.NOT_MEASURED)
+            few = CLAIMS["OpenUVR", place].verdict(examples.of("lab wifi", examples.topology(runs=2)))
+            self.assertEqual(few.mark, Mark.INCONCLUSIVE)
+
     def test_few_samples_and_incomplete_cells(self):
         claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
         few = examples.lab_jitter(examples.ping_pong("pthread", 30.0, count=16_000))

@@ -186,6 +186,7 @@ def everything():
         ("bench.reprojection", {"round_trips": turns}, {}),
         ("lab.wifi", model, {}),
         ("lab.sweep", sweep, {}),
+        ("lab.topology", examples.topology(), {}),
         (
             "lab.traffic",
             examples.traffic(),
@@ -198,8 +199,8 @@ def everything():
 
 def write_all(folder):
     for name, data, tables in everything():
-        # Two results of one study lie in two files.
-        schema = name.replace("sweep", "wifi")
+        # Several results of one study lie in two files.
+        schema = name.replace("sweep", "wifi").replace("topology", "wifi")
         (folder / f"{name.split('.')[1]}.json").write_text(json.dumps(header(schema) | data))
         for file_name, text in tables.items():
             (folder / file_name).write_text(text)
