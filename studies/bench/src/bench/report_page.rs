@@ -63,7 +63,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// In the order in which they run.
-const MEASUREMENTS: [Measurement; 15] = [
+const MEASUREMENTS: [Measurement; 16] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -78,6 +78,11 @@ const MEASUREMENTS: [Measurement; 15] = [
     Measurement {
         file: "wifi.json",
         command: "lab wifi --paper --out {folder}",
+        quick: "--runs 2 --duration 1s",
+    },
+    Measurement {
+        file: "wifi-topology.json",
+        command: "lab wifi --topology --out {folder}",
         quick: "--runs 2 --duration 1s",
     },
     Measurement {
@@ -268,7 +273,7 @@ mod tests {
             11,
             json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
         ));
-        assert!(!is_full(12, json!({"lost": 0})));
+        assert!(!is_full(13, json!({"lost": 0})));
         assert!(!MEASUREMENTS[1].has_full_run(folder.path()), "absent");
     }
 
@@ -280,7 +285,7 @@ mod tests {
             ["bench", "latency", "--json", "a b/latency.json", "--quick"]
         );
         assert_eq!(words(1, false), ["bench", "ablation", "--out", "a b"]);
-        let captured = words(13, true);
+        let captured = words(14, true);
         assert_eq!(captured[2], "a b/captures/server.pcapng");
         for measurement in &MEASUREMENTS {
             let words = measurement.words(Path::new("f"), false).join(" ");

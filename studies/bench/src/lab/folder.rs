@@ -12,6 +12,8 @@ use crate::result_file;
 pub(super) struct Folder {
     path: PathBuf,
     study: &'static str,
+    /// Name of the result file, without its extension.
+    file: &'static str,
     data: Map<String, Value>,
 }
 
@@ -23,8 +25,14 @@ impl Folder {
         Ok(Folder {
             path: path.to_owned(),
             study,
+            file: study,
             data: Map::new(),
         })
+    }
+
+    /// The same with another result file, so that several modes of a study can share a folder.
+    pub(super) fn with_file(self, file: &'static str) -> Folder {
+        Folder { file, ..self }
     }
 
     /// Adds a part of the data.
@@ -43,7 +51,7 @@ impl Folder {
     /// Writes the result file, and prints how to draw it.
     pub(super) fn finish(self) -> Result<()> {
         let (study, folder) = (self.study, self.path.display());
-        let file = self.path.join(format!("{study}.json"));
+        let file = self.path.join(format!("{}.json", self.file));
         result_file::write(&file, &format!("lab.{study}"), &self.data)?;
         println!("\nthe results are in {folder}; openuvr bench report --from {folder} draws them");
         Ok(())

@@ -6,6 +6,7 @@ mod paper;
 mod quantities;
 mod replay;
 mod sweep;
+mod topology;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,22 +22,25 @@ use openuvr_terminal::usage::UsageError;
 
 use super::folder::Folder;
 
-/// Simulate streams over Wi-Fi: a model of an 802.11ax network, a thousand times faster than real time.
+/// Simulate streams over Wi-Fi: a model of an 802.11 network, a thousand times faster than real time.
 ///
 /// One access point and its stations on one channel, with nanosecond resolution: EDCA channel
 /// access with backoff and four access categories, RTS/CTS, A-MPDU aggregation with block
 /// acknowledgements, losses and retransmissions. It needs no radio and no privileges; the same seed
 /// gives the same figures on every machine.
 ///
-/// Four modes:
+/// Five modes:
 ///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
 ///                  figures 19 to 22), next to its figures
+///   --topology     host and mobile device as peers, or over a router to which the host is wired
+///                  or a station (two hops), next to the figures of the OpenUVR paper; WORDS
+///                  change all cases
 ///   WORDS          one network: its delays, airtime and losses
 ///   --vary         a sweep: the same with one word (or two) at several values
 ///   --replay FILE  a capture or table of packets: the simulated fate of each
 ///
-/// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json), which
-/// `openuvr bench report --from FOLDER` draws.
+/// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json;
+/// --topology: wifi-topology.json), which `openuvr bench report --from FOLDER` draws.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
@@ -46,6 +50,9 @@ pub(crate) struct WifiArgs {
     /// Reproduce the published study
     #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
     paper: bool,
+    /// Compare peers with ways over a router
+    #[arg(long, conflicts_with_all = ["paper", "vary", "replay"])]
+    topology: bool,
     /// One word at several values, separated by commas (or | if values have commas):
     /// stations=1,2,4. A second one adds a line per value
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
@@ -77,6 +84,7 @@ fn after_help() -> String {
         "Words (shares: 1% or 0.01; times: 5ms; rates: 20M), with their \
          defaults:\n{}\nExamples:\n  \
          openuvr lab wifi --paper --out paper\n  \
+         openuvr lab wifi --topology mcs=5 background=20M\n  \
          openuvr lab wifi profile=he-su stations=4 per=1% background=20M\n  \
          openuvr lab wifi --vary stations=1,2,3,4,6,8 --vary batches=fit,1 profile=he-su per=1%\n  \
          openuvr lab wifi --vary 'signal=40|30,4|20,4' rate=learned profile=he-su\n  \
@@ -117,6 +125,9 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     let words = args.words.join(" ");
     if args.paper {
         return paper::run(&settings, &args.out);
+    }
+    if args.topology {
+        return topology::run(&settings, &words, &args.out);
     }
     if let Some(file) = &args.replay {
         return replay::run(&settings, &words, file, args.deadline, &args.out);

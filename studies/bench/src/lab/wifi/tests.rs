@@ -106,6 +106,25 @@ fn the_published_study_is_a_folder_with_four_figures() {
 }
 
 #[test]
+fn topologies_have_a_folder_beside_the_published_study() {
+    let folder = Scratch::new();
+    study(&folder, &["--paper", "--runs", "2", "--duration", "200ms"]).unwrap();
+    let options = ["--topology", "--runs", "2", "--duration", "200ms", "mcs=5"];
+    study(&folder, &options).unwrap();
+    assert_eq!(folder.read("topology.csv").lines().count(), 1 + 6);
+    assert_eq!(folder.read("topology-figures.csv").lines().count(), 1 + 6);
+    let data: Value = serde_json::from_str(&folder.read("wifi-topology.json")).unwrap();
+    assert_eq!(data["schema"], "openuvr.lab.wifi");
+    assert!(data["words"].as_str().unwrap().ends_with(" mcs=5"));
+    let cases = data["topology"]["cases"].as_array().unwrap();
+    let frame = |case: usize| cases[case]["frame_ms"]["p50"].as_f64().unwrap();
+    assert!(frame(0) < frame(2), "peers are faster than a router");
+    assert_eq!(data["topology"]["rows"][0]["paper"], 3.2);
+    // The other study's results remain.
+    assert!(folder.read("wifi.json").contains("single_packet_us"));
+}
+
+#[test]
 fn a_table_of_packets_is_replayed() {
     let folder = Scratch::new();
     let file = Scratch::new();
@@ -141,6 +160,8 @@ fn invalid_options_fail_before_anything_is_written() {
         ),
         (&["--replay", "/nowhere/at/all"], "/nowhere/at/all"),
         (&["--paper", "mcs=9"], "cannot be used with"),
+        (&["--topology", "--paper"], "cannot be used with"),
+        (&["--topology", "hops=1"], "set hops themselves"),
     ] {
         let folder = Scratch::new();
         let message = format!("{:#}", study(&folder, options).unwrap_err());
