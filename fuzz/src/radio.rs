@@ -72,7 +72,7 @@ pub fn radio_texts(bytes: &[u8]) {
     if let Ok(credentials) = code.parse::<Credentials>() {
         assert_eq!(credentials.to_string().parse(), Ok(credentials.clone()));
         let lines = wpa_supplicant::configuration(&credentials).lines().count();
-        assert_eq!(lines, 10);
+        assert_eq!(lines, 11);
     }
     for line in log.lines() {
         let _ = (

@@ -18,6 +18,8 @@ pub fn configuration(credentials: &Credentials) -> String {
     let lines = [
         // Both ways to derive the element of a password, as the access point.
         "sae_pwe=2".to_owned(),
+        // No second interface for peer-to-peer groups.
+        "p2p_disabled=1".to_owned(),
         "network={".to_owned(),
         format!("ssid={ssid}"),
         // Also at channels where it may not ask, and although the name is hidden.
@@ -144,7 +146,7 @@ mod tests {
                 key: Passphrase::new(&key).unwrap(),
                 security: Security::Mixed,
             });
-            prop_assert_eq!(text.lines().count(), 10);
+            prop_assert_eq!(text.lines().count(), 11);
         }
     }
 }

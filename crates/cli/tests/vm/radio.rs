@@ -13,7 +13,7 @@ use super::rig::Rig;
 use super::{DISPLAY, VGA};
 
 /// The country of the tests: its rules have two blocks of 80 MHz without radars.
-const COUNTRY: &str = "US";
+pub(crate) const COUNTRY: &str = "US";
 
 /// How long a step on an emulated processor takes at most.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -175,9 +175,9 @@ fn a_stream_goes_over_the_access_point() {
     radios.wait_for("client", "showing");
     let frames = radios.rig.frames(5);
     assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
-    let link = radios.at(1, "iw dev wlan1 link");
+    let link = radios.at(1, "iw dev wlan1 info");
     assert!(
-        link.contains("SSID: the desk") && link.contains("80MHz"),
+        link.contains("ssid the desk") && link.contains("width: 80 MHz"),
         "{link}"
     );
     let address = radios.at(1, "ip -4 -o address show dev wlan1");
