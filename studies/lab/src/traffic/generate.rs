@@ -384,7 +384,7 @@ impl Plan {
         packets: &[Packet],
         truth: &mut Truth,
     ) -> Result<Vec<(usize, Nanos)>, Impossible> {
-        let mut network = Network::new(self.wifi.setup.clone(), self.wifi.wire, self.seed)?;
+        let mut network = self.wifi.network(self.seed)?;
         let mut arrived = Vec::new();
         let (mut delays, mut down) = (0.0, 0_u64);
         let (mut aggregates, mut through) = (0_u64, 0_u64);
