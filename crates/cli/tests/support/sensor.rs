@@ -6,16 +6,8 @@ use std::process::Command;
 
 use openuvr_clock as clock;
 
+use super::inertial::{self, PERIOD};
 use super::{Folder, eventually};
-
-/// Radians a second of a digit: 1000° a second in 16 bits.
-const SCALE: f64 = 1000.0 / 32768.0 / 180.0 * std::f64::consts::PI;
-
-/// Samples a second.
-const RATE: f64 = 200.0;
-
-/// Nanoseconds between samples.
-const PERIOD: i64 = 5_000_000;
 
 /// A sensor whose samples the test writes.
 pub(crate) struct Sensor {
@@ -33,33 +25,8 @@ impl Sensor {
         for name in ["scan_elements", "buffer"] {
             fs::create_dir_all(device.join(name)).expect("a temporary folder");
         }
-        let write = |name: &str, text: &str| {
+        for (name, text) in inertial::attributes() {
             fs::write(device.join(name), format!("{text}\n")).expect("a temporary folder");
-        };
-        for (name, text) in [
-            ("name", "recorded"),
-            ("sampling_frequency", "200"),
-            ("current_timestamp_clock", "monotonic"),
-            ("buffer/enable", "0"),
-            ("buffer/length", "2"),
-            ("in_anglvel_scale", &SCALE.to_string()),
-            ("in_accel_scale", "0.001"),
-            ("scan_elements/in_timestamp_en", "0"),
-            ("scan_elements/in_timestamp_index", "6"),
-            ("scan_elements/in_timestamp_type", "le:s64/64>>0"),
-        ] {
-            write(name, text);
-        }
-        let mut index = 0;
-        for sensor in ["in_accel", "in_anglvel"] {
-            for axis in ["x", "y", "z"] {
-                let channel = format!("scan_elements/{sensor}_{axis}");
-                write(&format!("{sensor}_{axis}_raw"), "0");
-                write(&format!("{channel}_en"), "0");
-                write(&format!("{channel}_index"), &index.to_string());
-                write(&format!("{channel}_type"), "le:s16/16>>0");
-                index += 1;
-            }
         }
         let fifo = device.join("samples");
         let made = Command::new("mkfifo").arg(&fifo).status();
@@ -85,20 +52,10 @@ impl Sensor {
         text.trim().to_owned()
     }
 
-    /// Turns by these degrees to the left, in steps of a sample; gravity stays along y. Returns when the client has
-    /// used all samples.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the angles of the tests are small"
-    )]
+    /// Turns by these degrees to the left, in steps of a sample. Returns when the client has used all samples.
     pub(crate) fn turn_left(&mut self, degrees: f64) {
-        // At most 500° a second, with whole digits.
-        let steps = (degrees.abs() / 500.0 * RATE).ceil().max(1.0);
-        let digits = degrees.to_radians() * RATE / steps / SCALE;
-        for step in 0..steps as u32 {
-            // The rounding of the digits is that of their sum.
-            let sum = |step: u32| (digits * f64::from(step)).round();
-            self.sample((sum(step + 1) - sum(step)) as i16);
+        for digits in inertial::turn_left(degrees) {
+            self.sample(digits);
         }
         self.wait_until_read();
         // It is read after the others were used, and changes nothing.
@@ -115,10 +72,7 @@ impl Sensor {
 
     /// Writes a sample with this angular velocity around the vertical axis.
     fn sample(&mut self, digits: i16) {
-        let words = [0, 9807, 0, 0, digits, 0];
-        let mut scan: Vec<u8> = words.into_iter().flat_map(i16::to_le_bytes).collect();
-        scan.extend([0; 4]);
-        scan.extend(self.stamp.to_le_bytes());
+        let scan = inertial::sample(digits, self.stamp);
         self.samples.write_all(&scan).expect("room in the FIFO");
         self.stamp += PERIOD;
     }

@@ -4,10 +4,13 @@
 //! its keyboard.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../support/inertial.rs"]
+mod inertial;
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
 
 mod console;
+mod game;
 mod pads;
 mod radio;
 mod rig;

@@ -64,23 +64,30 @@ impl Rig {
     /// Streams an X display with a program that lists its events in `/tmp/events`.
     pub(crate) fn stream_events(&mut self, size: Size) {
         let Size { width, height } = size;
-        let server = format!("Xvfb :7 -screen 0 {size}x24 -nolisten tcp -extension GLX");
-        let commands = [
-            format!("setsid {server} >/tmp/x.log 2>&1 &"),
-            "for n in $(seq 300); do test -S /tmp/.X11-unix/X7 && exit; sleep 0.2; done; cat /tmp/x.log; exit 1".to_owned(),
-            format!(
+        self.start_x_display(size);
+        self.machine
+            .succeed(&format!(
                 "DISPLAY=:7 setsid xev -geometry {width}x{height}+0+0 >/tmp/events 2>&1 &"
-            ),
-        ];
-        for command in commands {
-            self.machine.succeed(&command).unwrap();
-        }
+            ))
+            .unwrap();
         self.machine
             .wait_for("grep -q MapNotify /tmp/events")
             .unwrap();
         self.start_host("--display :7 --fps 5");
         self.start_client("setsid", ">/tmp/client.log 2>&1");
         self.wait_for_client("showing");
+    }
+
+    /// Starts the X display `:7`.
+    pub(crate) fn start_x_display(&mut self, size: Size) {
+        let server = format!("Xvfb :7 -screen 0 {size}x24 -nolisten tcp -extension GLX");
+        let commands = [
+            format!("setsid {server} >/tmp/x.log 2>&1 &"),
+            "for n in $(seq 300); do test -S /tmp/.X11-unix/X7 && exit; sleep 0.2; done; cat /tmp/x.log; exit 1".to_owned(),
+        ];
+        for command in commands {
+            self.machine.succeed(&command).unwrap();
+        }
     }
 
     fn start_host(&mut self, source: &str) {

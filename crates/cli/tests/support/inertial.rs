@@ -1,0 +1,67 @@
+//! The files of an inertial sensor as Linux IIO has them, and its samples.
+
+/// Radians a second of a digit: 1000° a second in 16 bits.
+const SCALE: f64 = 1000.0 / 32768.0 / 180.0 * std::f64::consts::PI;
+
+/// Samples a second.
+const RATE: f64 = 200.0;
+
+/// Nanoseconds between samples.
+pub(crate) const PERIOD: i64 = 5_000_000;
+
+/// The attributes of an upright sensor at rest: the file of each, in the device's folder, and its text.
+pub(crate) fn attributes() -> Vec<(String, String)> {
+    let mut attributes: Vec<(String, String)> = [
+        ("name", "recorded"),
+        ("sampling_frequency", "200"),
+        ("current_timestamp_clock", "monotonic"),
+        ("buffer/enable", "0"),
+        ("buffer/length", "2"),
+        ("in_anglvel_scale", &SCALE.to_string()),
+        ("in_accel_scale", "0.001"),
+        ("scan_elements/in_timestamp_en", "0"),
+        ("scan_elements/in_timestamp_index", "6"),
+        ("scan_elements/in_timestamp_type", "le:s64/64>>0"),
+    ]
+    .map(|(name, text)| (name.to_owned(), text.to_owned()))
+    .into();
+    let channels = ["in_accel", "in_anglvel"]
+        .into_iter()
+        .flat_map(|sensor| ["x", "y", "z"].map(|axis| format!("{sensor}_{axis}")));
+    for (index, channel) in channels.enumerate() {
+        let element = format!("scan_elements/{channel}");
+        attributes.extend([
+            (format!("{channel}_raw"), "0".to_owned()),
+            (format!("{element}_en"), "0".to_owned()),
+            (format!("{element}_index"), index.to_string()),
+            (format!("{element}_type"), "le:s16/16>>0".to_owned()),
+        ]);
+    }
+    attributes
+}
+
+/// The angular velocities, in digits, of a turn by these degrees to the left: a sample each.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the angles of the tests are small"
+)]
+pub(crate) fn turn_left(degrees: f64) -> Vec<i16> {
+    // At most 500° a second, with whole digits.
+    let steps = (degrees.abs() / 500.0 * RATE).ceil().max(1.0);
+    let digits = degrees.to_radians() * RATE / steps / SCALE;
+    // The rounding of the digits is that of their sum.
+    let sum = |step: u32| (digits * f64::from(step)).round();
+    (0..steps as u32)
+        .map(|step| (sum(step + 1) - sum(step)) as i16)
+        .collect()
+}
+
+/// A sample with this angular velocity around the vertical axis, in digits; gravity stays along y.
+pub(crate) fn sample(digits: i16, stamp: i64) -> Vec<u8> {
+    let words = [0, 9807, 0, 0, digits, 0];
+    let mut scan: Vec<u8> = words.into_iter().flat_map(i16::to_le_bytes).collect();
+    scan.extend([0; 4]);
+    scan.extend(stamp.to_le_bytes());
+    scan
+}
