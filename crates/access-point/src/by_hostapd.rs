@@ -131,7 +131,9 @@ fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) 
     let text = dnsmasq::configuration(interface, subnet, &leases);
     let file = journal.write("dnsmasq", &text)?;
     let file = format!("--conf-file={}", file.display());
-    let mut dnsmasq = programs.dnsmasq.start(&["--keep-in-foreground", &file])?;
+    let mut dnsmasq = programs
+        .dnsmasq
+        .start_behind_shell(&["--keep-in-foreground", &file])?;
     let id = dnsmasq.id();
     journal.record(|changes| changes.processes.push(id))?;
     let end = Instant::now() + START;

@@ -42,6 +42,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The time for an orderly end, before a program is killed (guess: hostapd tells its clients first).
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
+/// Runs a command, and ends it on SIGTERM. The trap interrupts the first `wait`.
+const SHELL_SCRIPT: &str = r#""$@" & trap "kill $!" TERM; wait $!; wait $!"#;
+
 /// A program of the distribution.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -138,12 +141,30 @@ impl Program {
         )
     }
 
-    /// Starts it as a daemon in the foreground, which ends with this process.
+    /// Starts the program as a daemon in the foreground, which ends with this process.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Daemon> {
-        let mut command = self.command(arguments);
+        self.start_command(self.command(arguments))
+    }
+
+    /// The same for a program that changes its user. The kernel then forgets that the process is to end with its parent
+    /// (prctl(2), `PR_SET_PDEATHSIG`), so a shell that keeps its user ends it.
+    ///
+    /// # Errors
+    /// The shell cannot be started.
+    pub(crate) fn start_behind_shell(&self, arguments: &[&str]) -> Result<Daemon> {
+        let shell = Program {
+            name: self.name,
+            path: PathBuf::from("/bin/sh"),
+        };
+        let path = self.path.to_string_lossy();
+        let words = ["-c", SHELL_SCRIPT, "sh", &path];
+        self.start_command(shell.command(&[&words, arguments].concat()))
+    }
+
+    fn start_command(&self, mut command: Command) -> Result<Daemon> {
         sys::die_with_parent(&mut command);
         let spawned = command.spawn();
         let mut process = spawned.with_context(|| format!("can't start {}", self.name))?;
@@ -356,6 +377,27 @@ mod tests {
             start: 1,
         }
         .end();
+    }
+
+    #[test]
+    fn a_daemon_behind_a_shell_ends_with_it() {
+        let script = "echo $$; exec sleep 1000";
+        let mut daemon = shell().start_behind_shell(&["-c", script]).unwrap();
+        let line = daemon.line(SOON, |_| false).unwrap().unwrap();
+        let program = ProcessId::of(line.parse().unwrap());
+        assert!(program.runs());
+        assert_ne!(program, daemon.id());
+        drop(daemon);
+        assert!(!program.runs());
+        // The shell ends with its program, too.
+        let mut ended = shell().start_behind_shell(&["-c", "echo bye"]).unwrap();
+        let why = loop {
+            match ended.line(SOON, |_| false) {
+                Ok(_) => {}
+                Err(why) => break why.to_string(),
+            }
+        };
+        assert_eq!(why, "sh has ended: bye");
     }
 
     #[test]
