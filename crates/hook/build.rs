@@ -1,4 +1,4 @@
-//! Links with `nodelete`: the Vulkan loader would unload the library with the last instance, while its
+//! Links with `nodelete`, because the Vulkan loader would otherwise unload the library with the last instance, while its
 //! threads run.
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");

@@ -1,4 +1,4 @@
-//! Writes the types of the C API into `OUT_DIR`: the scene can stream itself through libopenuvr,
+//! Writes the types of the C API into `OUT_DIR`. The scene can stream itself through libopenuvr,
 //! which it opens at run time as any program may.
 
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use naga::back::spv;
 use naga::front::wgsl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-/// Below `src`.
+/// Paths below `src`.
 const SHADERS: [&str; 1] = ["room/room"];
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// All stages as one module of SPIR-V 1.0, which Vulkan 1.0 accepts.
+/// Compiles all stages to one module of SPIR-V 1.0, which Vulkan 1.0 accepts.
 fn compile(from: &Path, to: &Path) {
     let source = std::fs::read_to_string(from).expect("the shader source");
     let module = wgsl::parse_str(&source);

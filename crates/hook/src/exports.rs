@@ -1,9 +1,9 @@
-//! `dlsym` and `dlvsym` of this library: they return its own functions for hooked names, and forward
-//! everything else to the C library.
+//! `dlsym` and `dlvsym` of this library. They return its own functions for hooked names, and forward everything else to the
+//! C library.
 //!
-//! Both end with a tail jump: the C library sees the original stack and caller, on which the result for
-//! `RTLD_NEXT` depends. Such lookups are always forwarded: the linker knows this library's position
-//! among other interposing libraries.
+//! Both end with a tail jump, so that the C library sees the original stack and caller, on which the result for `RTLD_NEXT`
+//! depends. Such lookups are always forwarded, because the linker knows this library's position among other interposing
+//! libraries.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
@@ -128,7 +128,7 @@ unsafe extern "C" fn decide_versioned(
 /// The result for a hooked name; `None` to forward to the C library.
 ///
 /// # Safety
-/// `name` is null or a string.
+/// `name` must be null or a string.
 unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> {
     if handle == libc::RTLD_NEXT || name.is_null() {
         return None;
@@ -138,7 +138,7 @@ unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut
     let result = guarded(|| {
         let hooked = Hooked::find(name)?;
         if handle == libc::RTLD_DEFAULT {
-            // The linker finds the hook, even if the program only tests for the function.
+            // The linker finds the hook even if the program only tests for the function.
             if !hooked.real.address().is_null() {
                 return None;
             }
@@ -146,7 +146,7 @@ unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut
             return Some(real::look_up(libc::RTLD_NEXT, name));
         }
         let found = real::look_up(handle, name);
-        // A missing symbol is left to the C library, which sets the error message.
+        // Lookups of missing symbols are left to the C library, which sets the error message.
         (found != hooked.replacement && real::is_system_address(found))
             .then_some(hooked.replacement)
     });

@@ -1,5 +1,5 @@
-//! `libopenuvr_hook.so`: loaded into an unmodified game, it captures each frame when the game presents
-//! it, and streams it from inside the game's process.
+//! `libopenuvr_hook.so` is loaded into an unmodified game. It captures each frame when the game presents it, and streams it
+//! from inside the game's process.
 //!
 //! ```text
 //! game ─► swap or present ─► windows: is this the largest? ─► stream: is a frame requested?
@@ -15,8 +15,8 @@
 //! - It makes the real call exactly once and returns its result to the game.
 //! - If anything in it fails, the game continues.
 //!
-//! It cannot capture 32-bit, statically linked or set-user-ID programs (the loader ignores `LD_PRELOAD`
-//! for the last).
+//! It cannot capture 32-bit, statically linked or set-user-ID programs (for set-user-ID programs, the loader ignores
+//! `LD_PRELOAD`).
 
 mod exports;
 mod gl;

@@ -1,8 +1,7 @@
 //! The C library's own `dlsym` and `dlvsym`, found in its symbol table in memory.
 //!
-//! This library exports functions of the same names, so a lookup through the linker would return those.
-//! It supports only the C library, and ignores symbol versions: there, all versions of a name behave the
-//! same.
+//! This library exports functions of the same names, so a lookup through the linker would return those. This module supports
+//! only the C library. It ignores symbol versions, because all versions of a name behave the same there.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -25,7 +24,7 @@ const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
-/// Files of the C library: before glibc 2.34, `dlsym` was in the second.
+/// Files of the C library: before glibc 2.34, `dlsym` was in the second one.
 const FILES: [&[u8]; 2] = [b"libc.so.6", b"libdl.so.2"];
 
 struct Query<'a> {
@@ -67,7 +66,7 @@ unsafe extern "C" fn visit(
 }
 
 /// # Safety
-/// `info` describes an object that is loaded and relocated.
+/// `info` must describe an object that is loaded and relocated.
 unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void> {
     let base = info.dlpi_addr as usize;
     // SAFETY: the object has `dlpi_phnum` headers.
@@ -106,7 +105,7 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
 /// A lookup in a GNU hash table: header, Bloom filter, buckets, chains.
 ///
 /// # Safety
-/// The tables are those of the object at `base`.
+/// The tables must be those of the object at `base`.
 unsafe fn find_in_hash_table(
     base: usize,
     strings: usize,
@@ -164,7 +163,7 @@ mod tests {
             assert_eq!(find(name), linked, "{name:?}");
         }
         assert!(find(c"no_such_function").is_null());
-        // For these, the linker finds this library's functions first.
+        // For these names, the linker finds this library's functions first.
         assert!(!find(c"dlsym").is_null() && !find(c"dlvsym").is_null());
     }
 }

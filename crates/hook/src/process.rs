@@ -1,5 +1,4 @@
-//! Whether this process streams: it was started by `openuvr run`, is not a forked child, and has not
-//! failed.
+//! Whether this process streams. It does if it was started by `openuvr run`, is not a forked child, and has not failed.
 //!
 //! The state is in statics, because a preloaded library has no other owner. It is lock-free: in a forked
 //! child, a mutex may be held by a thread that does not exist there.
@@ -12,11 +11,11 @@ use openuvr_runtime::launch_protocol::SOCKET;
 /// value, which differs from its own ID.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// The hook is disabled in this process.
+/// Whether the hook is disabled in this process.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a stream: it was started by `openuvr run`, not forked, and has not failed.
-/// From any thread; the first call makes this process the owner.
+/// Whether this process has a stream: it was started by `openuvr run`, was not forked, and has not failed. May be called
+/// from any thread. The first call makes this process the owner.
 pub(crate) fn is_enabled() -> bool {
     if OFF.load(Ordering::Relaxed) {
         return false;
@@ -35,14 +34,13 @@ pub(crate) fn is_enabled() -> bool {
     }
 }
 
-/// Whether this process is the owner, even if disabled since: for the release of objects that may be in
+/// Whether this process is the owner, even if it has been disabled since. This is for the release of objects that may be in
 /// use.
 pub(crate) fn has_started() -> bool {
     OWNER.load(Ordering::Acquire) == std::process::id()
 }
 
-/// Runs the hook's own work in a hooked function: a panic disables the hook but does not end the game.
-/// `None` after a panic.
+/// Runs the hook's own work in a hooked function. A panic disables the hook but does not end the game. `None` after a panic.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     result.map_err(|_| turn_off()).ok()

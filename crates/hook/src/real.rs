@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::libc_symbols;
 
-/// The system's GL and X11 libraries, by their sonames. Functions of the same names in other libraries (a
-/// browser's own EGL) are not hooked: they call these libraries.
+/// The system's GL and X11 libraries, by their sonames. Functions of the same names in other libraries (a browser's own EGL)
+/// are not hooked, because they call these libraries.
 const LIBRARIES: [&CStr; 8] = [
     c"libGL.so.1",
     c"libGLX.so.0",
@@ -25,11 +25,11 @@ thread_local! {
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it exists, this thread runs a hooked function.
+/// While this value exists, this thread runs a hooked function.
 pub(crate) struct HookScope(());
 
 impl HookScope {
-    /// `None` if the thread already does.
+    /// `None` if the thread is already running a hooked function.
     pub(crate) fn enter() -> Option<HookScope> {
         (!IN_HOOK.replace(true)).then_some(HookScope(()))
     }
@@ -57,9 +57,9 @@ impl NextFunction {
         }
     }
 
-    /// Its address, or null if this process has none. It may be that of another interposing library. If
-    /// that library resolved the function through this one, calls would recurse: within a hooked call
-    /// this is the address in the system's library.
+    /// The function's address, or null if this process has none. It may be the address in another interposing library. If
+    /// that library has resolved the function through this one, calls would recurse. Therefore, within a hooked call, this
+    /// is the address in the system's library.
     pub(crate) fn address(&self) -> *mut c_void {
         if IN_HOOK.get() {
             return cached(&self.direct, || find_in_libraries(self.name));
@@ -67,10 +67,10 @@ impl NextFunction {
         cached(&self.at, || find(self.name))
     }
 
-    /// The same as a function of type `F`.
+    /// The address as a function of type `F`.
     ///
     /// # Safety
-    /// `F` is the function pointer type of the function.
+    /// `F` must be the function pointer type of the function.
     pub(crate) unsafe fn function<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.address();
@@ -78,7 +78,7 @@ impl NextFunction {
         (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
     }
 
-    /// Stores `address`, at which the game found the function: the linker may not find extensions.
+    /// Stores `address`, at which the game found the function, because the linker may not find extensions.
     pub(crate) fn learn(&self, address: *mut c_void) {
         if self.address().is_null() {
             self.at.store(address, Ordering::Release);
@@ -133,7 +133,7 @@ pub(crate) fn find(name: &CStr) -> *mut c_void {
     }
 }
 
-/// The result of the C library's `dlsym`. With `RTLD_NEXT`: after this library.
+/// The result of the C library's `dlsym`. With `RTLD_NEXT`, the search starts after this library.
 pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     let address = DLSYM.address();
     if address.is_null() {
@@ -145,7 +145,7 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     unsafe { dlsym(handle, name.as_ptr()) }
 }
 
-/// Searches the system's libraries that are loaded, also with `RTLD_LOCAL`. A library with a match stays
+/// Searches the system's libraries that are loaded, including those loaded with `RTLD_LOCAL`. A library with a match stays
 /// loaded, so that the address stays valid.
 fn find_in_libraries(name: &CStr) -> *mut c_void {
     for library in LIBRARIES {

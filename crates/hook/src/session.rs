@@ -30,42 +30,42 @@ use crate::process::turn_off;
 use crate::window_tracker::{self, WindowTracker};
 use crate::windows::{SharedWindows, XWindow};
 
-/// How long the end of the process may wait for the session's threads (guess: they end within some tenths
-/// of a second, even during the start of the host, unless a thread they need was stopped).
+/// How long the end of the process may wait for the session's threads (guess: they end within some tenths of a second, even
+/// during the start of the host, unless a thread that they need was stopped).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often the titles of windows are compared with the requested one: games set titles late (guess: an
+/// The interval at which the titles of windows are compared with the requested one, because games set titles late (guess: an
 /// unnoticeable delay).
 const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often a program with subscribers is checked for an idle window with an unread image (guess: an
-/// acceptable delay).
+/// The interval at which a program with subscribers is checked for an idle window with an unread image (guess: an acceptable
+/// delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delay before an overlaid image is read again, if the last attempt was too early (guess: a quarter
 /// of a frame at 60 Hz).
 const RETRY_DELAY: Duration = Duration::from_millis(4);
 
-/// How long no window with the requested title is normal (guess: games set titles before their first
-/// frame, or soon after); then it is reported.
+/// How long the search for a window with the requested title may take before it is reported (guess: games set titles before
+/// their first frame, or soon after).
 const SEARCH_NOTICE_DELAY: Duration = Duration::from_secs(5);
 
 /// A session, as the swap calls use it.
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// Carries no message; it closes when the thread has ended.
+    /// Carries no message. It closes when the thread has ended.
     ended: Receiver<()>,
     /// The last change of the streamed window that was passed to the thread.
     change: u64,
 }
 
 struct Shared {
-    /// Set when the host runs.
+    /// Set once the host runs.
     frames: OnceLock<Arc<Submitter>>,
     launcher: OnceLock<Launcher>,
     /// The streamed window, and the number of its change.
     window: Mutex<(u64, Option<XWindow>)>,
-    /// All windows; the thread makes the X queries about them.
+    /// All windows. The thread makes the X queries about them.
     windows: &'static SharedWindows,
     /// The measured size of the streamed window, and the number of its change.
     measured: Mutex<Option<(u64, Size)>>,
@@ -83,8 +83,8 @@ enum WakeReason {
     Stopped,
 }
 
-/// Starts the thread for frames of initially `size`. `change` and `window`: the streamed window and the
-/// number of its change. `None` if no thread can be created.
+/// Starts the thread for frames of initially `size`. `change` and `window` are the number of the streamed window's change,
+/// and that window. `None` if no thread can be created.
 pub(crate) fn start(
     size: Size,
     (change, window): (u64, Option<&XWindow>),
@@ -99,12 +99,12 @@ pub(crate) fn start(
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
-    // Panics must not print to the game's console; the ended stream shows them. This is the hook of this
-    // library's copy of the standard library: a game in Rust has its own.
+    // Panics must not print to the game's console; they are noticeable because the stream ends. This sets the hook of this
+    // library's copy of the standard library. A game in Rust has its own.
     std::panic::set_hook(Box::new(|_| {}));
     let (alive, ended) = sync_channel(0);
     let thread_shared = shared.clone();
-    // The thread blocks all signals: they belong to the game.
+    // The thread blocks all signals, because they belong to the game.
     let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
         if let Err(why) = thread_shared.run(size) {
@@ -140,7 +140,7 @@ impl Session {
         self.shared.waker.wake();
     }
 
-    /// The size of the streamed window, if the thread tracks it: this saves the game an X round trip.
+    /// The size of the streamed window, if the thread tracks it. This saves the game an X round trip.
     pub(crate) fn size(&self) -> Option<Size> {
         let measured = *lock(&self.shared.measured);
         measured
@@ -148,7 +148,7 @@ impl Session {
             .map(|(_, size)| size)
     }
 
-    /// Reports a problem; `false` before the launcher is connected.
+    /// Reports a problem. Returns `false` before the launcher is connected.
     pub(crate) fn report(&self, why: &str) -> bool {
         self.shared.report(why.to_owned())
     }
@@ -156,7 +156,7 @@ impl Session {
     /// Ends the thread and waits for it, at most [`TIMEOUT`].
     pub(crate) fn end(self) {
         self.stop();
-        // Returns when the thread has ended.
+        // This returns when the thread has ended.
         let _ = self.ended.recv_timeout(TIMEOUT);
     }
 
@@ -211,7 +211,7 @@ impl Shared {
         }
     }
 
-    /// Starts the host; without input if injection is unavailable.
+    /// Starts the host. Without input if injection is unavailable.
     fn host(
         self: &Arc<Shared>,
         settings: &LaunchSettings,
@@ -228,7 +228,7 @@ impl Shared {
             None => InputTarget::Nothing,
         };
         if let InputTarget::Display(display) = &input {
-            // Before any key is pressed there: if this process is killed, the launcher releases them.
+            // Sent before any key is pressed there. If this process is killed, the launcher releases the keys.
             self.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let first = start(input.clone());
@@ -242,10 +242,10 @@ impl Shared {
         }
     }
 
-    /// Follows the streamed window until the session ends; with `title`, only a window with that title.
+    /// Follows the streamed window until the session ends. With `title`, follows only a window with that title.
     fn serve(&self, guest: &Guest, title: Option<&str>) {
         let mut search = title.map(Search::new);
-        // A requested title grants access to that window alone.
+        // A requested title grants access only to that window.
         let scope = match title {
             Some(_) => WindowScope::Transients,
             None => WindowScope::Program,
@@ -292,7 +292,7 @@ impl Shared {
         ];
         fds.extend(tracker.map(|tracker| PollFd::from_borrowed_fd(tracker.as_fd(), PollFlags::IN)));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // If a signal interrupts it, the caller waits again.
+        // If a signal interrupts this, the caller waits again.
         let _ = poll(&mut fds, timeout.as_ref());
         let broke = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let (stopped, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
@@ -308,13 +308,13 @@ impl Shared {
         lock(&self.window).clone()
     }
 
-    /// Reports a problem; `false` before the launcher is connected.
+    /// Reports a problem. Returns `false` before the launcher is connected.
     fn report(&self, why: String) -> bool {
         self.send(&Notice::Warning(why).into());
         self.launcher.get().is_some()
     }
 
-    /// Sends a report to `openuvr run`, if connected; it is lost if the buffer is full.
+    /// Sends a report to `openuvr run`, if connected. The report is lost if the buffer is full.
     fn send(&self, report: &LaunchReport) {
         if let Some(launcher) = self.launcher.get() {
             launcher.send(report);
@@ -351,7 +351,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Updates the window's visibility, and submits its image if swaps do not provide it: while other
+    /// Updates the window's visibility, and submits its image if swaps do not provide it, which is the case while other
     /// windows cover it, and when it is idle. Returns when to check again without an event.
     fn show(&mut self) -> Option<Duration> {
         let (frames, now) = (self.guest.frames(), clock::now());
@@ -386,7 +386,7 @@ impl Follower<'_> {
         recheck
     }
 
-    /// The connection to its display was lost.
+    /// Handles the loss of the connection to the window's display.
     fn on_display_lost(&mut self) {
         self.tracker = None;
         self.shared.windows.lock().set_alive(self.followed.0, false);
@@ -410,8 +410,8 @@ impl Search<'_> {
         }
     }
 
-    /// Checks the titles of unmatched windows; if none matches for [`SEARCH_NOTICE_DELAY`], reports the
-    /// existing ones once.
+    /// Checks the titles of unmatched windows. If none matches for [`SEARCH_NOTICE_DELAY`], reports the existing titles
+    /// once.
     fn update(&mut self, shared: &Shared) {
         let windows = shared.windows;
         windows.match_titles(|window| window_tracker::has_title(window, self.title));

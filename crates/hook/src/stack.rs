@@ -43,10 +43,10 @@ impl Area {
     }
 }
 
-/// The most windows to check; more than a display shows.
+/// Maximum number of windows to check: more than a display shows.
 const MAX_WINDOWS: usize = 512;
 
-/// The smallest side of a visible window, in pixels: toolkits keep tiny windows for grabs and selections.
+/// The smallest side of a visible window, in pixels. Toolkits keep tiny windows for grabs and selections.
 const MIN_VISIBLE: i32 = 4;
 
 /// The areas that cover a window.
@@ -54,14 +54,14 @@ const MIN_VISIBLE: i32 = 4;
 pub(crate) struct Overlap {
     /// Areas covered by windows of other programs.
     pub(crate) others: Vec<Area>,
-    /// Whether captured windows of its own program cover a part.
+    /// Whether captured windows of the same program cover a part.
     pub(crate) own: bool,
 }
 
 /// The windows that cover the window of `application` in `area`, which is on the display.
 ///
 /// # Errors
-/// The connection failed.
+/// Returns an error if the connection has failed.
 pub(crate) fn overlap(
     conn: &RustConnection,
     root: Window,

@@ -1,6 +1,6 @@
 //! The stream of this process: the streamed window, and whether and where to submit its next frame.
 //!
-//! [`stream`] is called at each swap; it takes no lock in a forked child ([`process`]).
+//! [`stream`] is called at each swap. It takes no lock in a forked child ([`process`]).
 
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
@@ -21,12 +21,12 @@ static STREAM: Stream = Stream {
     session: Mutex::new(None),
 };
 
-/// The stream of this process, if it has one ([`process::is_enabled`]). From any thread.
+/// The stream of this process, if it has one ([`process::is_enabled`]). May be called from any thread.
 pub(crate) fn stream() -> Option<&'static Stream> {
     process::is_enabled().then_some(&STREAM)
 }
 
-/// The same, if it has started already ([`process::has_started`]).
+/// The stream of this process, if it has already started ([`process::has_started`]).
 pub(crate) fn started_stream() -> Option<&'static Stream> {
     process::has_started().then_some(&STREAM)
 }
@@ -35,7 +35,7 @@ pub(crate) fn started_stream() -> Option<&'static Stream> {
 pub(crate) struct ReadRequest {
     /// The receiver of the frame.
     pub(crate) frames: Arc<Submitter>,
-    /// The current size of its window, if known without a query.
+    /// The current size of the window, if known without a query.
     pub(crate) size: Option<Size>,
 }
 
@@ -47,15 +47,14 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The size of a window, if it was measured recently: a measurement at each swap would cost more than
-    /// the rest.
+    /// The size of a window, if it was measured recently. A measurement at each swap would cost more than all other steps.
     pub(crate) fn size(&self, key: Key) -> Option<Size> {
         self.windows.lock().size(clock::now(), key)
     }
 
-    /// Called before each swap: whether to read back this frame of this window, and its receiver. The
-    /// largest window is streamed. `window` returns its X window and is called once for each window. The
-    /// first call starts the stream on a separate thread; until it is ready, no frame is requested.
+    /// Called before each swap. Returns whether to read back this frame of this window, and its receiver. The largest window
+    /// is streamed. `window` returns its X window and is called once for each window. The first call starts the stream on a
+    /// separate thread. Until the stream is ready, no frame is requested.
     pub(crate) fn request_read(
         &'static self,
         key: Key,
@@ -67,7 +66,7 @@ impl Stream {
         target.frames.wants(now).then_some(target)
     }
 
-    /// Called instead if a frame cannot be read back: the previous frame is outdated.
+    /// Called instead if a frame can't be read back, because the previous frame is then outdated.
     pub(crate) fn skip(
         &'static self,
         key: Key,
@@ -120,12 +119,12 @@ impl Stream {
         Some(ReadRequest { frames, size })
     }
 
-    /// A window was destroyed, or its frames cannot be read: another may be streamed.
+    /// Removes a window that was destroyed or whose frames can't be read. Another window may be streamed instead.
     pub(crate) fn remove(&self, key: Key) {
         self.windows.lock().remove(key);
     }
 
-    /// Reports why some frames are not streamed; `false` before the launcher is connected.
+    /// Reports why some frames are not streamed. Returns `false` before the launcher is connected.
     pub(crate) fn report(&self, why: &str) -> bool {
         let session = lock(&self.session);
         session.as_ref().is_some_and(|session| session.report(why))
@@ -139,10 +138,10 @@ impl Stream {
         }
     }
 
-    /// Removes the session. The lock is held briefly, except by a thread that was stopped during a swap,
-    /// perhaps this one: then it gives up.
+    /// Removes the session. The lock is held briefly, except by a thread that was stopped during a swap, possibly this one.
+    /// In that case, this method gives up.
     fn take_session(&self) -> Option<Session> {
-        /// A millisecond apart.
+        /// The attempts are a millisecond apart.
         const ATTEMPTS: u32 = 100;
         for _ in 0..ATTEMPTS {
             match self.session.try_lock() {
@@ -155,9 +154,8 @@ impl Stream {
     }
 }
 
-/// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Not in a
-/// forked child. Destructors of libraries, including this one, run later: the threads must have ended by
-/// then.
+/// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Does nothing in a forked child.
+/// Destructors of libraries, including this one, run later, and the threads must have ended by then.
 extern "C" fn at_exit() {
     guarded(|| started_stream().map(Stream::end));
 }

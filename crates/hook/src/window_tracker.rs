@@ -1,5 +1,5 @@
-//! The streamed window on its X display: its position, for injected pointer events, its image, and the
-//! titles of windows.
+//! The streamed window on its X display: its position (for injected pointer events) and its image. Also reads the titles of
+//! windows.
 //!
 //! It uses its own connection, never the game's.
 
@@ -27,24 +27,24 @@ pub(crate) struct WindowTracker {
     root: Window,
     window: XWindow,
     moved: bool,
-    /// Its area on the display while it is visible.
+    /// The window's area on the display while it is visible.
     area: Option<Area>,
     atoms: Atoms,
     /// Which other windows are captured with it.
     scope: WindowScope,
-    /// Windows of its program cover it; valid unless `restacked`.
+    /// Whether windows of the same program cover it; valid unless `restacked`.
     overlaid: bool,
     restacked: bool,
     /// Reports drawing on the display while the window is overlaid.
     damage: Option<Damage>,
-    /// Something was drawn since the last [`WindowTracker::clear_damage`].
+    /// Whether something has been drawn since the last [`WindowTracker::clear_damage`].
     damaged: bool,
     pool: Pool,
 }
 
 impl WindowTracker {
-    /// `None` if the display refuses the connection or the window no longer exists. `scope`: which other
-    /// windows are captured with it.
+    /// `None` if the display refuses the connection or the window no longer exists. `scope` determines which other windows
+    /// are captured with it.
     pub(crate) fn open(window: XWindow, scope: WindowScope) -> Option<WindowTracker> {
         let (conn, screen) = x11rb::connect(Some(&window.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
@@ -72,7 +72,7 @@ impl WindowTracker {
         })
     }
 
-    /// Its area on the display, if that may have changed.
+    /// The window's area on the display, if that may have changed.
     pub(crate) fn poll_area(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
@@ -86,14 +86,14 @@ impl WindowTracker {
         }
     }
 
-    /// Processes queued X events; returns whether there were any. Events that arrived with a reply are in
-    /// this queue and not in the socket.
+    /// Processes queued X events. Returns whether there were any. Events that arrived with a reply are in this queue and not
+    /// in the socket.
     pub(crate) fn drain_events(&mut self) -> bool {
         let mut any = false;
         while let Ok(Some(event)) = self.conn.poll_for_event() {
             match event {
                 Event::DamageNotify(_) => self.damaged = true,
-                // A query of a destroyed window: repeating it would never end.
+                // A query of a destroyed window failed. Repeating it would never end.
                 Event::Error(_) => continue,
                 // All other events come from moved windows.
                 _ => self.moved = true,
@@ -114,8 +114,8 @@ impl WindowTracker {
         Some((shown, overlap))
     }
 
-    /// Tracks damage of the display only while the window is overlaid. Without the DAMAGE extension the
-    /// image is read for every frame.
+    /// Tracks damage of the display only while the window is overlaid. Without the DAMAGE extension, the image is read for
+    /// every frame.
     fn update_damage_tracking(&mut self) {
         match self.damage {
             None if self.overlaid => self.damage = self.create_damage().ok(),
@@ -131,18 +131,18 @@ impl WindowTracker {
     fn create_damage(&self) -> Result<Damage, ReplyOrIdError> {
         self.conn.damage_query_version(1, 1)?.reply()?;
         let damage = self.conn.generate_id()?;
-        // One event until the damage is subtracted.
+        // There is one event until the damage is subtracted.
         let level = ReportLevel::NON_EMPTY;
         self.conn.damage_create(damage, self.root, level)?.check()?;
         Ok(damage)
     }
 
-    /// Whether captured windows of its program cover it, as of the last [`WindowTracker::poll_area`]. Takes
-    /// several X round trips after each of these.
+    /// Whether captured windows of the same program cover the window, as of the last [`WindowTracker::poll_area`]. The first
+    /// call after each `poll_area` takes several X round trips.
     pub(crate) fn is_overlaid(&mut self) -> bool {
         if std::mem::take(&mut self.restacked) {
             self.overlaid = self.overlap().is_some_and(|(_, overlap)| overlap.own);
-            // Windows appeared, vanished or moved.
+            // Windows have appeared, vanished or moved.
             self.damaged = true;
             self.update_damage_tracking();
         }
@@ -158,7 +158,7 @@ impl WindowTracker {
         self.damaged = false;
     }
 
-    /// Whether the display was drawn to since [`WindowTracker::clear_damage`]; true if unknown.
+    /// Whether something has been drawn on the display since [`WindowTracker::clear_damage`]; true if unknown.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged || self.damage.is_none()
     }
@@ -179,9 +179,9 @@ impl WindowTracker {
         self.area.is_some()
     }
 
-    /// The current image of the window, read from the display, with the covering windows of its program:
-    /// for a program that draws nothing new or that is overlaid. Areas that windows of other programs
-    /// cover, or outside the display, are black. `None` if it cannot be read.
+    /// The current image of the window, read from the display, with the covering windows of its program. It is for a program
+    /// that draws nothing new or that is overlaid. Areas that windows of other programs cover, or that are outside of the
+    /// display, are black. `None` if it can't be read.
     pub(crate) fn picture(&self) -> Option<PooledPicture> {
         /// Bytes of a pixel in the result.
         const PIXEL: usize = 4;
@@ -191,7 +191,7 @@ impl WindowTracker {
         let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
             return None;
         };
-        // The window's own pixels need not include those of covering windows.
+        // The window's own pixels may not include those of covering windows.
         let (drawable, left, top) = match self.overlaid {
             true => (self.root, 0, 0),
             false => (window, area.left, area.top),
@@ -237,8 +237,8 @@ impl WindowTracker {
     }
 }
 
-/// Whether the title or class of a window or of its ancestors contains `title`, ignoring case. Queries the
-/// X server: some milliseconds.
+/// Whether the title or class of a window or of its ancestors contains `title`, ignoring case. Queries the X server, which
+/// takes some milliseconds.
 pub(crate) fn has_title(window: &XWindow, title: &str) -> bool {
     let title = title.to_lowercase();
     titles(window)
@@ -246,7 +246,7 @@ pub(crate) fn has_title(window: &XWindow, title: &str) -> bool {
         .any(|name| name.to_lowercase().contains(&title))
 }
 
-/// Whether a window is override-redirect, like menus and tooltips. Queries the X server: some milliseconds.
+/// Whether a window is override-redirect, like menus and tooltips. Queries the X server, which takes some milliseconds.
 pub(crate) fn is_popup(window: &XWindow) -> bool {
     let query = || -> Option<bool> {
         let (conn, _) = x11rb::connect(Some(&window.display)).ok()?;
@@ -266,11 +266,11 @@ pub(crate) fn titles(window: &XWindow) -> Vec<String> {
     titles
 }
 
-/// Ancestors to query: window managers and toolkits nest one to three windows.
+/// Maximum number of ancestors to query. Window managers and toolkits nest one to three windows.
 const MAX_DEPTH: u8 = 4;
 
 fn query_titles(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, ReplyError> {
-    /// The longest title to read, in units of 4 bytes.
+    /// Maximum length of a title to read, in units of 4 bytes.
     const MAX_LENGTH: u32 = 256;
     let modern = conn.intern_atom(false, b"_NET_WM_NAME")?.reply()?.atom;
     let mut titles = Vec::new();

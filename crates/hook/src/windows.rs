@@ -1,4 +1,4 @@
-//! The windows that present frames, and the streamed one: the largest.
+//! The windows that present frames. The largest one is streamed.
 //!
 //! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is
 //! removed, and another is streamed.
@@ -14,11 +14,11 @@ use openuvr_runtime::lock::lock;
 /// to load a level).
 const ABSENT_AFTER: Duration = Duration::from_secs(1);
 
-/// For how long a measured size is valid: measuring costs an X round trip (guess: an unnoticeable delay
-/// before the new largest window is streamed).
+/// How long a measured size is valid, because measuring costs an X round trip (guess: an unnoticeable delay before the new
+/// largest window is streamed).
 const SIZE_VALID_FOR: Duration = Duration::from_millis(250);
 
-/// The most tracked windows; more than any game has.
+/// Maximum number of tracked windows: more than any game has.
 const MAX_WINDOWS: usize = 64;
 
 /// Identifies a window in this process: its connection, display or device, and its identifier there.
@@ -28,7 +28,7 @@ pub(crate) struct Key(pub(crate) usize, pub(crate) u64);
 /// A window on an X display.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct XWindow {
-    /// The X display, as `DISPLAY` names it.
+    /// The X display, as in `DISPLAY`.
     pub(crate) display: String,
     /// The window's X identifier.
     pub(crate) id: u32,
@@ -41,9 +41,9 @@ struct WindowState {
     measured: Instant,
     swapped: Instant,
     window: Option<XWindow>,
-    /// Its title matches the requested one.
+    /// Whether its title matches the requested one.
     matches: bool,
-    /// It is a menu or the like; `None` if not classified yet.
+    /// Whether it is a menu or similar; `None` if not classified yet.
     popup: Option<bool>,
 }
 
@@ -52,11 +52,11 @@ struct WindowState {
 pub(crate) struct Windows {
     known: Vec<WindowState>,
     streamed: Option<Key>,
-    /// Counts how often the streamed window changed.
+    /// Number of changes of the streamed window.
     changes: u64,
-    /// Only windows with a matching title are streamed.
+    /// Whether only windows with a matching title are streamed.
     only_matching: bool,
-    /// The streamed window is visible, even if it draws nothing.
+    /// Whether the streamed window is visible, even if it draws nothing.
     alive: bool,
 }
 
@@ -77,8 +77,8 @@ impl Windows {
         (now.since(known.measured) < SIZE_VALID_FOR).then_some(known.size)
     }
 
-    /// A window of `size` is about to present a frame: returns whether it is the streamed one. `window`
-    /// is called for a new window only.
+    /// Handles a window of `size` that is about to present a frame. Returns whether it is the streamed one. `window` is
+    /// called only for a new window.
     pub(crate) fn on_swap(
         &mut self,
         now: Instant,
@@ -138,20 +138,20 @@ impl Windows {
         self.alive = false;
     }
 
-    /// Whether the streamed window is visible, as of change `change`. A visible one stays streamed even
-    /// if a smaller one draws more often.
+    /// Whether the streamed window is visible, as of change `change`. A visible window stays streamed even if a smaller one
+    /// draws more often.
     pub(crate) fn set_alive(&mut self, change: u64, alive: bool) {
         if change == self.changes {
             self.alive = alive;
         }
     }
 
-    /// A window was destroyed.
+    /// Removes a window that was destroyed.
     pub(crate) fn remove(&mut self, key: Key) {
         self.known.retain(|w| w.key != key);
     }
 
-    /// From now on only windows marked by [`Windows::mark_matching`] are streamed.
+    /// From now on, streams only windows marked by [`Windows::mark_matching`].
     pub(crate) fn only_matching(&mut self) {
         self.only_matching = true;
         self.streamed = None;
@@ -180,7 +180,7 @@ impl Windows {
         unmatched.filter_map(|w| w.window.clone()).collect()
     }
 
-    /// The title of this window matches.
+    /// Records that the title of this window matches.
     pub(crate) fn mark_matching(&mut self, window: &XWindow) {
         let at = |w: &&mut WindowState| w.window.as_ref() == Some(window);
         self.known
@@ -226,19 +226,19 @@ impl SharedWindows {
         (change, window.cloned())
     }
 
-    /// Marks unmatched windows that satisfy `matches`. Call it repeatedly: titles are set late.
+    /// Marks unmatched windows that satisfy `matches`. To be called repeatedly, because titles are set late.
     pub(crate) fn match_titles(&self, matches: impl Fn(&XWindow) -> bool) {
-        // `matches` may be slow: not under the lock.
+        // `matches` may be slow, so it is not called under the lock.
         let unmatched = self.lock().unmatched();
         for window in unmatched.iter().filter(|window| matches(window)) {
             self.lock().mark_matching(window);
         }
     }
 
-    /// Classifies windows as menus or not, where that matters.
+    /// Classifies windows as menus or not, if that matters.
     pub(crate) fn classify(&self, is_popup: impl Fn(&XWindow) -> bool) {
         let unclassified = self.lock().unclassified();
-        // `is_popup` may be slow: not under the lock.
+        // `is_popup` may be slow, so it is not called under the lock.
         for window in &unclassified {
             let popup = is_popup(window);
             self.lock().set_popup(window, popup);

@@ -1,4 +1,4 @@
-//! The names of X displays (as in `DISPLAY`) of a program's connections.
+//! The X display names (as in `DISPLAY`) of a program's connections.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ const PORT: u16 = 6000;
 /// The name of an Xlib display.
 ///
 /// # Safety
-/// `display` is an open Xlib display.
+/// `display` must be an open Xlib display.
 pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     static NAME: NextFunction = NextFunction::new(c"XDisplayString");
@@ -32,10 +32,11 @@ pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     Some(name.to_str().ok()?.to_owned())
 }
 
-/// The display name of an XCB connection, from its peer address: XCB does not keep the name.
+/// The display name of an XCB connection, from its peer address, because XCB does not keep the
+/// name.
 ///
 /// # Safety
-/// `connection` is an open XCB connection.
+/// `connection` must be an open XCB connection.
 pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
     type Descriptor = unsafe extern "C" fn(*mut c_void) -> c_int;
     static DESCRIPTOR: NextFunction = NextFunction::new(c"xcb_get_file_descriptor");

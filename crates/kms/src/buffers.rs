@@ -1,6 +1,6 @@
 //! The buffers of a display, and the rows in which each differs from the newest picture.
 //!
-//! Their memory is often write-combined: it is written row by row and never read.
+//! Their memory is often write-combined, so it is written row by row and never read.
 
 use std::io;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(crate) struct Buffers {
 struct Buffer {
     framebuffer: framebuffer::Handle,
     buffer: DumbBuffer,
-    /// `None` only while it is dropped.
+    /// `None` only while the buffer is dropped.
     memory: Option<DumbMapping<'static>>,
 }
 
@@ -56,7 +56,7 @@ impl Buffers {
         Some(self.all.get(number)?.framebuffer)
     }
 
-    /// The picture has changed in these rows.
+    /// Records that the picture has changed in these rows.
     pub(crate) fn changed(&mut self, rows: Range<u32>) {
         self.outdated.changed(&rows);
     }
@@ -66,7 +66,7 @@ impl Buffers {
         self.outdated.0[number % BUFFERS].clone()
     }
 
-    /// Brings a buffer up to date: `row` fills a row of packed BGRX.
+    /// Updates a buffer. `row` fills a row of packed BGRX.
     pub(crate) fn update(&mut self, number: usize, mut row: impl FnMut(u32, &mut [u8])) {
         let rows = self.outdated.updated(number);
         let Some(Buffer { buffer, memory, .. }) = self.all.get_mut(number) else {
@@ -89,7 +89,7 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         for buffer in &mut self.all {
-            // Not mapped any more when it is destroyed.
+            // The buffer must not be mapped when it is destroyed.
             buffer.memory = None;
             let _ = self.card.destroy_framebuffer(buffer.framebuffer);
             let _ = self.card.destroy_dumb_buffer(buffer.buffer);
@@ -101,7 +101,7 @@ impl Buffer {
     fn new(card: &Card, size: Size) -> io::Result<Buffer> {
         let sides = (size.width, size.height);
         let buffer = card.create_dumb_buffer(sides, DrmFourcc::Xrgb8888, 32)?;
-        // The mapping borrows this description of the buffer, not its memory: a few bytes for each mode set.
+        // The mapping borrows this description of the buffer, not its memory. It leaks a few bytes for each mode set.
         let description: &'static mut DumbBuffer = Box::leak(Box::new(buffer));
         let prepared = card
             .map_dumb_buffer(description)
@@ -123,7 +123,7 @@ impl Buffer {
     }
 }
 
-/// For each buffer the rows that are older than the newest picture.
+/// For each buffer, the rows that are older than the newest picture.
 #[derive(Debug, Default)]
 struct Outdated([Range<u32>; BUFFERS]);
 

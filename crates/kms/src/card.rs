@@ -1,4 +1,4 @@
-//! Cards and connectors: which are there, and which are used.
+//! Cards and connectors: lists the existing ones, and selects the ones to use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,9 +19,9 @@ const FOLDER: &str = "/dev/dri";
 /// Which card and connector display the picture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choice {
-    /// `card1`, or a path; `None`: the first with a connected display.
+    /// `card1`, or a path. `None` means the first card with a connected display.
     pub card: Option<String>,
-    /// `HDMI-A-1`; `None`: the first with a display.
+    /// `HDMI-A-1`. `None` means the first connector with a display.
     pub connector: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Choice {
 #[derive(Debug)]
 pub(crate) struct Card {
     file: File,
-    /// For messages.
+    /// The path, for messages.
     pub(crate) path: PathBuf,
 }
 
@@ -98,7 +98,7 @@ impl Card {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            // The kernel's events are read after a poll only.
+            // The kernel's events are read only after a poll.
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
             .map_err(refused)?;
@@ -117,12 +117,12 @@ impl Card {
         Ok(card)
     }
 
-    /// All connectors, as the kernel knows them; with `probe` their displays are read, which takes milliseconds.
+    /// All connectors, in the state known to the kernel. With `probe`, their displays are queried, which takes milliseconds.
     pub(crate) fn connectors(&self, probe: bool) -> io::Result<Vec<connector::Info>> {
         let resources = self.resource_handles()?;
         let mut all = Vec::new();
         for handle in resources.connectors() {
-            // One that was removed in between is not there.
+            // A connector that was removed in the meantime is skipped.
             if let Ok(info) = self.get_connector(*handle, probe) {
                 all.push(info);
             }
@@ -160,7 +160,7 @@ impl Card {
     }
 }
 
-/// Whether a display with modes is connected. A display that can't be detected has modes nevertheless.
+/// Whether a display with modes is connected. A display that can't be detected also has modes.
 pub(crate) fn is_connected(info: &connector::Info) -> bool {
     info.state() != connector::State::Disconnected && !info.modes().is_empty()
 }
@@ -179,7 +179,7 @@ fn cards() -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// A mode as the value that is chosen from.
+/// A mode as a value to choose from.
 pub(crate) fn describe(mode: &Mode) -> ModeDescription {
     let (width, height) = mode.size();
     let ((_, _, across), (_, _, down)) = (mode.hsync(), mode.vsync());

@@ -1,7 +1,7 @@
 //! The display with its state, shared by the media thread, the thread of events and the input thread behind one lock.
 //!
-//! The lock is held while rows are composed and for requests that do not wait. Only mode sets wait: at the start, when the
-//! console is ours again, and when a display was plugged in.
+//! The lock is held while rows are composed and for requests that do not wait. Only mode sets wait. They happen at the
+//! start, when the console is ours again, and when a display has been plugged in.
 
 use std::io;
 use std::ops::Range;
@@ -25,13 +25,13 @@ use crate::mode::{Rate, order};
 use crate::output::Output;
 use crate::scene::{PlacedCursor, Scene};
 
-/// The interval at which connectors are looked at (a guess: a user waits a second for a display).
+/// The interval at which connectors are checked (a guess: a user waits a second for a display).
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The delay of another attempt after a refused flip (a guess: a quarter of a refresh at 60 Hz).
+/// The delay before another attempt after a refused flip (a guess: a quarter of a refresh at 60 Hz).
 const RETRY: Duration = Duration::from_millis(4);
 
-/// What the threads share.
+/// The state that the threads share.
 pub(crate) struct Shared {
     display: Mutex<Display>,
     /// Wakes the thread of events.
@@ -51,20 +51,20 @@ impl Shared {
     }
 
     pub(crate) fn display(&self) -> MutexGuard<'_, Display> {
-        // A panic leaves values that the next mode set replaces.
+        // After a panic, the values are replaced at the next mode set.
         self.display.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How pictures get to the display.
+/// How pictures are put on the display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Update {
-    /// By flips to whole pictures.
+    /// With flips to complete pictures.
     Flip {
-        /// Whether a flip happens at once, if the driver can, and not at the next refresh.
+        /// Whether a flip happens at once, if the driver supports that, and not at the next refresh.
         at_once: bool,
     },
-    /// Into the displayed buffer: also incomplete pictures, and without reports on when they became visible.
+    /// Directly in the displayed buffer, including incomplete pictures. There are no reports on when they became visible.
     Front,
 }
 
@@ -76,24 +76,24 @@ pub(crate) struct Display {
     update: Update,
     pub(crate) scene: Scene,
     pub(crate) flips: Flips,
-    /// With [`Update::Front`]: the rows that the driver does not know of.
+    /// With [`Update::Front`], the rows that the driver has not been notified of.
     unflushed: UnflushedRows,
     lit: Option<Lit>,
     /// Whether the console is in the foreground.
     foreground: bool,
     /// Whether the card is ours.
     pub(crate) active: bool,
-    /// When the connectors are looked at next.
+    /// When the connectors are checked next.
     look_at: Instant,
     /// When a refused flip is tried again.
     retry_at: Option<Instant>,
-    /// Whether the threads end.
+    /// Whether the threads should end.
     pub(crate) stopped: bool,
     /// The pointer as the cursor plane displays it.
     cursor: Option<PlacedCursor>,
     /// Whether the pointer may have changed since.
     pub(crate) cursor_dirty: bool,
-    /// Whether the absence of a display was reported.
+    /// Whether it has been reported that there is no display.
     warned: bool,
 }
 
@@ -136,7 +136,7 @@ impl Display {
         Ok(display)
     }
 
-    /// Becomes the one that sets modes. The first opener of a card is that already.
+    /// Makes this client the one that sets modes. The first client that opens a card has this role already.
     fn take_card(&self) -> Result<(), KmsError> {
         (self.card.acquire_master_lock()).map_err(|cause| KmsError::NotMaster {
             path: self.card.path.clone(),
@@ -213,7 +213,7 @@ impl Display {
         Ok(())
     }
 
-    /// Rows of the picture were painted into `bytes`: displays it as soon as possible.
+    /// Displays the picture, whose rows were painted into `bytes`, as soon as possible.
     pub(crate) fn picture(
         &mut self,
         frame: FrameId,
@@ -231,8 +231,8 @@ impl Display {
         self.compose(Some(frame));
     }
 
-    /// The first rows of a picture of the displayed size were painted into `bytes`, those below are of the previous picture:
-    /// displays them. Only with [`Update::Front`].
+    /// Displays the first rows of a picture of the displayed size, which were painted into `bytes`; the rows below belong to
+    /// the previous picture. Requires [`Update::Front`].
     pub(crate) fn rows(&mut self, bytes: Vec<u8>, size: Size, painted: &Range<u32>) {
         self.scene.put_picture(bytes, size, painted);
         self.refresh();
@@ -277,7 +277,7 @@ impl Display {
         Some(Flush::new(&self.card, framebuffer, buffers.size, &rows))
     }
 
-    /// The driver has refused rows.
+    /// Handles a driver's refusal of rows.
     pub(crate) fn flush_refused(&mut self, cause: &io::Error) {
         if self.unflushed.refused(cause) {
             // Unplugged, or the console is being switched.
@@ -306,7 +306,7 @@ impl Display {
         let damage = Damage {
             width: buffers.size.width,
             first: rows.start,
-            // A picture without a change: the kernel takes no empty rectangle.
+            // If the picture has no change, one row is passed, because the kernel accepts no empty rectangle.
             end: rows.end.max(rows.start + 1),
         };
         let mut flipped = output.flip(framebuffer, damage);
@@ -319,7 +319,7 @@ impl Display {
         }
         match flipped {
             Ok(()) => self.flips.committed(clock::now()),
-            // Another request to the display has not ended: a flip, whose event comes, or another one.
+            // Another request to the display has not ended. It is a flip, whose event will arrive, or a different request.
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                 self.retry_at = Some(clock::now() + RETRY);
             }
@@ -354,7 +354,7 @@ impl Display {
         }
     }
 
-    /// Follows the connectors: a display that was unplugged, or plugged in again.
+    /// Handles changes of the connectors, such as a display that was unplugged or plugged in again.
     pub(crate) fn look_at_connectors(&mut self) {
         if !self.active {
             return;
@@ -381,8 +381,8 @@ impl Display {
         }
     }
 
-    /// Looks at the connectors if that is due: some drivers report no changes, and a kernel reports none to a container. Takes
-    /// the card if another session still had it.
+    /// Checks the connectors if that is due, because some drivers report no changes, and a kernel reports none to a
+    /// container. Takes the card if another session still had it.
     pub(crate) fn look(&mut self, plugged: bool, now: Instant) {
         if !plugged && now < self.look_at {
             return;
@@ -394,9 +394,9 @@ impl Display {
         self.look_at_connectors();
     }
 
-    /// When the next event is due that the kernel does not report.
+    /// When the next action is due that no event of the kernel triggers.
     pub(crate) fn deadline(&self) -> Instant {
-        // While a flip is pending there is nothing to try again.
+        // While a flip is pending, there is nothing to retry.
         let flip = self.flips.deadline().or(self.retry_at);
         flip.map_or(self.look_at, |flip| flip.min(self.look_at))
     }
@@ -407,7 +407,7 @@ impl Display {
         self.lit = None;
     }
 
-    /// Another session takes over the card.
+    /// Releases the card to another session.
     pub(crate) fn release(&mut self) {
         (self.foreground, self.active) = (false, false);
         self.flips.interrupt();
@@ -419,7 +419,7 @@ impl Display {
         }
     }
 
-    /// The card is ours again: the display may be another one, and its state is unknown.
+    /// Takes the card after it has become ours again. The display may be a different one, and its state is unknown.
     pub(crate) fn acquire(&mut self) {
         self.foreground = true;
         if let Err(why) = self.take_card() {
@@ -438,7 +438,7 @@ impl Display {
                 self.darken();
             }
         }
-        // Events of before.
+        // These are older events.
         while receive(&self.card).is_some() {}
         (self.cursor, self.cursor_dirty) = (None, true);
         self.look_at_connectors();
@@ -446,7 +446,7 @@ impl Display {
         self.refresh();
     }
 
-    /// Brings the cursor plane up to date.
+    /// Updates the cursor plane.
     pub(crate) fn draw_cursor(&mut self) {
         if !std::mem::take(&mut self.cursor_dirty) || !self.active {
             return;
@@ -465,7 +465,7 @@ impl Display {
                     if !plane {
                         output.hide_cursor();
                     }
-                    // Into the picture from now on, or not any more.
+                    // From now on, the pointer is drawn into the picture, or no longer is.
                     self.scene.redrawn(|scene| scene.draws_cursor = !plane);
                 }
                 if !self.scene.draws_cursor {
@@ -477,7 +477,7 @@ impl Display {
         self.refresh();
     }
 
-    /// Gives the display back as it was found.
+    /// Restores the display to its previous state.
     pub(crate) fn close(&mut self) {
         tracing::info!("{} flips", self.flips.count());
         if let Some(Lit { output, .. }) = &mut self.lit
@@ -497,7 +497,7 @@ impl Display {
 fn receive(card: &Card) -> Option<Vec<(crtc::Handle, Instant)>> {
     let events = card.receive_events().ok()?;
     let flips = events.filter_map(|event| match event {
-        // On the monotonic clock since Linux 4.15.
+        // The time is on the monotonic clock since Linux 4.15.
         Event::PageFlip(flip) => {
             let nanos = i64::try_from(flip.duration.as_nanos()).unwrap_or(i64::MAX);
             Some((flip.crtc, Instant(nanos)))

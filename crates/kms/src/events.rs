@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::display::Shared;
 use crate::uevent::Uevents;
 
-/// Handles events until the presenter ends; then gives the display and the console back.
+/// Handles events until the presenter ends. Then restores the display and the console.
 pub(crate) fn run(shared: &Shared, card: &Arc<Card>, mut console: Option<Console>) {
     let uevents = Uevents::open();
     loop {
@@ -25,7 +25,7 @@ pub(crate) fn run(shared: &Shared, card: &Arc<Card>, mut console: Option<Console
         let mut display = shared.display();
         if display.stopped {
             display.close();
-            // The console is given back after this: its text is drawn by the kernel then.
+            // The console is restored after this; the kernel draws its text from then on.
             return;
         }
         display.take_events();
@@ -55,11 +55,11 @@ fn wait(shared: &Shared, card: &Card, console: Option<&Console>, uevents: Option
     if let Some(uevents) = uevents {
         fds.push(PollFd::new(&uevents.0, PollFlags::IN));
     }
-    // If interrupted, looks anyway.
+    // If interrupted, the descriptors are checked anyway.
     let _ = poll(&mut fds, timeout.as_ref());
 }
 
-/// Follows the kernel's switches of the console.
+/// Handles the kernel's switches of the console.
 fn switch(shared: &Shared, console: &mut Console) {
     if drain(&mut console.release) {
         shared.display().release();

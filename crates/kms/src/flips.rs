@@ -1,7 +1,8 @@
-//! The order of pictures on a display, as a value: one flip is pending, one picture waits, and the newest wins.
+//! The order of pictures on a display, as a value. One flip is pending, one picture waits, and the newest wins.
 //!
-//! Three buffers: one is displayed, one is being flipped to, one is written. The type does no I/O; its owner commits
-//! buffers and reports events. Each frame is reported once: with the time at which it became visible, or without one.
+//! There are three buffers: one is displayed, one is being flipped to, and one is being written. The type does no I/O; its
+//! owner commits buffers and reports events. Each frame is reported once, with the time at which it became visible or
+//! without one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use openuvr_proto::time::Instant;
 /// Number of buffers.
 pub(crate) const BUFFERS: usize = 3;
 
-/// A flip without an event for this long may be lost (a guess: five refreshes at 24 Hz take 208 ms). It happens when a display
-/// is unplugged or the driver is reset. The driver decides: it refuses another one while the flip is pending.
+/// A flip without an event for this long may be lost (a guess: five refreshes at 24 Hz take 208 ms). This happens when a
+/// display is unplugged or the driver is reset. Only the driver's response is conclusive: it refuses another flip while this
+/// one is pending.
 const LOST: Duration = Duration::from_millis(250);
 
-/// Reports that wait for their reader at most; the media thread reads them for each frame.
+/// Maximum number of reports that wait for their reader. The media thread reads them for each frame.
 const REPORTS: usize = 256;
 
 /// The state of a display.
@@ -28,11 +30,11 @@ pub(crate) struct Flips {
     pending: Option<Pending>,
     waiting: Option<Completed>,
     reports: VecDeque<Presented>,
-    /// Flips that the display has reported.
+    /// Number of flips that the display has reported.
     count: u64,
 }
 
-/// A picture in a buffer. Without a frame it is the previous one with another pointer or text.
+/// A picture in a buffer. Without a frame, it is the previous picture with a different pointer or text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Completed {
     buffer: usize,
@@ -46,29 +48,29 @@ struct Pending {
 }
 
 impl Flips {
-    /// The buffer for the next picture. A waiting picture is replaced by it.
+    /// The buffer for the next picture. It replaces a waiting picture.
     pub(crate) fn free(&self) -> usize {
         if let Some(waiting) = &self.waiting {
             return waiting.buffer;
         }
         let pending = self.pending.map(|pending| pending.picture.buffer);
         let used = |buffer: &usize| self.shown == Some(*buffer) || pending == Some(*buffer);
-        // Two are used at most.
+        // At most two are in use.
         (0..BUFFERS).find(|buffer| !used(buffer)).unwrap_or(0)
     }
 
-    /// The buffer that was committed last: the next one differs from it.
+    /// The buffer that was committed last, with which the next one is compared.
     pub(crate) fn newest(&self) -> Option<usize> {
         let pending = self.pending.map(|pending| pending.picture.buffer);
         pending.or(self.shown)
     }
 
-    /// The picture in `buffer`, which is that of [`free`](Self::free), is complete. The buffer to commit now, if no flip is
-    /// pending.
+    /// Records that the picture in `buffer`, which is that of [`free`](Self::free), is complete. Returns the buffer to
+    /// commit now, if no flip is pending.
     pub(crate) fn completed(&mut self, buffer: usize, frame: Option<FrameId>) -> Option<usize> {
         if let Some(before) = self.waiting.replace(Completed { buffer, frame }) {
             match (before.frame, frame) {
-                // The same frame with another pointer.
+                // The same frame with a different pointer.
                 (Some(frame), None) => {
                     self.waiting = Some(Completed {
                         buffer,
@@ -92,7 +94,8 @@ impl Flips {
         waiting.map(|waiting| waiting.buffer)
     }
 
-    /// The display accepted the buffer of [`due`](Self::due) or [`waiting`](Self::waiting): a flip that was pending is lost.
+    /// Records that the display has accepted the buffer of [`due`](Self::due) or [`waiting`](Self::waiting). A flip that was
+    /// pending is lost.
     pub(crate) fn committed(&mut self, now: Instant) {
         if let Some(picture) = self.waiting.take() {
             self.drop_pending();
@@ -103,8 +106,8 @@ impl Flips {
         }
     }
 
-    /// The pending flip has happened at this time, if the display's clock is ours. An event without a pending flip is one of
-    /// before an [`interrupt`](Self::interrupt).
+    /// Records that the pending flip has happened, at this time if the display uses our clock. An event without a pending
+    /// flip is older than an [`interrupt`](Self::interrupt).
     pub(crate) fn flipped(&mut self, at: Option<Instant>) {
         let Some(Pending { picture, .. }) = self.pending.take() else {
             return;
@@ -116,12 +119,12 @@ impl Flips {
         }
     }
 
-    /// The time until the pending flip may be lost.
+    /// The time from which the pending flip may be lost.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.pending.map(|pending| pending.since + LOST)
     }
 
-    /// Whether the pending flip may be lost by now. It stays pending until another one is accepted.
+    /// Whether the pending flip may be lost by now. It stays pending until another flip is accepted.
     pub(crate) fn overdue(&mut self, now: Instant) -> bool {
         let overdue = self.deadline().is_some_and(|deadline| now >= deadline);
         if let Some(pending) = self.pending.as_mut().filter(|_| overdue) {
@@ -130,8 +133,8 @@ impl Flips {
         overdue
     }
 
-    /// The display is another one's from now on, or gone: pending and waiting pictures are not displayed. The buffer with the
-    /// newest picture, which [`displayed`](Self::displayed) puts back.
+    /// Records that the display now belongs to another session, or is gone, so that pending and waiting pictures are not
+    /// displayed. Returns the buffer with the newest picture, which is displayed again with [`displayed`](Self::displayed).
     pub(crate) fn interrupt(&mut self) -> Option<usize> {
         let waiting = self.waiting.take();
         let newest = waiting.map(|waiting| waiting.buffer).or(self.newest());
@@ -140,19 +143,19 @@ impl Flips {
         newest
     }
 
-    /// The buffer is displayed by a mode set.
+    /// Records that a mode set displays the buffer.
     pub(crate) fn displayed(&mut self, buffer: usize) {
         self.shown = Some(buffer);
     }
 
-    /// A frame that is not displayed at all.
+    /// Records a frame that is never displayed.
     pub(crate) fn never_visible(&mut self, frame: Option<FrameId>) {
         if let Some(frame) = frame {
             self.report((frame, None));
         }
     }
 
-    /// The oldest report.
+    /// Takes the oldest report.
     pub(crate) fn take_report(&mut self) -> Option<Presented> {
         self.reports.pop_front()
     }
@@ -237,7 +240,7 @@ mod tests {
         flips.flipped(Some(ms(16)));
         flips.committed(ms(16));
         flips.flipped(Some(ms(33)));
-        // And over the displayed one.
+        // It also moves over the displayed one.
         let buffer = flips.free();
         assert_eq!(flips.completed(buffer, None), Some(buffer));
         flips.committed(ms(34));
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(flips.deadline(), Some(ms(250)));
         assert!(flips.overdue(ms(250)));
         assert_eq!(flips.waiting(), Some(second));
-        // The driver accepts it.
+        // The driver accepts another flip.
         flips.committed(ms(250));
         assert_eq!(reports(&mut flips), [(FrameId(1), None)]);
         flips.flipped(Some(ms(260)));
@@ -268,7 +271,7 @@ mod tests {
         picture(&mut flips, 1, ms(0));
         let second = picture(&mut flips, 2, ms(1));
         assert!(flips.overdue(ms(250)));
-        // The driver refuses another one.
+        // The driver refuses another flip.
         assert_eq!(flips.deadline(), Some(ms(500)));
         assert_eq!(flips.due(), None);
         flips.flipped(Some(ms(400)));
@@ -289,7 +292,7 @@ mod tests {
             [(FrameId(1), None), (FrameId(2), None)]
         );
         flips.displayed(second);
-        // An event of before counts for nothing.
+        // An older event has no effect.
         flips.flipped(Some(ms(20)));
         assert_eq!(flips.count(), 0);
         assert_ne!(picture(&mut flips, 3, ms(30)), second);

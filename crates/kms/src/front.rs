@@ -1,8 +1,8 @@
-//! Front-buffer drawing: rows are written into the displayed buffer, and no flip displays them.
+//! Front-buffer drawing: rows are written into the displayed buffer, without a flip.
 //!
 //! Most drivers read the buffer at each refresh. Others display a copy of it (virtual machines, USB, panels that refresh
-//! themselves) and take changed rows by a request, which may wait for the refresh: the thread of events makes it without the
-//! display's lock.
+//! themselves) and need a request that specifies the changed rows. It may wait for the refresh, so the event thread makes it
+//! without holding the display's lock.
 //!
 //! Spec: `DRM_IOCTL_MODE_DIRTYFB` (the kernel's `include/uapi/drm/drm_mode.h`).
 
@@ -16,11 +16,11 @@ use openuvr_proto::units::Size;
 use crate::buffers::around;
 use crate::card::Card;
 
-/// The rows that were written into the displayed buffer since the driver was asked to display them.
+/// The rows that were written into the displayed buffer since the last request to the driver to display rows.
 #[derive(Debug, Default)]
 pub(crate) struct UnflushedRows {
     rows: Range<u32>,
-    /// Whether the driver has refused: it reads the buffer itself.
+    /// Whether the driver has refused the request because it reads the buffer itself.
     reads_buffer: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Flush {
 }
 
 impl UnflushedRows {
-    /// These rows were written.
+    /// Records that these rows were written.
     pub(crate) fn add(&mut self, rows: &Range<u32>) {
         if !self.reads_buffer {
             self.rows = around(&self.rows, rows);
@@ -50,9 +50,9 @@ impl UnflushedRows {
         (!rows.is_empty()).then_some(rows)
     }
 
-    /// The driver has refused the rows; whether that is an error.
+    /// Handles the driver's refusal of the rows. Returns whether it is an error.
     pub(crate) fn refused(&mut self, cause: &io::Error) -> bool {
-        // drm_mode_dirtyfb_ioctl() of the kernel, for a driver without the request.
+        // drm_mode_dirtyfb_ioctl() of the kernel, returns this for a driver that does not support the request.
         let unknown = cause.raw_os_error() == Some(libc::ENOSYS);
         self.reads_buffer |= unknown;
         !unknown
@@ -74,7 +74,7 @@ impl Flush {
         }
     }
 
-    /// Makes the request, which may take a refresh. The buffer may be gone meanwhile.
+    /// Makes the request, which may take a refresh. The buffer may be gone by then.
     pub(crate) fn run(&self) -> io::Result<()> {
         loop {
             match self.card.dirty_framebuffer(self.framebuffer, &[self.clip]) {

@@ -1,12 +1,12 @@
-//! The client without a window system: pictures on a display by the kernel's mode setting (DRM/KMS), input from event devices,
-//! and the text console in between.
+//! The client without a window system: pictures on a display through the kernel's mode setting (DRM/KMS), input from event
+//! devices, and control of the text console.
 //!
 //! [`open`] takes the console and a display and returns two parts, as for a window: the [`KmsPresenter`] for the media thread
 //! and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed flips, plugged
 //! displays, switches of the console.
 //!
-//! A crate of its own, because the libraries that are loaded into applications must not contain it, and because only it needs
-//! the requests to cards. Buffers are dumb ones, written by the CPU: decoded pictures are in its memory.
+//! This is a separate crate, because the libraries that are loaded into applications must not contain it, and because only
+//! it needs the requests to cards. It uses dumb buffers, which the CPU writes, because decoded pictures are in main memory.
 //!
 //! Spec: drm-kms(7), ioctl_console(2), the kernel's `include/uapi/drm/drm_mode.h`.
 
@@ -40,20 +40,20 @@ pub use presenter::KmsPresenter;
 
 use card::Card;
 
-/// Settings of a display beside those of a window.
+/// Settings of a display in addition to those of a window.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct KmsConfig {
     /// The card and the connector.
     pub choice: Choice,
-    /// The wanted refresh rate in hertz; `None`: the highest.
+    /// The requested refresh rate in hertz. `None` means the highest.
     pub refresh: Option<f64>,
 }
 
-/// Takes the console and a display. `guard` is the command that runs [`guard::run`], so that the console is given back if this
+/// Takes the console and a display. `guard` is the command that runs [`guard::run`], so that the console is restored if this
 /// process is killed.
 ///
 /// # Errors
-/// [`PresentError`] in one line: no card, another session displays on it, no display, no console.
+/// [`PresentError`] in one line if there is no card, no display or no console, or if another session uses the display.
 pub fn open(
     config: &KmsConfig,
     window: &WindowConfig,
@@ -62,10 +62,10 @@ pub fn open(
     presenter::open(config, window, guard).map_err(|why| PresentError(why.to_string()))
 }
 
-/// Checks that there is a card with a display, before a session starts; returns the display's highest refresh rate.
+/// Checks that there is a card with a display, before a session starts. Returns the display's highest refresh rate.
 ///
 /// # Errors
-/// [`PresentError`] in one line.
+/// [`PresentError`] in one line if there is none.
 pub fn probe(choice: &Choice) -> Result<Option<f64>, PresentError> {
     let rate = || -> Result<Option<f64>, KmsError> {
         let card = Card::open(choice)?;
@@ -80,7 +80,7 @@ pub fn probe(choice: &Choice) -> Result<Option<f64>, PresentError> {
     rate().map_err(|why| PresentError(why.to_string()))
 }
 
-/// Why there is no display. Each is one line: the failed operation, its object, and a remedy.
+/// Why there is no display. Each error is one line with the failed operation, its object, and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KmsError {
     #[error(
@@ -89,7 +89,7 @@ pub(crate) enum KmsError {
     NoCard { cause: io::Error },
     #[error("the card {path} can't be opened: {cause}: {}", remedy(cause))]
     Open { path: PathBuf, cause: io::Error },
-    #[error("the card {path} drives no displays: name another one, as in --present kms:card1")]
+    #[error("the card {path} drives no displays: use another one, as in --present kms:card1")]
     NoDisplays { path: PathBuf },
     #[error("the card {path} has no connector {name:?}: use one of {known}")]
     NoConnector {
@@ -97,7 +97,8 @@ pub(crate) enum KmsError {
         name: String,
         known: String,
     },
-    #[error("no display is connected to {} of {path}: plug one in, or name another card or connector, as in --present kms:card1/HDMI-A-1", .name.as_deref().unwrap_or("any connector"))]
+    #[error("no display is connected to {} of {path}: plug one in, or use another card or connector, as in --present \
+             kms:card1/HDMI-A-1", .name.as_deref().unwrap_or("any connector"))]
     Unplugged { path: PathBuf, name: Option<String> },
     #[error("no scan-out unit of the card is free for {name}: turn off another display")]
     NoCrtc { name: String },
@@ -106,7 +107,7 @@ pub(crate) enum KmsError {
     )]
     NotMaster { path: PathBuf, cause: io::Error },
     #[error(
-        "{name} refuses all its modes, at last {mode}: {cause}: check the cable, or name another connector"
+        "{name} refuses all its modes, the last one being {mode}: {cause}: check the cable, or use another connector"
     )]
     Modes {
         name: String,

@@ -8,23 +8,24 @@ pub(crate) struct ModeDescription {
     pub(crate) size: Size,
     /// Refreshes in 1000 seconds.
     pub(crate) millihertz: u32,
-    /// Whether the display prefers it: usually its native resolution.
+    /// Whether the display prefers it, which is usually its native resolution.
     pub(crate) preferred: bool,
-    /// Whether half of the rows are drawn in each refresh: not for a stream, whose pictures are whole.
+    /// Whether half of the rows are drawn in each refresh. This is unsuitable for a stream, whose pictures are complete.
     pub(crate) interlaced: bool,
 }
 
-/// The refresh rate that is wanted.
+/// The requested refresh rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rate {
-    /// The highest: a picture waits least for its refresh.
+    /// The highest, with which a picture waits the shortest time for its refresh.
     Highest,
     /// The nearest to this one, in hertz.
     Near(f64),
 }
 
-/// The positions of `modes` in the order in which they are tried for a picture of this size: those of the size by their
-/// rate, then the preferred ones, then all others by descending number of pixels. The display may refuse any of them.
+/// The positions of `modes` in the order in which they are tried for a picture of this size. Modes of this size come first,
+/// ordered by their rate, then the preferred ones, then all others by descending number of pixels. The display may refuse
+/// any of them.
 pub(crate) fn order(modes: &[ModeDescription], picture: Size, rate: Rate) -> Vec<usize> {
     let mut order: Vec<usize> = (0..modes.len()).collect();
     let key = |at: &usize| {
@@ -43,7 +44,7 @@ pub(crate) fn order(modes: &[ModeDescription], picture: Size, rate: Rate) -> Vec
         };
         (class, size, by_rate(mode.millihertz, rate))
     };
-    // Stable: the kernel lists better modes first.
+    // The sort is stable, because the kernel lists better modes first.
     order.sort_by_key(key);
     order
 }
@@ -54,7 +55,7 @@ fn by_rate(millihertz: u32, rate: Rate) -> u64 {
         Rate::Highest => u64::from(u32::MAX - millihertz),
         Rate::Near(hertz) => {
             let distance = (f64::from(millihertz) - hertz * 1000.0).abs();
-            // In range by the clamp.
+            // The value is in range because it was clamped.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let distance = distance.clamp(0.0, 1e12) as u64;
             distance

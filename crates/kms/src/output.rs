@@ -1,7 +1,8 @@
-//! One display: a connector with the scan-out unit (CRTC) and the plane that feed it, and the commits to them.
+//! One display. It consists of a connector and of the scan-out unit (CRTC) and plane that feed it. This module makes the
+//! commits to them.
 //!
-//! Atomic commits where the driver has them, otherwise the older requests. The pointer always uses the older ones: on atomic
-//! drivers they update the cursor plane without waiting for the pending flip.
+//! Commits are atomic if the driver supports that; otherwise the older requests are used. The pointer always uses the older
+//! requests, because on atomic drivers they update the cursor plane without waiting for the pending flip.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,11 +29,11 @@ pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) crtc: crtc::Handle,
     pub(crate) mode: Mode,
-    /// With an atomic driver: its plane and the numbers of the properties.
+    /// With an atomic driver, its plane and the numbers of the properties.
     atomic: Option<Atomic>,
     flip_kind: FlipKind,
     cursor: Option<HardwareCursor>,
-    /// The CRTC before, to put it back.
+    /// The previous state of the CRTC, to be restored.
     found: Option<crtc::Info>,
 }
 
@@ -41,7 +42,7 @@ struct Atomic {
     of_plane: Properties,
     of_crtc: Properties,
     of_connector: Properties,
-    /// The blob of the mode, destroyed with this.
+    /// The blob of the mode, which is destroyed with this value.
     mode: Option<u64>,
 }
 
@@ -52,9 +53,9 @@ type Properties = HashMap<String, property::Handle>;
 enum FlipKind {
     /// In the next vertical blank.
     Synchronised,
-    /// At once, by an atomic commit.
+    /// At once, with an atomic commit.
     AtOnceAtomic,
-    /// At once, by the older request.
+    /// At once, with the older request.
     AtOnce,
 }
 
@@ -63,11 +64,11 @@ struct HardwareCursor {
     size: (u32, u32),
 }
 
-/// The usual side of a cursor plane, which a driver without an own value has (drm-kms(7)).
+/// The usual side of a cursor plane, used if the driver does not report a value (drm-kms(7)).
 const CURSOR_SIDE: u64 = 64;
 
 impl Output {
-    /// Selects CRTC and plane for a connector. Nothing is displayed yet.
+    /// Selects the CRTC and the plane for a connector. Nothing is displayed yet.
     pub(crate) fn new(
         card: &Arc<Card>,
         info: &connector::Info,
@@ -126,7 +127,7 @@ impl Output {
         self.atomic.is_some()
     }
 
-    /// Sets the mode and displays a buffer; returns when that is done.
+    /// Sets the mode and displays a buffer. Returns when that is done.
     pub(crate) fn set_mode(&mut self, framebuffer: framebuffer::Handle) -> io::Result<()> {
         let Some(atomic) = &mut self.atomic else {
             let (origin, connectors) = ((0, 0), [self.connector]);
@@ -137,7 +138,7 @@ impl Output {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         };
         if let Some(before) = atomic.mode.replace(blob) {
-            // In use until the commit: the kernel counts references.
+            // The blob was in use until the commit; the kernel counts references.
             let _ = self.card.destroy_property_blob(before);
         }
         let (width, height) = self.mode.size();
@@ -169,7 +170,8 @@ impl Output {
             .atomic_commit(AtomicCommitFlags::ALLOW_MODESET, request)
     }
 
-    /// Flips to a buffer without waiting; the kernel reports it by an event. `damage` is its difference to the previous one.
+    /// Flips to a buffer without waiting. The kernel reports the flip with an event. `damage` is the difference between this
+    /// buffer and the previous one.
     pub(crate) fn flip(
         &mut self,
         framebuffer: framebuffer::Handle,
@@ -217,14 +219,15 @@ impl Output {
         }
     }
 
-    /// After a refused flip at once: whether flips wait for the refresh from now on. Drivers refuse some buffers only when they
-    /// are used.
+    /// Called after an immediate flip was refused. Returns whether flips wait for the refresh from now on. Drivers refuse
+    /// some buffers only when they are used.
     pub(crate) fn give_up_tearing(&mut self) -> bool {
         let before = std::mem::replace(&mut self.flip_kind, FlipKind::Synchronised);
         before != FlipKind::Synchronised
     }
 
-    /// Displays the pointer's shape on the cursor plane; `false` if it can't: it is drawn into the picture then.
+    /// Displays the pointer's shape on the cursor plane. Returns `false` if that is impossible, so that the pointer must be
+    /// drawn into the picture.
     pub(crate) fn cursor_shape(&mut self, shape: &CursorShape) -> bool {
         let Some(cursor) = &mut self.cursor else {
             return false;
@@ -262,7 +265,7 @@ impl Output {
     pub(crate) fn move_cursor(&self, at: (i32, i32)) {
         #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
         let moved = self.card.move_cursor(self.crtc, at);
-        // The next motion tries again.
+        // The next motion is another attempt.
         if let Err(cause) = moved {
             tracing::debug!("can't move the cursor: {cause}");
         }
@@ -280,7 +283,7 @@ impl Output {
         }
     }
 
-    /// Puts back the mode and the picture that were displayed before, as far as they still exist. The kernel's console does
+    /// Restores the mode and the picture that were displayed before, as far as they still exist. The kernel's console does
     /// the rest when the card is closed.
     pub(crate) fn put_back(&mut self) {
         self.hide_cursor();
@@ -289,7 +292,7 @@ impl Output {
             let (at, to) = (found.position(), [self.connector]);
             let put = (self.card).set_crtc(self.crtc, Some(picture), at, &to, Some(mode));
             if let Err(cause) = put {
-                tracing::debug!("can't put back the mode before: {cause}");
+                tracing::debug!("can't restore the previous mode: {cause}");
             }
         }
     }
@@ -305,7 +308,7 @@ impl Drop for Output {
 }
 
 impl Atomic {
-    /// `None` if the CRTC has no primary plane that is known to this client.
+    /// `None` if the CRTC has no primary plane that is available to this client.
     fn new(
         card: &Card,
         connector: connector::Handle,
@@ -380,7 +383,7 @@ fn set<T: ResourceHandle>(
     Ok(())
 }
 
-/// A CRTC that can feed the connector: the current one, else an idle one, else any.
+/// A CRTC that can feed the connector: the current one, otherwise an idle one, otherwise any.
 fn crtc_for(card: &Card, info: &connector::Info) -> io::Result<Option<crtc::Handle>> {
     if let Some(encoder) = info.current_encoder()
         && let Some(crtc) = card.get_encoder(encoder)?.crtc()

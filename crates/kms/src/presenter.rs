@@ -23,7 +23,7 @@ use crate::{KmsConfig, KmsError, events};
 /// Displays pictures without a window system.
 pub struct KmsPresenter {
     shared: Arc<Shared>,
-    /// The picture that is painted, with its size and the painted rows.
+    /// The picture that is being painted, with its size and the painted rows.
     painting: Option<(Vec<u8>, Size, Range<u32>)>,
     /// Whether rows are displayed before their picture is complete.
     slices: bool,
@@ -36,7 +36,7 @@ pub(crate) fn open(
     guard: Option<Command>,
 ) -> Result<(KmsPresenter, ConsoleInput), KmsError> {
     let resources = |cause| KmsError::Resources { cause };
-    // Errors of the card leave the console untouched.
+    // If the card has an error, the console is left unchanged.
     let card = Card::open(&config.choice)?;
     card.display(&config.choice)?;
     let console = Console::take(guard)?;
@@ -84,11 +84,11 @@ impl Drop for KmsPresenter {
 }
 
 impl KmsPresenter {
-    /// The memory of the picture that is painted.
+    /// The memory of the picture that is being painted.
     fn painting(&mut self, size: Size) -> &mut (Vec<u8>, Size, Range<u32>) {
         let other = self.painting.take_if(|(_, before, _)| *before != size);
         if let Some((bytes, size, painted)) = other {
-            // A picture that was not completed.
+            // This picture was not completed.
             self.shared
                 .display()
                 .scene
@@ -107,7 +107,7 @@ impl KmsPresenter {
         }
     }
 
-    /// Has the written rows displayed by the thread of events, since that may wait for the display.
+    /// Makes the event thread display the written rows, because that may wait for the display.
     fn flush(&self, display: MutexGuard<'_, Display>) {
         let wanted = display.wants_flush();
         drop(display);
@@ -138,7 +138,7 @@ impl Presenter for KmsPresenter {
         Some(self)
     }
 
-    /// Without flips nothing is reported.
+    /// Without flips, nothing is reported.
     fn reports_times(&self) -> bool {
         !self.slices
     }
@@ -152,12 +152,12 @@ impl Presenter for KmsPresenter {
         display.scene.set_cursor(cursor.clone());
         display.cursor_dirty = true;
         drop(display);
-        // Its requests may wait for the display.
+        // The display's requests may wait, so the event thread makes them.
         self.shared.events.wake();
         Ok(())
     }
 
-    /// The input source controls the pointer: the scene contains the request.
+    /// Stores the request in the scene; the input source controls the pointer.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
         self.shared.display().scene.relative = wanted;
         self.shared.input.wake();
@@ -186,7 +186,7 @@ impl Presenter for KmsPresenter {
 
 impl Canvas for KmsPresenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
-        // Reported when the picture is shown.
+        // This error is reported when the picture is shown.
         check(size).ok()?;
         let (bytes, _, painted) = self.painting(size);
         *painted = around(painted, &rows);
@@ -200,7 +200,7 @@ impl Canvas for KmsPresenter {
         }
         let mut display = self.shared.display();
         let shown = display.scene.size();
-        // The first picture of a size is displayed when it is complete: below its first rows there is nothing.
+        // The first picture of a size is displayed when it is complete, because there is nothing below its first rows.
         let ready = self
             .painting
             .take_if(|(_, size, painted)| Some(*size) == shown && painted.start < painted.end);
@@ -215,7 +215,7 @@ impl Canvas for KmsPresenter {
         check(size)?;
         let shown = self.shared.display().scene.size();
         if self.painting.is_none() && shown == Some(size) {
-            // Nothing was painted: the picture is the previous one.
+            // Nothing was painted, so the picture is the previous one.
             return Ok(true);
         }
         self.painting(size);

@@ -1,6 +1,6 @@
 //! The content of the display: the picture at its placement, the pointer if the display has no cursor plane for it, and text.
 //!
-//! It does no I/O: rows are composed into memory of the caller.
+//! It does no I/O. Rows are composed into memory of the caller.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::buffers::around;
 pub(crate) struct Scene {
     /// The display's mode.
     pub(crate) display: Size,
-    /// The newest picture, packed BGRX; `None` before the first, and while the next one is painted.
+    /// The newest picture, packed BGRX; `None` before the first picture, and while the next one is being painted.
     picture: Option<Vec<u8>>,
-    /// The picture's size; `None` before the first.
+    /// The picture's size; `None` before the first picture.
     size: Option<Size>,
     /// The source column of each column of the placed picture.
     columns: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Scene {
     /// The local pointer's position in pixels of the display; `None` before a pointing device has moved.
     pub(crate) pointer: Option<(i32, i32)>,
     pub(crate) observer: bool,
-    /// Whether motion is sent relatively: the pointer is where the host draws it.
+    /// Whether motion is sent relatively, so that the pointer is where the host draws it.
     pub(crate) grabbed: bool,
     /// Whether the host's application requests that.
     pub(crate) relative: bool,
@@ -47,7 +47,7 @@ pub(crate) struct PlacedCursor {
 }
 
 impl Scene {
-    /// The display has another mode.
+    /// Adopts a different mode of the display.
     pub(crate) fn set_display(&mut self, display: Size) {
         self.display = display;
         self.pointer = self.pointer.map(|at| self.inside(at));
@@ -55,12 +55,12 @@ impl Scene {
         self.everything();
     }
 
-    /// Everything is to be composed again.
+    /// Marks everything to be composed again.
     pub(crate) fn everything(&mut self) {
         self.dirty = 0..self.display.height;
     }
 
-    /// The picture's memory for the next picture of this size, with the previous picture in it if that had the same size.
+    /// Takes the memory for the next picture of this size. It contains the previous picture if that had the same size.
     pub(crate) fn take_picture(&mut self, size: Size) -> Vec<u8> {
         let mut bytes = self.picture.take().unwrap_or_default();
         if self.size != Some(size) {
@@ -101,7 +101,7 @@ impl Scene {
         !self.dirty.is_empty()
     }
 
-    /// Where the picture is on the display; before the first picture, the whole display.
+    /// The position of the picture on the display. Before the first picture, it is the whole display.
     pub(crate) fn placement(&self) -> Placement {
         Placement::fit(self.display, self.size.unwrap_or(self.display))
     }
@@ -111,7 +111,7 @@ impl Scene {
         self.redrawn(|scene| scene.cursor = Some(cursor));
     }
 
-    /// Moves the local pointer by pixels of the display, within the picture; returns its place in the picture.
+    /// Moves the local pointer by pixels of the display, within the picture. Returns its position in the picture.
     pub(crate) fn move_pointer(&mut self, (dx, dy): (i32, i32)) -> (u16, u16) {
         let area = self.placement().area;
         let middle = (area.x + area.width / 2, area.y + area.height / 2);
@@ -119,14 +119,14 @@ impl Scene {
         self.set_pointer((x.saturating_add(dx), y.saturating_add(dy)))
     }
 
-    /// Places the local pointer; returns its place in the picture.
+    /// Places the local pointer. Returns its position in the picture.
     pub(crate) fn set_pointer(&mut self, at: (i32, i32)) -> (u16, u16) {
         let at = self.inside(at);
         self.redrawn(|scene| scene.pointer = Some(at));
         self.placement().place(at.0, at.1)
     }
 
-    /// Changes what the pointer depends on, and marks its rows if it is drawn into the picture.
+    /// Changes state on which the pointer depends, and marks its rows if it is drawn into the picture.
     pub(crate) fn redrawn(&mut self, change: impl FnOnce(&mut Scene)) {
         let before = self.drawn_cursor();
         change(self);
@@ -137,7 +137,7 @@ impl Scene {
         }
     }
 
-    /// Shows lines of text; without lines none.
+    /// Shows lines of text, or none if there are no lines.
     pub(crate) fn set_panel(&mut self, lines: &[String]) {
         let before = self.panel_area();
         self.panel = match lines {
@@ -150,8 +150,8 @@ impl Scene {
         }
     }
 
-    /// The pointer to display: the player's own, which moves without the host; where the host has it for an observer, and
-    /// while motion is relative. Its shape is the host's; `None` while it is hidden there.
+    /// The pointer to display. A player's own pointer moves without the host. For an observer, and while motion is relative,
+    /// it is where the host has it. Its shape is the host's. `None` while it is hidden there.
     pub(crate) fn cursor(&self) -> Option<PlacedCursor> {
         let cursor = self.cursor.as_ref()?;
         let hosts = self.placement().pixel(cursor.at?);

@@ -1,14 +1,15 @@
-//! The kernel's messages about devices (`NETLINK_KOBJECT_UEVENT`), as far as a display needs them: its card has changed.
+//! The kernel's messages about devices (`NETLINK_KOBJECT_UEVENT`), as far as a display needs them: those that report changes
+//! of its card.
 
 use std::os::fd::OwnedFd;
 
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-/// The group of the kernel's own messages; udev sends in another one.
+/// The group of the kernel's own messages; udev sends its messages in a different group.
 const KERNEL: u32 = 1;
 
-/// The longest message: the kernel's buffer has 2 kB (lib/kobject_uevent.c).
+/// Buffer size for a message: the kernel's buffer has 2 kB (lib/kobject_uevent.c).
 const MESSAGE: usize = 4096;
 
 /// Receives the messages of this machine.
@@ -16,7 +17,7 @@ const MESSAGE: usize = 4096;
 pub(crate) struct Uevents(pub(crate) OwnedFd);
 
 impl Uevents {
-    /// `None` if the kernel refuses, as in some containers: connectors are looked at from time to time then.
+    /// `None` if the kernel refuses, as in some containers. In that case, connectors are checked from time to time.
     pub(crate) fn open() -> Option<Uevents> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let protocol = Some(netlink::KOBJECT_UEVENT);
@@ -26,7 +27,7 @@ impl Uevents {
         Some(Uevents(socket))
     }
 
-    /// Reads all messages; whether one is about a card.
+    /// Reads all messages. Returns whether one of them is about a card.
     pub(crate) fn drain(&self) -> bool {
         let (mut about_card, mut message) = (false, [0; MESSAGE]);
         loop {
@@ -40,7 +41,7 @@ impl Uevents {
     }
 }
 
-/// Whether a message, a header and `NAME=VALUE` with zero bytes in between, is about a card.
+/// Whether a message is about a card. A message is a header and `NAME=VALUE` entries, separated by zero bytes.
 fn is_about_card(message: &[u8]) -> bool {
     message
         .split(|byte| *byte == 0)

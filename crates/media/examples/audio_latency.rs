@@ -3,8 +3,8 @@
 //!
 //! A private PulseAudio has two null sinks. Bursts of a tone are played to the first; its monitor
 //! is recorded, encoded, buffered, decoded, resampled and played to the second, as by host and
-//! client. The monitor of the second is recorded, too: the latency is the time between a burst's
-//! first sample in the two recordings. The CPU usage of two threads is printed as well.
+//! client. The monitor of the second is also recorded. The latency is the time between a burst's
+//! first sample in the two recordings. The CPU usage of two threads is also printed.
 #![allow(clippy::print_stdout, reason = "its output is for a reader")]
 
 #[path = "../tests/pulse_server/mod.rs"]
@@ -224,7 +224,7 @@ fn play(
             }
         }
         let until = feed(&mut buffer, &mut playback, &mut renderer)?;
-        // Nothing wakes it at the end.
+        // Nothing wakes it at the end, so the wait has a limit.
         let longest = Duration::from_millis(100);
         let wait = until.map_or(longest, |until| until.since(now()).min(longest));
         playback.wait(Some(wait))?;
@@ -251,7 +251,7 @@ fn samples_of(packet: &[u8]) -> u16 {
     120 << (configuration & 3)
 }
 
-/// Writes all samples that the buffer has for the device; returns when to call it again.
+/// Writes all samples that the buffer has for the device. Returns when to call it again.
 fn feed(
     buffer: &mut JitterBuffer,
     playback: &mut Playback,

@@ -1,8 +1,8 @@
 //! Determines which windows of an X display belong to the application of one window: its menus,
 //! tooltips and dialogs, which are streamed and receive input together with that window.
 //!
-//! Its other main windows belong to it if the user selected the program, but not if the user
-//! selected one window ([`WindowScope`]).
+//! The application's other main windows belong to it if the user selected the program, but not if
+//! the user selected one window ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -18,13 +18,13 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// Levels below a child of the root at which the window manager's frame may hold a client.
+/// How many levels below a child of the root the window manager's frame may hold a client.
 const DEPTH: u8 = 3;
 
 /// Maximum number of windows checked in a frame; frames have about ten, for borders and buttons.
 const MAX_WINDOWS: usize = 64;
 
-/// Dialogs of dialogs: the maximum length of a WM_TRANSIENT_FOR chain.
+/// Maximum length of a WM_TRANSIENT_FOR chain (dialogs of dialogs).
 const CHAIN: u8 = 4;
 
 /// Types of windows that accompany another window.
@@ -62,7 +62,7 @@ impl Atoms {
     /// Queries the server.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// Returns an error if the connection is broken.
     pub fn of(conn: &RustConnection) -> Result<Atoms, ReplyError> {
         let number = |name| Ok::<_, ReplyError>(conn.intern_atom(false, name)?.reply()?.atom);
         let mut kinds = [0; TYPES.len()];
@@ -86,7 +86,7 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// Queried when a candidate window is found: most keys need neither.
+    /// Queried when a candidate window is found; most keys need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }
@@ -95,7 +95,7 @@ impl Application {
     /// The application of `window`.
     ///
     /// # Errors
-    /// An X error if the window is destroyed.
+    /// Returns an X error if the window is destroyed.
     pub fn of(
         conn: &RustConnection,
         atoms: Atoms,
@@ -118,7 +118,7 @@ impl Application {
         self.line.last().copied().unwrap_or(x11rb::NONE)
     }
 
-    /// The window known to the window manager: one with a WM_STATE; otherwise the top.
+    /// The window that the window manager manages (the one with a WM_STATE), otherwise the top.
     pub(crate) fn client(&self, conn: &RustConnection) -> Result<Window, ReplyError> {
         for &window in &self.line {
             if has(conn, window, self.atoms.state)? {
@@ -156,7 +156,7 @@ impl Application {
     /// `false` if it is destroyed.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// Returns an error if the connection is broken.
     pub fn has(&self, conn: &RustConnection, top: Window) -> Result<bool, ReplyError> {
         if self.line.contains(&top) {
             return Ok(true);
@@ -240,7 +240,7 @@ impl Application {
 enum Transient {
     No,
     ForUs,
-    /// All windows of its group.
+    /// Transient for all windows of its group.
     ForAll,
     ForAnother,
 }
@@ -249,7 +249,7 @@ enum Transient {
 /// excluded.
 ///
 /// # Errors
-/// The connection is broken.
+/// Returns an error if the connection is broken.
 pub fn largest_window(
     conn: &RustConnection,
     root: Window,
@@ -278,7 +278,7 @@ pub fn largest_window(
         };
         match look() {
             Ok(found) => largest = largest.max(found),
-            // It was destroyed.
+            // The window was destroyed.
             Err(ReplyError::X11Error(_)) => {}
             Err(broken) => return Err(broken),
         }
@@ -296,7 +296,8 @@ pub(crate) fn top_of(
     Ok(line.last().copied().unwrap_or(window))
 }
 
-/// The process that created a window, where the server knows it: on the same machine.
+/// The process that created a window, if the server knows it (only for clients on the same
+/// machine).
 pub(crate) fn process_of(conn: &RustConnection, window: Window) -> Result<Option<u32>, ReplyError> {
     if conn
         .extension_information(res::X11_EXTENSION_NAME)?

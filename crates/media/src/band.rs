@@ -1,6 +1,6 @@
 //! The header of a band of rows, shared by codecs that divide a picture into independent bands:
 //! four little-endian 16-bit numbers, the width and height of the picture, and the first row and
-//! number of rows of the band. So each slice is self-contained. The rows themselves follow.
+//! number of rows of the band. The rows themselves follow. Each slice is therefore self-contained.
 
 use openuvr_proto::units::Size;
 
@@ -32,7 +32,7 @@ impl Band {
     /// Parses the header; also returns the remaining bytes.
     ///
     /// # Errors
-    /// The defect, if the band does not lie inside a picture of a valid size.
+    /// The defect, if the band does not lie within a picture of a valid size.
     #[cfg(feature = "client")]
     pub(crate) fn read(bytes: &[u8]) -> Result<(Band, &[u8]), &'static str> {
         let (header, rest) = (bytes.split_first_chunk::<{ Band::HEADER }>())

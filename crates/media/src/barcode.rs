@@ -1,13 +1,13 @@
 //! A bar code in the picture with the frame number, the time of drawing and the number of inputs
-//! seen: measures latency from pixels alone.
+//! that the application has received. It allows latency to be measured only from pixels.
 //!
-//! Not a marker for cameras (no perspective, no rotation), and not confidential.
+//! It is not a marker for cameras (no perspective, no rotation), and not confidential.
 //!
 //! 128 cells, black or white, in two rows at the top left. A cell's side is 1/80 of the picture's
-//! width: 16 pixels at 1280, one H.264 macroblock, so that a cell costs a codec next to nothing and
-//! survives coarse quantisation, 4:2:0 and scaling. Each row starts with 8 sync cells, inverted in
-//! the second row; they also determine the black and white levels. Then follow, most significant
-//! bit first: frame (32), time (48), inputs (16), CRC (16).
+//! width: 16 pixels at 1280, one H.264 macroblock. A cell therefore costs a codec almost nothing,
+//! and survives coarse quantisation, 4:2:0 and scaling. Each row starts with 8 sync cells, inverted
+//! in the second row; they also determine the black and white levels. The rest contains, most
+//! significant bit first: frame (32), time (48), inputs (16), CRC (16).
 //!
 //! An eye's view has a different code, with the sync cells of the two rows exchanged: [`view`].
 
@@ -18,11 +18,11 @@ use openuvr_proto::units::Size;
 
 use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// Cells in a row.
+/// Number of cells in a row.
 pub const COLUMNS: usize = 64;
-/// Rows of cells.
+/// Number of rows of cells.
 pub const ROWS: usize = 2;
-/// All cells, row by row.
+/// Number of all cells, row by row.
 pub const CELLS: usize = COLUMNS * ROWS;
 /// Number of cells across the complete picture; determines the side of a cell.
 pub const CELLS_ACROSS: usize = 80;
@@ -46,7 +46,7 @@ pub struct Stamp {
     /// Time of drawing: microseconds of `CLOCK_MONOTONIC`, 48 bits (higher bits are dropped; 2^48
     /// µs are 8.9 years of uptime).
     pub drawn_us: u64,
-    /// Presses (keys and buttons) that the application has seen, wrapping.
+    /// Presses (keys and buttons) that the application has received, wrapping.
     pub inputs: u16,
 }
 
@@ -56,8 +56,7 @@ pub fn micros(at: Instant) -> u64 {
     u64::try_from(at.0 / 1000).unwrap_or(0)
 }
 
-/// Height of the code in a picture `width` pixels wide: enough to read it without the rest of the
-/// picture.
+/// Height of the code in a picture `width` pixels wide: these rows are enough to read the code.
 #[must_use]
 pub fn height(width: u32) -> u32 {
     u32::try_from(edge(ROWS, width as usize)).unwrap_or(u32::MAX)
@@ -102,7 +101,7 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Draws cells, see [`draw`].
+/// Draws cells, like [`draw`].
 fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS]) -> bool {
     let width = size.width as usize;
     let rows = height(size.width);
@@ -190,7 +189,8 @@ fn edge(index: usize, width: usize) -> usize {
     index * width / CELLS_ACROSS
 }
 
-/// CRC-16/IBM-3740 (polynomial 0x1021, start 0xffff; "CCITT-FALSE") over the 96 bits of a body.
+/// CRC-16/IBM-3740 (polynomial 0x1021, start value 0xffff; "CCITT-FALSE") over the 96 bits of a
+/// body.
 fn crc16(body: u128) -> u16 {
     body.to_be_bytes()[4..].iter().fold(0xffff, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
@@ -203,8 +203,8 @@ fn crc16(body: u128) -> u16 {
     })
 }
 
-/// The mean luma in the centre of a cell, 0 to 255, without its edges, which scaling and the
-/// codec's filters blur.
+/// The mean luma in the centre of a cell, 0 to 255. The edges are excluded, because scaling and the
+/// codec's filters blur them.
 fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     let width = picture.size.width as usize;
     let middle = |index: usize| {
@@ -243,7 +243,8 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     Some(sum as f32 / f32::from(count.max(1)))
 }
 
-/// The midpoint between mean black and mean white of the sync cells; `None` without contrast.
+/// The midpoint between mean black and mean white of the sync cells; `None` if the contrast is too
+/// low.
 fn threshold(form: Form, luma: &[f32; CELLS]) -> Option<f32> {
     let (mut white, mut black) = (0.0, 0.0);
     for row in 0..ROWS {
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn two_halves_of_different_stamps_are_refused() {
-        // Fixed stamps, because one tear in 65 536 passes by chance.
+        // The stamps are fixed, because one tear in 65 536 passes by chance.
         for frame in 1..400_u32 {
             let at = |frame: u32| Stamp {
                 frame,

@@ -1,8 +1,8 @@
 //! The codecs, as named in the protocol.
 
 /// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of 16 ×
-/// 16, the range of the 16 bits for a slice's first macroblock. It bounds the memory that a hostile
-/// stream can make a decoder allocate.
+/// 16, the range of the 16-bit number of a slice's first macroblock. It limits the memory that a
+/// hostile stream can make a decoder allocate.
 pub const MAX_PIXELS: usize = 65_535 * 256;
 
 /// A codec, with its number in the protocol.

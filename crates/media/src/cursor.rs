@@ -1,4 +1,4 @@
-//! The pointer as a separate stream: it moves without a frame.
+//! The pointer as a separate stream, so that it moves without a frame.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Cursor {
     /// Position of the hot spot in the picture (0–65 535 across and down, as in input events);
     /// `None` while the pointer is outside of the picture or hidden.
     pub at: Option<(u16, u16)>,
-    /// The shape; shared, since it changes rarely.
+    /// The shape. It is shared because it changes rarely.
     pub shape: Arc<CursorShape>,
 }
 

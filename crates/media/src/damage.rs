@@ -1,8 +1,8 @@
 //! Tracks the parts of a picture that differ from an earlier one: a span of macroblocks in each
 //! row.
 //!
-//! Deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The window
-//! system's damage, in contrast, is in pixels.
+//! It is deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The
+//! window system's damage, in contrast, is in pixels.
 
 use std::ops::Range;
 
@@ -46,10 +46,10 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Adds the difference `block` of the next picture of `size`; `None`: unknown.
+    /// Adds the difference `block` of the next picture of `size`; `None` if unknown.
     pub fn add(&mut self, size: Size, block: Option<&Block>) {
         let Some(block) = block.filter(|_| size == self.size) else {
-            // Known again after a clear.
+            // It becomes known again after a clear.
             self.size = Size::default();
             return;
         };
@@ -92,8 +92,7 @@ impl Damage {
         span.is_none_or(|(first, end)| (*first as usize..*end as usize).contains(&column))
     }
 
-    /// The changed areas, clipped to the picture: rectangles from top to bottom, without common
-    /// rows.
+    /// The changed areas, clipped to the picture: rectangles from top to bottom that share no rows.
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         let mut row = 0;
         std::iter::from_fn(move || {

@@ -1,7 +1,7 @@
 //! Connects to an X server, with a one-line error on failure.
 //!
-//! All connections to a display are made here: x11rb itself computes the port of any display number
-//! and panics at an invalid one.
+//! All connections to a display are made here, because x11rb itself computes the port of any
+//! display number and panics for an invalid one.
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
@@ -13,10 +13,10 @@ use x11rb::rust_connection::RustConnection;
 /// Connects to `display` (`:0`, `host:0.1`), and returns the connection and the screen's number.
 ///
 /// # Errors
-/// The problem and its remedy.
+/// Returns the problem and its remedy.
 pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
     if display.is_empty() {
-        return Err("no display is set: set DISPLAY (for example to :0) or give one".to_owned());
+        return Err("no display is set: set DISPLAY (for example to :0) or specify one".to_owned());
     }
     if number(display).is_none_or(|number| number > LAST) {
         return Err(format!(
@@ -33,10 +33,11 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 
 /// Lets the server process `conn` while another client grabs the server (XTEST 2.2, `GrabControl`).
 /// Window managers grab it from the press to the release of a button while a window is dragged or a
-/// menu is open: a release injected by us would wait for itself. Without XTEST this does nothing.
+/// menu is open, so a release injected by us would wait for itself. Without XTEST, this does
+/// nothing.
 ///
-/// Limitation: X.Org's server (21.1) blocks clients with a pending request at the moment of the
-/// grab, whether or not they are immune (`mark_client_grab` in its `dispatch.c`).
+/// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1)
+/// blocks it even if it is immune (`mark_client_grab` in its `dispatch.c`).
 #[cfg(feature = "host")]
 pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::ConnectionError> {
     use x11rb::protocol::xtest::{self, ConnectionExt as _};
@@ -84,13 +85,13 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
     (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
 }
 
-/// Whether a display is the Xwayland of a Wayland session, in which windows are only captured
-/// separately: the screen stays black. An Xwayland in rootful mode (one window for the screen) is
-/// not one.
+/// Whether a display is the Xwayland of a Wayland session, in which windows can only be captured
+/// separately, because the screen stays black. An Xwayland in rootful mode (one window for the
+/// screen) does not count.
 ///
-/// Detection: older Xwaylands name their outputs `XWAYLAND0`, newer ones (23.1 and later) have an
-/// extension of that name. In a session the compositor redirects the windows and announces this
-/// like compositing managers (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// An Xwayland is detected by its outputs' names (`XWAYLAND0`) in older versions, and by an
+/// extension of that name from 23.1 on. In a session, the compositor redirects the windows and
+/// announces this like compositing managers (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {
@@ -136,7 +137,7 @@ fn has_xwayland_output(
 }
 
 /// Whether the default visual of `screen` stores pixels as
-/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx): then a window accepts our pixels
+/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx), so that a window accepts our pixels
 /// directly.
 #[cfg(feature = "client")]
 pub(crate) fn stores_bgrx(setup: &Setup, screen: &Screen) -> bool {
@@ -158,7 +159,8 @@ pub(crate) fn from_environment() -> String {
     std::env::var("DISPLAY").unwrap_or_default()
 }
 
-/// X servers listen on TCP port 6000 plus their number, which limits the number.
+/// The highest display number. X servers listen on TCP port 6000 plus their number, which limits
+/// the number.
 const LAST: u16 = u16::MAX - 6000;
 
 fn number(display: &str) -> Option<u16> {

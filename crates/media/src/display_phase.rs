@@ -2,11 +2,11 @@
 //!
 //! A separate connection requests vertical blanks of the screen (`PresentNotifyMSC`) and receives
 //! the time and number of each (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers
-//! take UST from `CLOCK_MONOTONIC`, which the protocol does not guarantee: it is compared with our
-//! clock. A linear regression over the newest blanks gives the display's period and phase.
+//! take UST from `CLOCK_MONOTONIC`, which the protocol does not guarantee, so UST is compared with
+//! our clock. A linear regression over the newest blanks gives the display's period and phase.
 //!
-//! It presents nothing, and does not know the window's monitor: the server reports the one that has
-//! most of the screen.
+//! It presents nothing, and does not detect the window's monitor: the server reports the monitor
+//! that shows most of the screen.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,10 +33,10 @@ const MIN_BLANKS: usize = 16;
 /// One in this many blanks is requested: ten per second on an ordinary display are enough.
 const REQUEST_INTERVAL: u64 = 6;
 
-/// Maximum age of a blank on receipt; otherwise its time is from another clock.
+/// Maximum age of a blank on receipt. If it is older, its time comes from a different clock.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Timeout after which a blank is requested again: the screen was switched off, or the blank
+/// Timeout after which a blank is requested again, because the screen was switched off or the blank
 /// counter was reset.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -48,7 +48,7 @@ pub struct DisplayPhase {
     conn: RustConnection,
     root: Window,
     blanks: Blanks,
-    /// The pending request, and its time.
+    /// The pending request, and the time at which it was sent.
     pending: Option<(u32, Instant)>,
     serial: u32,
     /// The last reported blank.
@@ -59,7 +59,7 @@ impl DisplayPhase {
     /// Opens a connection to `display`; `None` if its server lacks the Present extension.
     ///
     /// # Errors
-    /// The display can't be reached (one line).
+    /// Returns one line if the display can't be reached.
     pub fn open(display: &str) -> Result<Option<DisplayPhase>, String> {
         let (conn, screen) = display::connect(display)?;
         let Some(root) = conn.setup().roots.get(screen).map(|screen| screen.root) else {
@@ -86,11 +86,11 @@ impl DisplayPhase {
         }))
     }
 
-    /// Waits for a blank, at most `timeout`; returns the current refresh timing on the monotonic
+    /// Waits for a blank, at most `timeout`. Returns the current refresh timing on the monotonic
     /// clock. `None` while there are too few blanks or their times are inconsistent.
     ///
     /// # Errors
-    /// The display is gone (one line).
+    /// Returns one line if the display is gone.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<RefreshTiming<Instant>>, String> {
         let gone = |cause: String| format!("the display is gone: {cause}");
         let now = clock::now();
@@ -114,7 +114,8 @@ impl DisplayPhase {
     }
 
     fn request_vblank(&mut self, now: Instant) -> Result<(), String> {
-        // After the newest; if it is unknown or the request timed out, the next blank.
+        // Requests the blank after the newest one. If it is unknown or the request has timed out,
+        // requests the next blank.
         let newest = self.newest.take();
         let target = newest.map_or(0, |newest| newest.saturating_add(REQUEST_INTERVAL));
         let divisor = u64::from(newest.is_none());
@@ -178,7 +179,7 @@ impl Blanks {
         if self.0.len() < MIN_BLANKS {
             return None;
         }
-        // Relative to the newest, for precision.
+        // The numbers are relative to the newest blank, for precision.
         let (number, at) = *self.0.back()?;
         let relative = |&(n, t): &(u64, Instant)| (-((number - n) as f64), (t.0 - at.0) as f64);
         let mut points: Vec<(f64, f64)> = self.0.iter().map(relative).collect();
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn inconsistent_timestamps_give_no_phase() {
-        // For any reception time.
+        // This holds for any reception time.
         let anyhow = |n: u64| (n * 7919 % 13) as i64 * 4000;
         assert_eq!(blanks(anyhow).refresh(), None);
         let at = |ms: i64| Instant(ms * 1_000_000);

@@ -1,10 +1,9 @@
-//! Changes a display's size, and restores it at the end: RandR 1.2, on a display with a single
-//! screen.
+//! Changes a display's size with RandR 1.2, and restores it at the end. The display must have a single screen.
 //!
-//! Uses a mode of that size if the output has one. An output without a monitor (Xvfb, the dummy
-//! driver) gets a new mode; a monitor never gets timings that it does not advertise.
+//! It uses a mode of that size if the output has one. An output without a monitor (Xvfb, the dummy driver) gets a new mode;
+//! a monitor never gets timings that it does not advertise.
 //!
-//! It does not watch the display: captures detect the new size themselves.
+//! It does not watch the display, because captures detect the new size themselves.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::{Connection as _, RequestConnection as _};
@@ -18,11 +17,11 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display::connect;
 
-/// Refresh rate of created modes unless one is wanted, in Hz (guess: that of most displays; nothing is refreshed
-/// there, but applications may limit their frame rate to it).
+/// Refresh rate in Hz of created modes unless one is requested (guess: that of most displays). Such a mode refreshes
+/// nothing, but applications may limit their frame rate to it.
 const USUAL_RATE: u16 = 60;
 
-/// Millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
+/// Size in millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
 const MM_OF_960: u32 = 254;
 
 /// A display with a changeable size. Dropping it restores the original size.
@@ -35,9 +34,9 @@ pub struct DisplaySize {
     rotation: Rotation,
     /// The original setting, restored at the end.
     own: Setting,
-    /// The setting made here, if any.
+    /// The setting made by this value, if any.
     given: Option<Setting>,
-    /// Whether `given` has a mode created for it.
+    /// Whether the mode of `given` was created for it.
     made: bool,
 }
 
@@ -46,7 +45,7 @@ pub struct DisplaySize {
 struct Setting {
     mode: Mode,
     size: Size,
-    /// The wanted refresh rate in Hz, if there was one.
+    /// The requested refresh rate in Hz, if any.
     rate: Option<u16>,
 }
 
@@ -54,7 +53,7 @@ impl DisplaySize {
     /// Queries `display` without changing it.
     ///
     /// # Errors
-    /// The display can't be reached, or has no screen or several (one line).
+    /// Returns one line if the display can't be reached, or has no screen or several.
     pub fn open(display: &str) -> Result<DisplaySize, String> {
         let (conn, screen) = connect(display)?;
         let root = conn.setup().roots[screen].root;
@@ -68,7 +67,7 @@ impl DisplaySize {
         let [(crtc, output, rotation, own)] = found[..] else {
             let count = found.len();
             return Err(format!(
-                "{name} has {count} screens: only a display with one can be resized"
+                "{name} has {count} screens: only displays with one screen can be resized"
             ));
         };
         Ok(DisplaySize {
@@ -97,11 +96,11 @@ impl DisplaySize {
         }
     }
 
-    /// Sets the display to `wanted`, or the nearest size that its server allows; returns the new
-    /// size. `rate`: the wanted refresh rate in Hz; a monitor gets the nearest that it has.
+    /// Sets the display to `wanted`, or the nearest size that its server allows. Returns the new size. `rate` is the
+    /// requested refresh rate in Hz; a monitor gets the nearest rate that it supports.
     ///
     /// # Errors
-    /// Why the size is unchanged (one line).
+    /// Returns one line with the reason why the size is unchanged.
     pub fn set(&mut self, wanted: Size, rate: Option<u16>) -> Result<Size, String> {
         let range = self.range().map_err(|why| self.failed(&why))?;
         let wanted = Size::new(
@@ -137,13 +136,13 @@ impl DisplaySize {
     /// Restores the original size, unless another program has changed the size since.
     ///
     /// # Errors
-    /// Why the size is unchanged (one line).
+    /// Returns one line with the reason why the size is unchanged.
     pub fn restore(&mut self) -> Result<(), String> {
         let Some(given) = self.given.take() else {
             return Ok(());
         };
         let now = self.shown_mode().map_err(|why| self.failed(&why))?;
-        // Another program may have changed it meanwhile.
+        // Another program may have changed it in the meantime.
         let restored = match now == given.mode {
             true => self.show(given, self.own),
             false => Ok(()),
@@ -179,8 +178,8 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// A mode of `size` that the output has, or a new one; and whether it is new. Of several the one nearest to
-    /// `rate`, or the fastest.
+    /// Returns a mode of `size` that the output has, or a new one, and whether it is new. If there are several, the one
+    /// nearest to `rate`, or the fastest.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;
@@ -209,7 +208,7 @@ impl DisplaySize {
         let rate = rate.unwrap_or(USUAL_RATE);
         let name = mode_name(size, rate);
         let mut names = resources.names.as_slice();
-        // A leftover of a killed host.
+        // This mode was left by a killed host.
         let left = resources.modes.iter().find(|mode| {
             let (own, rest) = names.split_at(usize::from(mode.name_len).min(names.len()));
             names = rest;
@@ -239,7 +238,7 @@ impl DisplaySize {
     }
 
     fn forget_mode(&self, mode: Mode) {
-        // A leftover mode is harmless. Waits, so that later queries do not see it.
+        // A leftover mode is harmless. This waits for the reply, so that later queries do not return the mode.
         let deleted = self.conn.randr_delete_output_mode(self.output, mode);
         let destroyed = self.conn.randr_destroy_mode(mode);
         let _ = deleted.map(|request| request.check());
@@ -279,7 +278,7 @@ impl DisplaySize {
             Err(why) => why.to_string(),
         };
         if both != before.size {
-            // Restore the old setting.
+            // The old setting is restored.
             let _ = self.set_screen(before.size);
         }
         Err(format!(
@@ -307,7 +306,7 @@ impl DisplaySize {
 
 impl Drop for DisplaySize {
     fn drop(&mut self) {
-        // A server that is gone has no size to restore.
+        // If the server is gone, there is no size to restore.
         let _ = self.restore();
     }
 }
@@ -453,7 +452,7 @@ mod tests {
             modes.map(rate_of).next().unwrap()
         };
         let modes_before = modes(&server);
-        // Of another size, of the same size, and of the display's own.
+        // A mode of a different size, of the same size, and of the display's own size.
         for (wanted, rate) in [
             (Size::new(1024, 600), 144),
             (Size::new(1024, 600), 30),

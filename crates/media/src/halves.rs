@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-/// Above this many pixels a conversion uses two cores: 1280 × 720, below which starting a thread
-/// (about 40 µs) costs most of the gain.
+/// Above this number of pixels, a conversion uses two cores. It is 1280 × 720, below which starting
+/// a thread (about 40 µs) costs most of the gain.
 const ONE_CORE: usize = 1280 * 720;
 
 /// The even row at which to divide a conversion of this many rows between two cores, if worthwhile.
 pub(crate) fn halves(width: u32, rows: usize) -> Option<usize> {
     let large = width as usize * rows > ONE_CORE;
-    // Queries the control groups at each call.
+    // `available_parallelism` queries the control groups at each call, so its result is kept.
     static CORES: LazyLock<usize> =
         LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     (large && *CORES > 1).then_some(rows / 4 * 2)

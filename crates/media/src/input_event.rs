@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Size of an event: 24 with 64-bit times.
 pub const BYTES: usize = size_of::<libc::input_event>();
 
-/// Size of its time, two words of equal length: seconds and microseconds.
+/// Size of the event's time, which consists of two words of equal length: seconds and microseconds.
 const TIME: usize = BYTES - 8;
 const WORD: usize = TIME / 2;
 
@@ -35,7 +35,7 @@ impl Event {
         let mut out = [0; BYTES];
         let words = [self.time.as_secs(), self.time.subsec_micros().into()];
         for (to, word) in out[..TIME].chunks_exact_mut(WORD).zip(words) {
-            // The lower half, where a word has half the length.
+            // Only the lower half, if a word has half the length.
             #[cfg(target_endian = "little")]
             to.copy_from_slice(&word.to_le_bytes()[..WORD]);
             #[cfg(target_endian = "big")]
@@ -60,7 +60,7 @@ impl Event {
         };
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let [.., a, b, c, d] = *bytes;
-        // A pipe may contain any data: the arithmetic must not overflow.
+        // A pipe may contain any data, so the arithmetic must not overflow.
         let micros = u32::try_from(word(WORD)).unwrap_or(0).min(999_999);
         Event {
             time: Duration::new(word(0), micros * 1000),

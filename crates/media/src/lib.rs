@@ -1,5 +1,5 @@
-//! Devices: one folder per stage of the data path, one file per backend, one trait and one table
-//! per folder. Each table ends with backends that need no device.
+//! Devices. There is one folder per stage of the data path, one file per backend, and one trait and
+//! one table per folder. Each table ends with backends that need no device.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "host")]

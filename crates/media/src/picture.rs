@@ -9,15 +9,15 @@ use openuvr_proto::units::Size;
 pub enum PixelFormat {
     /// One plane, 4 bytes per pixel: blue, green, red, unused; sRGB, full range.
     Bgrx,
-    /// The same with red first, as read by OpenGL ES.
+    /// Like [`PixelFormat::Bgrx`] with red first, as read by OpenGL ES.
     Rgbx,
     /// One plane, 3 bytes per pixel: blue, green, red; sRGB, full range.
     Bgr,
-    /// The same with red first.
+    /// Like [`PixelFormat::Bgr`] with red first.
     Rgb,
-    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Sides even.
+    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Both sides are even.
     Nv12,
-    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Sides even.
+    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Both sides are even.
     I420,
     /// Luma, Cb and Cr planes of the same size; BT.709, limited range.
     I444,
@@ -50,7 +50,7 @@ pub enum RowOrder {
 /// One plane: rows of bytes, `stride` apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane<'a> {
-    /// The bytes; at least `stride × (rows − 1) + row length`.
+    /// The bytes. There are at least `stride × (rows − 1) + row length`.
     pub data: &'a [u8],
     /// Bytes from the start of a row to the start of the next.
     pub stride: usize,
@@ -65,8 +65,8 @@ pub struct Picture<'a> {
     pub format: PixelFormat,
     /// The row order of all planes.
     pub rows: RowOrder,
-    /// One plane for [`PixelFormat::packed`] formats, two for `Nv12`, three for the others; unused
-    /// ones are empty.
+    /// One plane for [`PixelFormat::packed`] formats, two for `Nv12`, three for the others. Unused
+    /// planes are empty.
     pub planes: [Plane<'a>; 3],
 }
 
@@ -90,7 +90,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Its upper left part of at most this size.
+    /// The picture's upper left part of at most this size.
     #[must_use]
     pub fn cropped(self, size: Size) -> Picture<'a> {
         let size = Size::new(

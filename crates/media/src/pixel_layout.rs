@@ -23,7 +23,7 @@ pub struct PixelLayout {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Colours {
-    /// As [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx).
+    /// The layout of [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx).
     Bgrx,
     /// Blue, green and red in bits of the pixel.
     Bits([Channel; 3]),
@@ -46,7 +46,7 @@ impl PixelLayout {
     /// The layout of `visual`.
     ///
     /// # Errors
-    /// An unsupported layout, in one line that starts with `display`.
+    /// Returns an error for an unsupported layout, in one line that starts with `display`.
     pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelLayout, String> {
         let depths = setup.roots.iter().flat_map(|screen| &screen.allowed_depths);
         let visuals = depths.flat_map(|depth| depth.visuals.iter().map(|v| (depth.depth, v)));
@@ -101,10 +101,10 @@ impl PixelLayout {
         rows.filter_map(move |row| row.get(..used))
     }
 
-    /// The current colour map; queries the server if there is one.
+    /// Returns the current colour map. Queries the server if there is one.
     ///
     /// # Errors
-    /// The server is gone, or the colour map does not exist.
+    /// Returns an error if the server is gone or the colour map does not exist.
     pub fn cells(&self, conn: &RustConnection, map: Colormap) -> Result<Cells, ReplyError> {
         let Colours::Cells(count) = self.colours else {
             return Ok(Cells::new());

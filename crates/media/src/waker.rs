@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
 #[derive(Clone, Debug)]
 pub struct Waker(pub Arc<OwnedFd>);
 
-/// No file descriptor is left.
+/// The system's error if no file descriptor is left.
 #[derive(Debug, thiserror::Error)]
 #[error("can't create an eventfd: {0}")]
 pub struct WakerError(rustix::io::Errno);
@@ -25,14 +25,14 @@ impl Waker {
             .map_err(WakerError)
     }
 
-    /// Makes the waiting call return, or the next one if none waits now. From any thread; several
-    /// calls before the wait count as one.
+    /// Makes the waiting call return, or the next one if none waits now. May be called from any
+    /// thread. Several calls before the wait count as one.
     pub fn wake(&self) {
-        // The only error is a counter at its limit, and then it is raised already.
+        // The only possible error is a counter at its limit, in which case it is already raised.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Waits until it is raised, and lowers it.
+    /// Waits until the waker is raised, and lowers it.
     pub fn wait(&self) {
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
         // If interrupted, waits again.
@@ -41,7 +41,7 @@ impl Waker {
         }
     }
 
-    /// Whether it was raised since the last call; lowers it.
+    /// Lowers the waker. Returns whether it was raised since the last call.
     pub fn lower(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }

@@ -120,7 +120,7 @@ fn menus_and_dialogs_are_in_the_picture() {
     painter.conn.map_window(dialog).unwrap();
     painter.sync();
     sees(&mut capture, &[((30, 30), GREEN), ((29, 29), BLUE)]);
-    // Behind the window it is not visible.
+    // It is not visible behind the window.
     let below = ConfigureWindowAux::new().stack_mode(StackMode::BELOW);
     painter.conn.configure_window(dialog, &below).unwrap();
     painter.sync();

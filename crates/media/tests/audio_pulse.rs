@@ -24,10 +24,10 @@ use stalls::measured_without_stalls;
 const FRAME: usize = 240;
 const PITCH: f64 = 1000.0;
 
-/// A block comes every 5 ms; later on a busy machine.
+/// A block arrives every 5 ms, or later on a busy machine.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
-/// A server of a test that runs alone: audio is time-critical.
+/// A server for a test that runs alone, because audio is time-critical.
 fn alone() -> Option<(PulseServer, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ fn play(server: &PulseServer, device: &str) -> Playback {
     Playback::open(Some(&server.address), &of(device)).unwrap()
 }
 
-/// Writes more than the socket accepts at once: the rest is sent when the level is queried.
+/// Writes more than the socket accepts at once. The rest is sent when the level is queried.
 fn write(playback: &mut Playback, samples: &[f32]) {
     playback.write(samples).unwrap();
     for _ in 0..50 {
@@ -79,7 +79,7 @@ fn loud(samples: &[f32]) -> bool {
     samples.iter().any(|sample| sample.abs() > 1e-3)
 }
 
-/// Reads until a sound, then `count` more blocks; without the leading silence.
+/// Reads until a sound, then `count` more blocks. Returns them without the leading silence.
 fn after_silence(capture: &mut Capture, count: usize) -> Vec<f32> {
     for _ in 0..4000 {
         let (mut block, _) = blocks(capture, 1);
@@ -216,7 +216,7 @@ fn sinks_end_with_the_process_and_leftovers_are_removed() {
     let namespace = namespace
         .to_string_lossy()
         .replace(|c: char| !c.is_ascii_digit(), "");
-    // No process has such a number: its sink is a leftover. Processes of the other namespace are
+    // No process has such a number, so its sink is a leftover. Processes of the other namespace are
     // unknown.
     let left = format!("openuvr_{namespace}_4194305_0");
     for name in [&left, "openuvr_1_4194305_0", "game"] {
@@ -314,7 +314,7 @@ fn a_playback_reports_its_fill_level() {
         playback.level().unwrap().dry_in.is_zero()
     });
     assert!(played, "it plays to the end");
-    // After an underrun it continues.
+    // It continues after an underrun.
     let mut capture = record(&server, "usual");
     write(&mut playback, &tone(4800));
     let samples = after_silence(&mut capture, 10);

@@ -56,7 +56,7 @@ fn pixel(capture: &X11Capture, x: u32, y: u32) -> u32 {
     u32::from_le_bytes(plane.data[at..at + 4].try_into().unwrap()) & 0xff_ff_ff
 }
 
-/// Takes frames until no more come; returns their number.
+/// Takes frames until no more come. Returns their number.
 fn drain(capture: &mut X11Capture) -> usize {
     for frames in 0.. {
         match capture.next(SILENCE).unwrap() {
@@ -179,7 +179,7 @@ fn a_slow_painter_ends_in_a_complete_picture() {
             let hand = scope.spawn(|| {
                 for n in 0..10i16 {
                     painter.fill(id, 0, n * 40, 400, 40, round * 0x10_00_00 + n as u32);
-                    // The painter's own delay, not a synchronisation.
+                    // This is the painter's own delay, not a synchronisation.
                     std::thread::sleep(Duration::from_micros(250));
                 }
             });
@@ -535,7 +535,7 @@ fn a_rate_limit_passes_the_newest_frame() {
             other => assert_eq!(other, CaptureEvent::TimedOut),
         }
     }
-    // The last one is never lost.
+    // The last drawing is never lost.
     while pixel(&capture, 0, 0) != 50 {
         assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
         frames += 1;
@@ -671,7 +671,7 @@ fn displays_of_other_depths_are_converted() {
             assert!(near(pixel(&capture, 94, 27), RED), "depth {depth}");
         }
         drop(capture);
-        // A single window. X servers lack Composite where pixels are colour map cells.
+        // A single window. X servers lack Composite if pixels are colour map cells.
         if depth == 8 {
             continue;
         }

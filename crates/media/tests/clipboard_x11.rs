@@ -171,7 +171,7 @@ fn an_offered_text_is_not_read_back() {
     assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
     clipboard.waker().wake();
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
-    // After another copy, it is news again.
+    // After a different copy, it is new again.
     offering(&server, "of the peer");
     assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
 }
@@ -229,7 +229,7 @@ fn a_silent_owner_times_out() {
     owner.own();
     let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
-    // An owner that starts and stops times out, too, and the next one is read at once.
+    // An owner that starts and stops also times out, and the next one is read at once.
     std::thread::scope(|scope| {
         let owns = scope.spawn(|| {
             owner.own();

@@ -1,4 +1,4 @@
-//! Encoders and decoders together: the real libx264 and the real libavcodec.
+//! Encoders and decoders together, with the real libx264 and the real libavcodec.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -804,8 +804,8 @@ fn the_quantiser_changes_jpeg_as_rate_control_expects() {
                 .bytes,
         );
     }
-    // Less than double, since headers are constant and zeros cost little; more, or it would not
-    // settle.
+    // Halving the quantiser step may less than double the size, because headers are constant and
+    // zeros cost little. But the size must grow noticeably, or rate control would not settle.
     let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
     assert!(bytes.windows(2).all(grows), "{bytes:?}");
 }
@@ -895,7 +895,7 @@ fn damaged_jpeg_is_refused_and_the_next_frame_repairs() {
             }),
         }
         refused += u32::from(feed(&slices).is_err());
-        // A header with another size starts a new picture.
+        // A header with a different size starts a new picture.
         assert!(feed(&kept).expect("whole") == clean);
     }
     assert!(refused > 100, "{refused} were refused");

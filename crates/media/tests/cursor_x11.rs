@@ -172,7 +172,7 @@ fn a_hidden_pointer_has_no_position() {
     let Some(server) = fixture::xvfb("256x256", &[]) else {
         return;
     };
-    // One from before the watch, one from after its start.
+    // One client from before the watch, and one from after its start.
     let one = hider(&server);
     move_to(&one, 7, 9);
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
@@ -224,7 +224,7 @@ fn a_server_without_record_is_supported() {
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
     drain(&mut watch);
     hide(&hider, hider.root);
-    // Without RECORD the server lacks XTEST, too.
+    // Without RECORD, the server also lacks XTEST.
     let warp = hider
         .conn
         .warp_pointer(x11rb::NONE, hider.root, 0, 0, 0, 0, 7, 9);

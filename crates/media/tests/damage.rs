@@ -120,7 +120,7 @@ fn a_partial_conversion_is_bit_exact() {
                     damage.add(size, Some(&block));
                 }
                 if numbers.below(8) == 0 {
-                    // Not converted: the next damage is joined to it.
+                    // This damage is not converted; the next damage is joined to it.
                     continue;
                 }
                 let picture = drawing.picture(format);
@@ -177,7 +177,7 @@ impl Line {
         }
     }
 
-    /// Encodes the drawing as the frame after `reference`; `part`: a refinement.
+    /// Encodes the drawing as the frame after `reference`; `part` makes it a refinement.
     fn code(
         &mut self,
         drawing: &Drawing,

@@ -147,7 +147,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
             8,
             2,
         ),
-        // A host that announces a wrong size: the smaller sides count.
+        // If a host announces a wrong size, the smaller sides count.
         (
             Size::new(320, 200),
             Size::new(200, 400),
@@ -168,7 +168,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
         let (mut shown, mut early) = (0, 0);
         for (frame, slices) in (1..).zip(film(&settings, 32)) {
             paper.rows = 0;
-            // A later one is there already.
+            // A later frame is already available.
             let wanted = frame % 7 != 6;
             for (i, slice) in slices.iter().enumerate() {
                 let mut bytes = slice.bytes.clone();
@@ -215,7 +215,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
             assert!(wanted || paper.rows == 0, "frame {frame} is not displayed");
         }
         assert!(shown > 15, "{size}: only {shown} pictures");
-        // Otherwise libavcodec's layout is unknown, and painting gains nothing.
+        // Otherwise, libavcodec's layout is unknown, and painting gains nothing.
         assert!(
             early > 15 || slices == 1,
             "{size}: {early} were painted early"

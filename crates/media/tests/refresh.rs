@@ -41,7 +41,7 @@ const SHOT: Shot = Shot {
     backwards: false,
 };
 
-/// Frames 1 to `count`; a refresh is requested at those in `asks`.
+/// Frames 1 to `count`, with a refresh requested at those in `asks`.
 fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     let settings = Settings {
         slices: shot.slices,
@@ -195,7 +195,7 @@ fn periodic_refreshes_take_their_period() {
     assert_eq!(refreshes(&film), [(13, 11), (25, 11), (37, 11), (49, 11)]);
     let expected: Vec<u32> = (6..24).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 6), expected);
-    // The loss is after the refresh's start: only the next one helps.
+    // The loss is after the refresh's start, so only the next refresh helps.
     let expected: Vec<u32> = (15..36).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 15), expected);
 }

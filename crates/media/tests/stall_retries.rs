@@ -1,4 +1,4 @@
-//! The repetition of measurements that a stall of the machine spoiled.
+//! The repetition of measurements that a stall of the machine has spoiled.
 
 mod stalls;
 

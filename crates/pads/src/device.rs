@@ -86,7 +86,7 @@ pub(crate) fn of(fd: c_int) -> Option<u32> {
     folder::device(number.get(..used)?)
 }
 
-/// Reads a part of a device's description; `false` if the device is missing.
+/// Reads a part of a device's description. Returns `false` if the device is missing.
 pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     let before = errno();
     let name = Name::of(InputPath::Device(device));
@@ -106,7 +106,7 @@ pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     usize::try_from(got).ok() == Some(bytes.len())
 }
 
-/// Sends a request to the device's server; returns the result of a call that makes it.
+/// Sends a request to the device's server. Returns the result for the call that makes the request.
 pub(crate) fn notify(fd: c_int, request: Request) -> c_int {
     let bytes = request.to_bytes();
     match send(fd, bytes.as_ptr().cast(), bytes.len()) {

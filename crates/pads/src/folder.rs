@@ -9,16 +9,17 @@ use openuvr_media::pad::{DEVICES, FIRST_EVENT, FOLDER, MAX_DEVICES, SOCKETS};
 const INPUT: &[u8] = b"/dev/input";
 const EVENT: &[u8] = b"event";
 
-/// Maximum length of the folder's name: with a socket's name after it, the size of a socket address
-/// (108).
+/// Maximum length of the folder's name. Followed by a socket's name, it must fit in a socket
+/// address (108 bytes).
 const LONGEST: usize = 88;
 
-/// The folder, without a terminating zero. Written once, before the program starts.
+/// The folder, without a terminating zero. It is written once, before the program starts.
 static mut NAME: [u8; LONGEST] = [0; LONGEST];
 static mut LENGTH: usize = 0;
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Run by the loader, before any thread can exist; even earlier opens see the kernel's devices.
+/// The loader runs this before any thread can exist. Calls of `open` before that see the kernel's
+/// devices.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = init;
@@ -76,7 +77,7 @@ pub(crate) enum InputPath {
 /// Classifies `path`; `None` if it is not served by this library.
 ///
 /// # Safety
-/// It is null or a string.
+/// `path` must be null or a string.
 pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
     if !is_on() || path.is_null() {
         return None;
@@ -91,7 +92,7 @@ pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
         .to_bytes()
         .get(INPUT.len()..)?;
     let mut names = rest.split(|byte| *byte == b'/').skip(1).filter(|name| {
-        // Components without an effect on the location.
+        // These components have no effect on the location.
         !name.is_empty() && *name != b"."
     });
     match (rest.first(), names.next(), names.next()) {
@@ -101,7 +102,7 @@ pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
     }
 }
 
-/// The same for a path that may be relative to an open folder.
+/// Like [`classify`], for a path that may be relative to an open folder.
 ///
 /// # Safety
 /// As [`classify`].
@@ -119,7 +120,7 @@ pub(crate) unsafe fn classify_at(dir: c_int, path: *const c_char) -> Option<Inpu
     is_listing(dir).then_some(InputPath::Device(number))
 }
 
-/// Whether a descriptor refers to the folder in place of `/dev/input`.
+/// Whether a descriptor refers to the folder that replaces `/dev/input`.
 fn is_listing(dir: c_int) -> bool {
     let mut link = Name::new();
     link.push(b"/proc/self/fd/");
@@ -198,7 +199,7 @@ impl Name {
         }
     }
 
-    /// The folder in place of `/dev/input`.
+    /// The folder that replaces `/dev/input`.
     pub(crate) fn listing(&mut self) {
         self.push(folder());
         self.push(b"/");

@@ -1,4 +1,4 @@
-//! `read` and `write`: only the differences between a socket and a device.
+//! `read` and `write`. They handle only the differences between a socket and a device.
 //!
 //! A successful read costs one comparison more than without this library.
 
@@ -11,7 +11,8 @@ use crate::device;
 use crate::folder::is_on;
 use crate::real::{RealFunction, errno, fail, set_errno};
 
-/// A removed device returns an error, a closed socket an end of file.
+/// Converts the result of a read: a removed device returns an error, but a closed socket an end of
+/// file.
 fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
     let may_be = match got {
         0 => wanted > 0,
@@ -51,7 +52,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: 
     }
 }
 
-/// See write(2). It starts effects; a removed device gives an error, not a signal.
+/// See write(2). Writes start effects. A removed device returns an error and raises no signal.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isize {
     static REAL: RealFunction = RealFunction::new(c"write");
@@ -68,10 +69,10 @@ unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isiz
     }
 }
 
-/// Whether it starts with an event that starts or stops an effect.
+/// Whether the data starts with an event that starts or stops an effect.
 ///
 /// # Safety
-/// There are this many bytes.
+/// `from` must have this many bytes.
 unsafe fn is_force(from: *const c_void, count: usize) -> bool {
     if from.is_null() || count == 0 || !count.is_multiple_of(LENGTH) {
         return false;

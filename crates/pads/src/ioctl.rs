@@ -24,7 +24,7 @@ const MAX_EFFECTS: u32 = 16;
 const EFFECT: usize = 48;
 
 /// The effect numbers in use by this process, one bit each, by device. If all are in use, all are
-/// freed: the process closed a device without erasing them.
+/// freed, because the process has closed a device without erasing them.
 static IN_USE: [AtomicU32; MAX_DEVICES as usize] =
     [const { AtomicU32::new(0) }; MAX_DEVICES as usize];
 
@@ -49,7 +49,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
 }
 
 /// # Safety
-/// `argument` matches the request's number.
+/// `argument` must match the request's number.
 unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void) -> c_int {
     let number = u16::try_from(request & 0xff).unwrap_or(0);
     let room = usize::try_from(request >> 16 & 0x3fff).unwrap_or(0);
@@ -63,12 +63,12 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
         match number {
             0x01 => to.bytes(&VERSION.to_ne_bytes()),
             0x02 => to.field(ID, 0),
-            // No auto-repeat.
+            // There is no auto-repeat.
             0x03 => fail(libc::ENOSYS),
             0x06 => to.text(NAME),
             0x07 => to.text(LOCATION),
             0x08 => fail(libc::ENOENT),
-            // Properties, LEDs, sounds and switches: none.
+            // There are no properties, LEDs, sounds and switches.
             0x09 | 0x19..=0x1b => to.nothing(8),
             0x18 => to.field(KEYS_DOWN, KEYS_DOWN.length),
             0x20..0x40 => match bits_of(number - 0x20) {
@@ -83,7 +83,8 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
             0x80 => upload(fd, device, argument.cast(), room),
             0x81 => erase(fd, device, argument as usize),
             0x84 => to.field(EFFECTS, 0),
-            // No exclusive access: all processes that see it belong to one game.
+            // There is no exclusive access, because all processes that see the device belong to one
+            // game.
             0x90 => 0,
             0x91 => libc::shutdown(fd, libc::SHUT_RDWR),
             0xa0 => clock(fd, argument.cast()),
@@ -102,7 +103,7 @@ struct Answer {
 
 impl Answer {
     /// # Safety
-    /// The space exists.
+    /// The space must exist.
     unsafe fn bytes(&self, bytes: &[u8]) -> c_int {
         if self.to.cast() == NOWHERE {
             return fail(libc::EFAULT);
@@ -113,10 +114,10 @@ impl Answer {
         0
     }
 
-    /// Answers with a field of the description, at most `count` bytes; returns their number.
+    /// Answers with a field of the description, at most `count` bytes. Returns their number.
     ///
     /// # Safety
-    /// The space exists.
+    /// The space must exist.
     unsafe fn field(&self, field: Field, count: usize) -> c_int {
         let mut bytes = [0; LONGEST];
         let Some(bytes) = bytes.get_mut(..field.length) else {
@@ -135,7 +136,7 @@ impl Answer {
     /// Answers with a string and its terminating zero.
     ///
     /// # Safety
-    /// The space exists.
+    /// The space must exist.
     unsafe fn text(&self, field: Field) -> c_int {
         let mut bytes = [0; LONGEST];
         let Some(bytes) = bytes.get_mut(..field.length) else {
@@ -155,7 +156,7 @@ impl Answer {
     /// Answers with `count` zeros.
     ///
     /// # Safety
-    /// The space exists.
+    /// The space must exist.
     unsafe fn nothing(&self, count: usize) -> c_int {
         let zeros = [0; 8];
         // SAFETY: by the caller's contract.
@@ -166,13 +167,13 @@ impl Answer {
     }
 }
 
-/// The longest field answered at once.
+/// The longest field that is answered in one piece.
 const LONGEST: usize = 96;
 const _: () = assert!(NAME.length <= LONGEST && KEY_CNT / 8 <= LONGEST && AXIS <= LONGEST);
 const _: () = assert!(EV_CNT <= 0x20);
 
 /// # Safety
-/// `effect` is null or has this many bytes.
+/// `effect` must be null or have this many bytes.
 unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int {
     if effect.is_null() || room < EFFECT {
         return fail(libc::EINVAL);
@@ -207,7 +208,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
     asked
 }
 
-/// The lowest unused number; all are freed if there is none.
+/// Returns the lowest unused number. If there is none, all are freed.
 fn free(in_use: &AtomicU32) -> u32 {
     let mut bits = in_use.load(Ordering::Relaxed);
     loop {
@@ -236,7 +237,7 @@ fn erase(fd: c_int, device: u32, id: usize) -> c_int {
 }
 
 /// # Safety
-/// `clock` is null or a number.
+/// `clock` must be null or point to a number.
 unsafe fn clock(fd: c_int, clock: *const c_int) -> c_int {
     if clock.is_null() {
         return fail(libc::EFAULT);

@@ -7,18 +7,16 @@
 //!            ioctl(EVIOCG…) ──────────────► a file with the device's description and state
 //!            listing, watching /dev/input ► a folder with that file, and links to the kernel's own devices
 //! ```
-//! `openuvr_media::pad` defines the file layout. The environment variable `OPENUVR_PADS` sets the
-//! folder at the start of the process; without it, every function calls the C library's. Other
-//! paths and devices are always passed through.
+//! `openuvr_media::pad` defines the file layout. The environment variable `OPENUVR_PADS` sets the folder at the start of the
+//! process. Without it, every function calls the C library's function. Calls for other paths and devices are always passed
+//! through.
 //!
-//! Constraints: no state except for the folder's name and the owners of effects, no lock, no
-//! allocation, no thread, no output, no panic; so that forked children, signal handlers and
-//! programs that start others may call all functions. An open device is recognised by the address
-//! to which its socket is connected, even if the descriptor was duplicated, inherited or passed to
-//! another process.
+//! Forked children, signal handlers and programs that start others may call all functions. Therefore, the library has no
+//! state except for the folder's name and the owners of effects, and no lock, allocation, thread, output or panic. An open
+//! device is recognised by the address to which its socket is connected, even if the descriptor was duplicated, inherited or
+//! passed to another process.
 //!
-//! Not provided: `/dev/input/js*`, udev and `/sys`: SDL is configured to do without
-//! (`SDL_JOYSTICK_DISABLE_UDEV`).
+//! `/dev/input/js*`, udev and `/sys` are not provided. SDL is configured to work without them (`SDL_JOYSTICK_DISABLE_UDEV`).
 
 mod device;
 mod folder;

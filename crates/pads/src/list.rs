@@ -6,10 +6,10 @@ use std::ptr;
 use crate::folder::{InputPath, Name, classify, classify_at};
 use crate::real::{RealFunction, fail};
 
-/// Calls `real` with the path, or with its real location.
+/// Calls `real` with the path, or with its real location if this library serves the path.
 ///
 /// # Safety
-/// The path is null or a string.
+/// The path must be null or a string.
 unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) -> T) -> T {
     // SAFETY: by the caller's contract.
     match unsafe { classify(path) } {

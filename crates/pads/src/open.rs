@@ -1,7 +1,7 @@
 //! `open` and its variants.
 //!
-//! They have a third argument only when creating a file; on the supported machines it is in a
-//! register that exists in any case, and is passed on.
+//! They have a third argument only when creating a file. On the supported machines, it is in a
+//! register that exists in any case, so it is always passed on.
 
 use std::ffi::{c_char, c_int, c_uint};
 

@@ -5,7 +5,7 @@ use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function looked up at its first call.
+/// A function that is looked up at its first call.
 pub(crate) struct RealFunction {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
@@ -22,7 +22,7 @@ impl RealFunction {
     /// The function with the type `F`; `None` if there is none.
     ///
     /// # Safety
-    /// `F` is a function pointer of the function's type.
+    /// `F` must be a function pointer of the function's type.
     pub(crate) unsafe fn get<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let mut at = self.at.load(Ordering::Relaxed);

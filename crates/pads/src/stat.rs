@@ -21,13 +21,13 @@ fn minor(device: u32) -> c_uint {
 /// A character device, readable and writable for its user.
 const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
 
-// `struct stat64` is the same where addresses have 64 bits.
+// `struct stat64` is the same with 64-bit addresses.
 type Stat = libc::stat;
 
 /// Changes the result to that of a device.
 ///
 /// # Safety
-/// `found` is null or filled.
+/// `found` must be null or filled.
 unsafe fn disguise(found: *mut Stat, device: u32) {
     // SAFETY: by the caller's contract.
     if let Some(found) = unsafe { found.as_mut() } {
@@ -40,7 +40,7 @@ unsafe fn disguise(found: *mut Stat, device: u32) {
 /// fstatat(2) as a raw system call, bypassing interposed libraries.
 ///
 /// # Safety
-/// A string, and space for the result.
+/// `path` must be a string, and `found` must have space for the result.
 unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int) -> c_int {
     // SAFETY: by the caller's contract; on the supported machines the structure is the kernel's.
     let answer = unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, found, flags) };
@@ -50,7 +50,7 @@ unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int
 /// Queries a served path, and all others with `real`.
 ///
 /// # Safety
-/// `found` has space for the result.
+/// `found` must have space for the result.
 unsafe fn query(place: Option<InputPath>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
     let Some(place) = place else {
         return real();
@@ -118,7 +118,7 @@ xstat!(
 /// Changes the result for one of our sockets to that of a device.
 ///
 /// # Safety
-/// `found` is filled if `answer` is 0.
+/// `found` must be filled if `answer` is 0.
 unsafe fn disguise_socket(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
     // SAFETY: by the caller's contract.
     let is_socket = answer == 0

@@ -1,4 +1,4 @@
-//! The scene as an application of the C API: it reads its pictures into a pixel buffer, as in the paper's listing, and
+//! The scene as an application of the C API. It reads its pictures into a pixel buffer, as in the paper's listing.
 //! libopenuvr, which is opened at run time, takes them from there.
 
 mod sys;
@@ -14,10 +14,10 @@ use sys::{InputEvent, Library, Settings};
 /// Options of the scene's own stream.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Api {
-    /// Stream through this C API library (libopenuvr.so), and take input from it, too
+    /// Stream through this C API library (libopenuvr.so), and also take input from it
     #[arg(long, value_name = "FILE")]
     pub(super) api: Option<PathBuf>,
-    /// Render the next picture after the previous one was encoded and sent
+    /// Render the next picture after the previous one has been encoded and sent
     #[arg(long, requires = "api")]
     synchronous: bool,
     /// Listen address for clients (default: port 4710 of every address)
@@ -48,10 +48,10 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Opens the library and starts the stream; `None` without a configured library.
+    /// Opens the library and starts the stream. Returns `None` if no library is configured.
     ///
     /// # Errors
-    /// The library is missing, or can't stream.
+    /// Returns an error if the library is missing or can't stream.
     pub(super) fn start(args: &Api, renderer: &Renderer, size: Size) -> Result<Option<Stream>> {
         let Some(path) = &args.api else {
             return Ok(None);
@@ -96,10 +96,10 @@ impl Stream {
         events
     }
 
-    /// Submits the picture that was drawn and not yet swapped.
+    /// Submits the picture that has been drawn and not yet swapped.
     ///
     /// # Errors
-    /// The stream has ended.
+    /// Returns an error if the stream has ended.
     pub(super) fn submit(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
         ensure!(
             size == self.buffer.size(),

@@ -9,9 +9,9 @@ use super::sys::Direction;
 /// The camera.
 #[derive(Debug, Default)]
 pub(super) struct Camera {
-    /// Offset from the path in metres, by keys: x and z.
+    /// Offset from the path in metres, controlled by keys: x and z.
     strayed: [f32; 2],
-    /// Rotation from the path in radians, by the pointer: yaw and pitch.
+    /// Rotation from the path in radians, controlled by the pointer: yaw and pitch.
     turned: [f32; 2],
     walking: [bool; 4],
     place: [f32; 3],
@@ -25,23 +25,23 @@ const WALK: f32 = 2.5;
 const SHOULDER: f32 = 0.5;
 
 impl Camera {
-    /// A movement key was pressed or released.
+    /// Handles a movement key that was pressed or released.
     pub(super) fn walk(&mut self, direction: Direction, down: bool) {
         self.walking[direction as usize] = down;
     }
 
-    /// The pointer is at this fraction of the window: its centre looks ahead, its left and right edges look back. The
-    /// position is absolute, so that a lost event has no lasting effect.
+    /// Handles the pointer's position, as a fraction of the window. The window's centre looks ahead, and its left and right
+    /// edges look back. The position is absolute, so that a lost event has no lasting effect.
     pub(super) fn look(&mut self, x: f32, y: f32) {
         self.turned = [(x - 0.5) * TAU, (0.5 - y).clamp(-0.5, 0.5) * PI * 0.8];
     }
 
-    /// `time` seconds since the start, `step` since the last call.
+    /// Moves the camera to `time` seconds since the start, `step` seconds after the last call.
     pub(super) fn advance(&mut self, time: f32, step: f32) {
-        // Once around the room in 30 s; the view swings, so that the whole picture always moves.
+        // The camera walks once around the room in 30 s. The view swings, so that the whole picture always moves.
         let round = time * TAU / 30.0;
         let path = [round.sin() * 3.3, round.cos() * 2.5];
-        // Towards the centre, and partly along the path.
+        // The direction is towards the centre, and partly along the path.
         let ahead = (path[0]).atan2(path[1]);
         self.yaw = ahead + 0.45 * (time * 0.5).sin() + self.turned[0];
         self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];
@@ -63,7 +63,7 @@ impl Camera {
         ];
     }
 
-    /// World to clip space, for a picture with this aspect ratio and a vertical field of view of 66°.
+    /// The matrix from world to clip space, for a picture with this aspect ratio and a vertical field of view of 66°.
     pub(super) fn matrix(&self, aspect: f32) -> Matrix {
         let [x, y, z] = self.place;
         Matrix::perspective(1.15, aspect)

@@ -9,7 +9,7 @@ use openuvr_media::audio::{AudioPlayback, CHANNELS, RATE, Settings, open_playbac
 use openuvr_proto::time::Instant;
 use openuvr_runtime::sound_choice::SoundChoice;
 
-/// The interval of clicks. It is no whole number of frames at any usual rate, so that clicks occur at every phase of a
+/// The interval of clicks. It is not a whole number of frames at any usual rate, so that clicks occur at every phase of a
 /// frame.
 pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
@@ -31,7 +31,7 @@ impl Clicks {
     /// Opens the playback `device`, in the syntax of `--sound`.
     ///
     /// # Errors
-    /// It is no playback device, or can't be opened.
+    /// Returns an error if `device` is no playback device or can't be opened.
     pub(super) fn start(device: &str) -> Result<Clicks> {
         let choice = SoundChoice::parse(device);
         let backend = choice.backend();
@@ -59,22 +59,22 @@ impl Clicks {
         if self.flashes {
             self.due = self.due + INTERVAL;
             if now >= self.due {
-                // The scene was delayed: missed clicks are skipped.
+                // The scene was delayed, so missed clicks are skipped.
                 self.due = now + INTERVAL;
             }
         }
         self.flashes
     }
 
-    /// The picture is drawn and about to be shown: plays the click if it flashes.
+    /// Plays the click if the current picture flashes. To be called when the picture is drawn and will be shown next.
     ///
     /// # Errors
-    /// The sound server is no longer available.
+    /// Returns an error if the sound server is no longer available.
     pub(super) fn shown(&mut self) -> Result<()> {
         if std::mem::take(&mut self.flashes) {
             self.playback.write(&self.click)?;
         } else {
-            // Lets the connection process messages of the server.
+            // This lets the connection process messages of the server.
             self.playback.level()?;
         }
         Ok(())

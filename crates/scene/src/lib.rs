@@ -1,11 +1,11 @@
-//! `openuvr scene`: a room to walk in, the application for all measurements.
+//! `openuvr scene`: a room to walk in, which is the application for all measurements.
 //!
-//! It is an ordinary OpenGL program with an ordinary window, captured like any other, and independent of streaming;
-//! its one peculiarity is the bar code in the corner.
+//! It is an ordinary OpenGL program with an ordinary window, which is captured like any other, and is independent of
+//! streaming. Its only special feature is the bar code in the corner.
 //!
-//! Its cost for a codec at 1280x720 and 60 frames/s (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC, mean of
-//! 40 frames with one key frame): 20.5 kB per frame at 39.2 dB of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was
-//! available for comparison. Motion dominates the cost, because these settings search whole pixels only.
+//! Its cost for a codec at 1280x720 and 60 frames/s (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC, mean of 40
+//! frames with one key frame): 20.5 kB per frame at 39.2 dB of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was
+//! available for comparison. Motion dominates the cost, because these settings search only whole pixels.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -44,10 +44,9 @@ use sys::{CodePlace, Event, Renderer, Window};
 
 /// Show a 3D room to walk in, with a bar code that measures latency.
 ///
-/// The camera walks by itself. The pointer's position in the window sets the view; W A S D or the arrow keys walk; any
-/// key or button flashes the room and changes the colour of the lamps. The bar code at the top left contains the frame
-/// number, the time of drawing and the number of presses, so that `openuvr bench latency` can measure latency from
-/// pixels alone.
+/// The camera walks by itself. The pointer's position in the window sets the view; W A S D or the arrow keys walk; any key
+/// or button flashes the room and changes the colour of the lamps. The bar code at the top left contains the frame number,
+/// the time of drawing and the number of presses, so that `openuvr bench latency` can measure latency from pixels only.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
@@ -78,7 +77,7 @@ pub struct Args {
     /// Full-screen window
     #[arg(long)]
     full_screen: bool,
-    /// Draw the bar code at the bottom left, too: a display that shows both ends of a picture at different times is measured
+    /// Also draw the bar code at the bottom left, to measure displays that show both ends of a picture at different times
     #[arg(long)]
     bottom_code: bool,
     /// Disable texture filtering: coarser, but faster without a GPU
@@ -87,13 +86,14 @@ pub struct Args {
     /// Read each picture back from OpenGL and discard it: the minimum cost of streaming from inside an application
     #[arg(long)]
     read_back: bool,
-    /// File for the start of each frame and the times to draw and to display it, in microseconds
+    /// Write each frame's start and the times taken to draw and to display it to this file, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
-    /// File for positions of the left stick of the first game pad, with the time of reading in nanoseconds; one per line
+    /// Write the positions of the first game pad's left stick to this file, one per line, with the time of reading in
+    /// nanoseconds
     #[arg(long, value_name = "FILE")]
     pad_times: Option<PathBuf>,
-    /// Sound device, as for a client's --sound, for about three clicks per second with simultaneous flashes
+    /// Play about three clicks per second, with simultaneous flashes, on this sound device (as for a client's --sound)
     #[arg(long, value_name = "DEVICE")]
     clicks: Option<String>,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<()> {
         args.speed
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    // Before the first picture, like games that look for pads only once.
+    // This comes before the first picture, because games look for pads only once.
     args.pad_times
         .as_deref()
         .map(pad_times::start)
@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<()> {
         clicks: (args.clicks.as_deref()).map(Clicks::start).transpose()?,
     };
     let frame_times = play(&mut window, &renderer, args, &stop, &mut output);
-    // Its clients are disconnected while the window still exists.
+    // The stream's clients are disconnected while the window still exists.
     drop(output.stream);
     if let Some(line) = frame_times.summary() {
         eprintln!("scene: {line}");
@@ -143,14 +143,14 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The output of drawn pictures.
+/// A destination of drawn pictures.
 trait Show {
-    /// Events from other sources than the window.
+    /// Events from sources other than the window.
     fn events(&mut self) -> Vec<Event> {
         Vec::new()
     }
 
-    /// Shows the picture; `false` ends the scene.
+    /// Shows the picture. `false` ends the scene.
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool;
 }
 
@@ -201,12 +201,12 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
 /// The times of the frames, and the total.
 #[derive(Default)]
 struct FrameTimes {
-    /// For each frame its start, since the first one, and the times to draw and to display it.
+    /// For each frame, its start since the first one, and the times to draw and to display it.
     frames: Vec<[Duration; 3]>,
     all: Duration,
 }
 
-/// The maximum number of frames with stored times: hours.
+/// The maximum number of frames with stored times, which is enough for hours.
 const MAX_FRAMES: usize = 1_000_000;
 
 /// Draws and shows frames until the output ends.
@@ -267,7 +267,7 @@ fn play(
         }
         due = due + period;
         if clock::now() > due + period {
-            // More than a frame late: continue from here instead of catching up.
+            // If more than a frame late, continue from here instead of catching up.
             due = clock::now();
         }
     }

@@ -1,5 +1,5 @@
-//! Times at which the scene reads a game pad: like a game that reads `/dev/input` itself, in a thread that waits for
-//! events.
+//! Times at which the scene reads a game pad. It does so like a game that reads `/dev/input` itself, in a thread that waits
+//! for events.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -10,15 +10,15 @@ use openuvr_clock as clock;
 use openuvr_media::pad::FIRST_EVENT;
 use openuvr_media::pad::codes::{ABS_X, EV_ABS};
 
-/// The size of the time in a `struct input_event` (linux/input.h), where it is two longs.
+/// The size of the time in a `struct input_event` (linux/input.h), if it consists of two longs.
 const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();
 const EVENT_BYTES: usize = TIME_BYTES + 8;
 
 /// Writes positions of the left stick of the first pad to `file`, with the time of reading in nanoseconds of the monotonic
-/// clock, one per line; until the process ends, or the pad is removed.
+/// clock, one per line. Ends with the process, or when the pad is removed.
 ///
 /// # Errors
-/// There is no such pad, or the file can't be created.
+/// Returns an error if there is no such pad, or if the file can't be created.
 pub(super) fn start(file: &Path) -> Result<()> {
     let device = format!("/dev/input/event{FIRST_EVENT}");
     let mut pad = File::open(&device).with_context(|| {

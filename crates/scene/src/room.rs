@@ -38,12 +38,12 @@ pub(super) struct Light {
     pub(super) colour: [f32; 3],
 }
 
-/// The input for drawing one picture.
+/// The data for drawing one picture.
 pub(super) struct Frame {
     pub(super) camera: Matrix,
     pub(super) ambient: [f32; 3],
     pub(super) lights: [Light; 3],
-    /// Walls, floor and ceiling: each pixel of the background is covered by exactly one of them.
+    /// Walls, floor and ceiling. Exactly one of them covers each pixel of the background.
     pub(super) shell: Vec<Object>,
     /// The objects in the room.
     pub(super) objects: Vec<Object>,

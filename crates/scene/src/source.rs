@@ -1,9 +1,9 @@
 //! The scene, rendered in the host's own process and submitted without capture, like an application that calls OpenUVR
 //! itself.
 //!
-//! A picture is drawn on the window, read back from OpenGL, submitted, and only then swapped, so that the host's own
-//! display shows it, too. With a GPU the read-back would be a separate copy; here the renderer draws in memory, and
-//! reading is one copy.
+//! A picture is drawn on the window, read back from OpenGL, submitted, and only then swapped, so that the host's own display
+//! also shows it. With a GPU, the read-back would be a separate copy. Here the renderer draws in memory, and reading is one
+//! copy.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,11 +24,11 @@ use super::{Args, Show, api, play};
 pub enum Submit {
     /// The application continues at once; the host takes the newest picture when it is ready.
     Free,
-    /// The application draws the next picture after the previous one was encoded and sent.
+    /// The application draws the next picture after the previous one has been encoded and sent.
     LockStep,
 }
 
-/// After this time without completion of a picture the application ends.
+/// The application ends if no picture is completed for this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Submits a picture, and then shows it on the window.
@@ -41,7 +41,7 @@ struct SubmitOutput {
 
 impl Show for SubmitOutput {
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
-        // If the window was resized, only the channel's size is read.
+        // If the window was resized, only the area of the channel's size is read.
         let mut picture = self.pool.take(self.size);
         renderer.read(self.size, picture.bytes());
         let submitted = self
@@ -55,10 +55,10 @@ impl Show for SubmitOutput {
     }
 }
 
-/// Starts the scene in its own thread, as a window on `display`.
+/// Starts the scene in its own thread, with a window on `display`.
 ///
 /// # Errors
-/// The display or its OpenGL is unavailable.
+/// Returns an error if the display or its OpenGL is unavailable.
 pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Submitted> {
     let args = Args {
         display: Some(display.to_owned()),
@@ -78,7 +78,7 @@ pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Subm
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
-    // Never set: the scene ends with the host, when the submission fails.
+    // It is never set. The scene ends with the host, when the submission fails.
     let never = Arc::new(AtomicBool::new(false));
     std::thread::Builder::new()
         .name("scene".into())

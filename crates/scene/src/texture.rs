@@ -1,10 +1,10 @@
-//! The scene's textures, computed at start: no files to distribute and no licences.
+//! The scene's textures, computed at start, so that there are no files to distribute and no licences.
 //!
 //! Each has detail at all scales, because moving detail dominates the cost of a codec. They are rendered at a higher
 //! resolution and smoothed, so that they can be drawn without mipmaps, which cost a software renderer a quarter of its
 //! time.
 
-/// Texels per side: all textures together fit into a core's second-level cache.
+/// Texels per side. With this value, all textures together fit into a core's second-level cache.
 pub(super) const SIDE: usize = 256;
 /// Rendered points per texel and axis.
 const FINER: usize = 2;
@@ -33,8 +33,8 @@ type Paint = fn(f32, f32) -> Rgb;
 
 /// All textures, in the order of [`Material`].
 pub(super) fn all() -> Vec<Texture> {
-    // The number of smoothing passes: floor, ceiling and rug are seen at flat angles, where textures without mipmaps
-    // would flicker.
+    // Each has its number of smoothing passes: floor, ceiling and rug are seen at flat angles, where textures without
+    // mipmaps would flicker.
     let paint: [(Paint, u8); 10] = [
         (planks, 4),
         (bricks, 3),

@@ -26,7 +26,7 @@ const PROFILES: [(&str, &str); 2] = [
     ),
 ];
 
-/// The actions of the controllers. Used on the session's thread only.
+/// The actions of the controllers. They are used only on the session's thread.
 pub(crate) struct Controllers {
     set: xr::ActionSet,
     press: xr::Action<bool>,
@@ -86,8 +86,8 @@ impl Controllers {
         })
     }
 
-    /// The poses at `time` of the tracked controllers, and whether their button is pressed. A new press
-    /// vibrates.
+    /// The poses at `time` of the tracked controllers, and whether their button is pressed. A new press makes the controller
+    /// vibrate.
     pub(crate) fn states_at(
         &mut self,
         session: &Session,

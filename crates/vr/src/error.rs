@@ -1,6 +1,6 @@
-//! Errors of the OpenXR applications, as one line.
+//! Errors of the OpenXR applications, in one line.
 
-/// A fatal error: what failed, and a remedy if known.
+/// A fatal error: the failed operation, and a remedy if known.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct VrError(pub String);

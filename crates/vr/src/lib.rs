@@ -1,8 +1,8 @@
 //! OpenXR applications for any runtime: [`room`], a test scene, and [`headset`], a client that presents on a
 //! headset.
 //!
-//! The OpenXR runtime itself is the crate `xr`. The OpenXR and Vulkan loaders are opened at run time; no display
-//! server is needed.
+//! The crate `xr` is the OpenXR runtime itself. The OpenXR and Vulkan loaders are opened at run time; no display server is
+//! needed.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,

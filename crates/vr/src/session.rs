@@ -12,13 +12,13 @@ use crate::sys::{Gpu, NewSession, load};
 /// Both eyes.
 const VIEWS: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_STEREO;
 
-/// How often events are polled while the runtime requests no frames.
+/// The interval at which events are polled while the runtime requests no frames.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the runtime may take to end a session on request (guess: many frames).
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The session of an application. Used on one thread only.
+/// The session of an application. It is used only on one thread.
 pub(crate) struct Session {
     pub(crate) handle: xr::Session<xr::Vulkan>,
     pub(crate) gpu: Arc<Gpu>,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
 pub(crate) enum Step {
     /// Draw a frame, and end it with [`Session::end`].
     Frame(Frame),
-    /// Call again: no frame is requested.
+    /// Call again, because no frame is requested.
     Wait,
     /// The session has ended.
     Ended,
@@ -70,7 +70,7 @@ pub(crate) struct View {
 }
 
 impl Session {
-    /// Creates a session with the active runtime; `name` is the application's name.
+    /// Creates a session with the active runtime. `name` is the application's name.
     pub(crate) fn open(name: &str) -> Result<Session, VrError> {
         let entry = load()?;
         let available = entry.enumerate_extensions().map_err(VrError::openxr(
@@ -138,8 +138,8 @@ impl Session {
         })
     }
 
-    /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the
-    /// session; it ends when the runtime confirms, or after [`EXIT_TIMEOUT`].
+    /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the session.
+    /// It ends when the runtime confirms this, or after [`EXIT_TIMEOUT`].
     pub(crate) fn step(&mut self, stop: bool) -> Result<Step, VrError> {
         if self.poll_events()? {
             return Ok(Step::Ended);
@@ -178,7 +178,7 @@ impl Session {
         rate?.ok().filter(|rate| *rate > 0.0)
     }
 
-    /// The runtime's current time; the frame's display time if the runtime does not provide it.
+    /// The runtime's current time, or the frame's display time if the runtime does not provide its time.
     pub(crate) fn now(&self, frame: Frame) -> Result<xr::Time, VrError> {
         match self.has_clock {
             true => (self.instance.now()).map_err(VrError::openxr("read the clock of the runtime")),
@@ -197,7 +197,7 @@ impl Session {
         self.focused
     }
 
-    /// Processes events; returns whether the session has ended.
+    /// Processes events. Returns whether the session has ended.
     fn poll_events(&mut self) -> Result<bool, VrError> {
         let mut storage = xr::EventDataBuffer::new();
         loop {

@@ -1,9 +1,10 @@
 //! The access cookie of a server.
 //!
-//! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie
-//! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect, by the socket in the file
-//! system or by the abstract one, which sandboxes and containers with the host's network see. The abstract one stays:
-//! by it Xvfb 21.1 knows which numbers are free (`-displayfd`), and without it two servers take the same.
+//! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie (Xsecurity(7),
+//! MIT-MAGIC-COOKIE-1). Only a program that can read the file can then connect, through the socket in the file system or the
+//! abstract socket, which is visible to sandboxes and containers with the host's network. The abstract socket stays enabled,
+//! because Xvfb 21.1 uses it to find free display numbers (`-displayfd`). Without it, two servers would take the same
+//! number.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -13,15 +14,15 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
 
-/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is
-/// removed when this is dropped.
+/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is removed when this
+/// value is dropped.
 pub struct Authority {
     file: PathBuf,
     cookie: [u8; 16],
 }
 
 impl fmt::Debug for Authority {
-    /// Without the cookie, which is a secret.
+    /// Omits the cookie, which is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority")
             .field("file", &self.file)
@@ -36,7 +37,7 @@ impl Authority {
     /// Creates a cookie in a new `file`, readable only by this user.
     ///
     /// # Errors
-    /// The file can't be written, or exists.
+    /// [`StartError`] if the file can't be written or already exists.
     pub fn make(file: PathBuf) -> Result<Authority, StartError> {
         let mut cookie = [0; 16];
         random(&mut cookie)?;
@@ -62,13 +63,13 @@ impl Authority {
         Authority::make(folder.join(format!("openuvr-xauth-{name}")))
     }
 
-    /// For `XAUTHORITY`.
+    /// The file's path, for `XAUTHORITY`.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The cookie, with which a program proves to the server that it may connect.
+    /// The cookie, which authorises a program to connect to the server.
     #[must_use]
     pub fn cookie(&self) -> &[u8] {
         &self.cookie

@@ -1,4 +1,4 @@
-//! Servers of tests and benches: each has its own, which ends with it. Failures end the test.
+//! X servers for tests and benches. Each test or bench has its own server, which ends with it. Failures end the test.
 
 #[path = "../../media/tests/skip/mod.rs"]
 mod skip;
@@ -27,7 +27,7 @@ use skip::skip;
 /// Whether Xvfb is installed; otherwise the test is skipped, with a message.
 ///
 /// # Panics
-/// Xvfb is not installed, and the variable `CI` is `true`.
+/// Panics if Xvfb is not installed and the variable `CI` is `true`.
 #[must_use]
 pub fn has_xvfb() -> bool {
     let installed = Xvfb::is_installed();
@@ -41,7 +41,7 @@ pub fn has_xvfb() -> bool {
 /// not installed. Additional `arguments` take precedence.
 ///
 /// # Panics
-/// The server does not start.
+/// Panics if the server does not start.
 #[must_use]
 pub fn xvfb(size: &str, arguments: &[&str]) -> Option<Xvfb> {
     let size: Size = size.parse().expect("width and height");
@@ -56,10 +56,10 @@ pub fn xvfb(size: &str, arguments: &[&str]) -> Option<Xvfb> {
 }
 
 /// Makes a server with the cookie in the file `authority` admit all processes of this user by their peer credentials,
-/// since they connect to several displays at once, which have cookies in other files.
+/// because they connect to several displays at once, whose cookies are in other files.
 ///
 /// # Errors
-/// The server does not answer, or has another cookie.
+/// Returns an error if the server does not respond or has a different cookie.
 pub fn admit_own_user(display: &str, authority: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
     let number = display.trim_start_matches(':');
     let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
@@ -72,10 +72,10 @@ pub fn admit_own_user(display: &str, authority: &Path) -> Result<(), Box<dyn Err
     admit(&conn, geteuid().as_raw())
 }
 
-/// Makes a server that admits this process also admit all processes of another user.
+/// Makes a server that admits this process also admit all processes of a different user.
 ///
 /// # Errors
-/// The server does not answer, or refuses.
+/// Returns an error if the server does not respond or refuses.
 pub(crate) fn admit_user(display: &str, user: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (conn, _) = x11rb::connect(Some(display))?;
     admit(&conn, user)
@@ -108,7 +108,7 @@ impl Xvfb {
         Painter { conn, root, gc }
     }
 
-    /// Sets the keyboard layout; `false`, with a message, if `setxkbmap` is not installed.
+    /// Sets the keyboard layout. Returns `false`, with a message, if `setxkbmap` is not installed.
     #[must_use]
     pub fn keyboard(&self, arguments: &[&str]) -> bool {
         let status = Command::new("setxkbmap")
@@ -180,7 +180,7 @@ impl Painter {
         id
     }
 
-    /// The same, mapped and drawn by the time this returns.
+    /// Like [`Painter::window`], but mapped and drawn when this returns.
     pub fn shown(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
         let id = self.window(x, y, width, height, colour);
         self.conn.map_window(id).expect("the server runs");
@@ -188,7 +188,7 @@ impl Painter {
         id
     }
 
-    /// Gives a window its title.
+    /// Sets a window's title.
     pub fn name(&self, window: Window, title: &str) {
         self.conn
             .change_property8(

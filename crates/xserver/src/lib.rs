@@ -1,7 +1,7 @@
 //! X servers without a screen (Xvfb), for sessions, benches and tests.
 //! The feature `fixture` adds Wayland compositors for tests.
 //!
-//! [`Xvfb::start`] is the one place that starts a server. Each server takes a free display number and ends with its
+//! [`Xvfb::start`] is the only function that starts a server. Each server takes a free display number and ends with its
 //! [`Xvfb`].
 #![forbid(unsafe_code)]
 

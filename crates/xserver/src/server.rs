@@ -19,7 +19,7 @@ const START_TIMEOUT: Timespec = seconds(START_SECONDS);
 /// Time for the server to end, with its socket and its lock file, before it is killed (guess).
 const END_TIMEOUT: Timespec = seconds(2);
 
-/// Digits of a display number, at most: the server prints an `int`.
+/// Maximum number of digits of a display number, which the server prints as an `int`.
 const MAX_DIGITS: usize = 10;
 
 const fn seconds(seconds: i64) -> Timespec {
@@ -29,25 +29,25 @@ const fn seconds(seconds: i64) -> Timespec {
     }
 }
 
-/// A running server. On drop it is ended, and its access cookie is removed.
+/// A running server. On drop, it is ended and its access cookie is removed.
 #[derive(Debug)]
 pub struct Xvfb {
     /// The display's name, such as `:7`.
     pub display: String,
     server: Child,
-    /// The server reads it while it runs.
+    /// The server reads this file while it runs.
     authority: Option<Authority>,
 }
 
 impl Xvfb {
-    /// Starts a server with a screen of `size`, 24 bits deep, and OpenGL in software. Without an `authority`, all users
-    /// of this machine can connect. `arguments` of Xvfb(1) follow the own ones, and take precedence. `prepare` may
-    /// change the command, as by joining another process group.
+    /// Starts a server with a screen of `size`, 24 bits deep, and OpenGL in software. Without an `authority`, all users of
+    /// this machine can connect. `arguments` of Xvfb(1) follow the default ones, and take precedence. `prepare` may change
+    /// the command, for example to join a different process group.
     ///
     /// Returns when the server accepts connections.
     ///
     /// # Errors
-    /// Xvfb is not installed, ends, or does not start in time. The message has one line.
+    /// [`StartError`] if Xvfb is not installed, ends, or does not start in time. The message has one line.
     pub fn start(
         size: Size,
         authority: Option<Authority>,
@@ -73,7 +73,7 @@ impl Xvfb {
             server,
             authority,
         };
-        // It writes its number when it is ready, or closes the pipe when it ends.
+        // The server writes its number when it is ready, or closes the pipe when it ends.
         let number = output.map(display_number).transpose()?;
         let number = number.filter(|number| !number.is_empty());
         xvfb.display = format!(":{}", number.ok_or(StartError::Ended(size))?);
@@ -108,7 +108,7 @@ impl Xvfb {
 impl Drop for Xvfb {
     fn drop(&mut self) {
         if let Ok(None) = self.server.try_wait() {
-            // On SIGTERM it removes its socket and its lock file.
+            // On SIGTERM, the server removes its socket and its lock file.
             let id = Pid::from_child(&self.server);
             if let Ok(end) = pidfd_open(id, PidfdFlags::empty()) {
                 let _ = kill_process(id, Signal::TERM);
@@ -119,7 +119,7 @@ impl Drop for Xvfb {
     }
 }
 
-/// Waits until the descriptor is readable; `false` after the timeout.
+/// Waits until the descriptor is readable. Returns `false` after the timeout.
 fn wait(descriptor: &impl AsFd, timeout: &Timespec) -> Result<bool, Errno> {
     loop {
         match poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(timeout)) {
@@ -133,7 +133,7 @@ fn wait(descriptor: &impl AsFd, timeout: &Timespec) -> Result<bool, Errno> {
 fn display_number(mut output: impl Read + AsFd) -> Result<String, StartError> {
     let failed = |why| StartError::System("can't read the output of Xvfb".to_owned(), why);
     let mut number = String::new();
-    // It writes the line at once: only the first wait takes time.
+    // The server writes the line at once, so only the first wait takes time.
     while number.len() <= MAX_DIGITS {
         match wait(&output, &START_TIMEOUT) {
             Ok(true) => {}

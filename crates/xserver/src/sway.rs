@@ -1,6 +1,7 @@
-//! Wayland compositors of tests and benches: sway without a screen. Each ends with its [`Sway`]; failures end the test.
+//! Wayland compositors for tests and benches: sway without a screen. Each ends with its [`Sway`]. Failures end the test.
 //!
-//! A process of the superuser starts it as an unprivileged user, because sway refuses to run with the privileges of the superuser.
+//! A process of the superuser starts sway as an unprivileged user, because sway refuses to run with the privileges of the
+//! superuser.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
@@ -23,7 +24,7 @@ const UNPRIVILEGED: u32 = 65_534;
 /// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).
 const START_SECONDS: i64 = 20;
 
-/// A running sway with one output, `HEADLESS-1`. On drop it is killed, and its runtime folder removed.
+/// A running sway with one output, `HEADLESS-1`. On drop, it is killed and its runtime folder is removed.
 #[derive(Debug)]
 pub struct Sway {
     server: Child,
@@ -40,37 +41,38 @@ impl Sway {
     /// sway or swaymsg is not installed.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if sway does not start.
     #[must_use]
     pub fn start(size: Size) -> Option<Sway> {
         Sway::start_with(size, "")
     }
 
-    /// The same, with further lines of sway(5) in its configuration.
+    /// Like [`Sway::start`], with additional lines of sway(5) in the configuration.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if sway does not start.
     #[must_use]
     pub fn start_with(size: Size, configuration: &str) -> Option<Sway> {
         let configuration = format!("output HEADLESS-1 mode {size}\n{configuration}");
         Sway::run(&configuration, None, false)
     }
 
-    /// Starts sway in a window of an X display, on an output `X11-1`. Unlike without a screen it reports when
-    /// pictures become visible.
+    /// Starts sway in a window of an X display, on an output `X11-1`. Unlike sway without a screen, it reports when pictures
+    /// become visible.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if sway does not start.
     #[must_use]
     pub fn start_in(display: &str) -> Option<Sway> {
         Sway::run("", Some(display), false)
     }
 
-    /// The same with an output of `size`, and with Xwayland for X11 programs ([`x_display`](Sway::x_display)); `None`,
-    /// with a message, also if Xwayland is not installed, or for the superuser xhost.
+    /// Like [`Sway::start_in`], with an output of `size`, and with Xwayland for X11 programs
+    /// ([`x_display`](Sway::x_display)). Also returns `None`, with a message, if Xwayland or, for the superuser, xhost is
+    /// not installed.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if sway does not start.
     #[must_use]
     pub fn start_desktop_in(display: &str, size: Size) -> Option<Sway> {
         if !has_program("Xwayland", "xwayland") {
@@ -87,7 +89,7 @@ impl Sway {
         Some(sway)
     }
 
-    /// Makes its Xwayland, which admits its own user alone, also admit the superuser.
+    /// Makes its Xwayland, which admits only its own user, also admit the superuser.
     fn admit_superuser(&self) {
         let mut command = self.command("xhost");
         command
@@ -145,7 +147,7 @@ impl Sway {
             control: String::new(),
             x_display: None,
         };
-        // It writes its line when it is ready, or closes the pipe when it ends.
+        // sway writes its line when it is ready, or closes the pipe when it ends.
         let timeout = Timespec {
             tv_sec: START_SECONDS,
             tv_nsec: 0,
@@ -215,11 +217,11 @@ impl Sway {
         command
     }
 
-    /// Executes a command of sway(5), such as `["output", "HEADLESS-1", "scale", "1.5"]`, and returns its answer in
-    /// JSON. With `["-t", "get_tree"]` and the like it asks for the state.
+    /// Executes a command of sway(5), such as `["output", "HEADLESS-1", "scale", "1.5"]`, and returns its reply in JSON.
+    /// `["-t", "get_tree"]` and similar commands request the state.
     ///
     /// # Panics
-    /// Sway refuses the command.
+    /// Panics if sway refuses the command.
     pub fn msg(&self, arguments: &[&str]) -> String {
         let output = self.command("swaymsg").arg("-r").args(arguments).output();
         let output = output.expect("swaymsg is installed");
@@ -232,11 +234,11 @@ impl Sway {
         text
     }
 
-    /// The pixels of all outputs by `grim`: their size, and packed RGB. `None`, with a message, if grim is not
+    /// The pixels of all outputs, read with `grim`: their size, and packed RGB. `None`, with a message, if grim is not
     /// installed.
     ///
     /// # Panics
-    /// The output is off.
+    /// Panics if the output is off.
     #[must_use]
     pub fn screenshot(&self) -> Option<(Size, Vec<u8>)> {
         if !has_program("grim", "grim") {
@@ -253,7 +255,7 @@ impl Sway {
         Some((size.parse().expect("width and height"), pixels))
     }
 
-    /// What it has logged.
+    /// The compositor's log.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.runtime.path().join("log")).unwrap_or_default()

@@ -46,7 +46,7 @@ hooks! { HOOKED [14]:
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface, parts, count) }
         });
-    /// The same (`EGL_EXT_swap_buffers_with_damage`).
+    /// Presents a frame with damage (`EGL_EXT_swap_buffers_with_damage`).
     SWAP_BUFFERS_EXT eglSwapBuffersWithDamageEXT(
         display: Display, surface: Surface, parts: *const c_int, count: c_int
     ) -> Boolean,
@@ -79,7 +79,7 @@ hooks! { HOOKED [14]:
             guarded(|| register_platform_display(display, platform, native));
             display
         };
-    /// The same (`EGL_EXT_platform_base`).
+    /// Finds a display of a platform (`EGL_EXT_platform_base`).
     GET_PLATFORM_DISPLAY_EXT eglGetPlatformDisplayEXT(
         platform: c_uint, native: *mut c_void, attributes: *const c_int
     ) -> Display,
@@ -109,7 +109,7 @@ hooks! { HOOKED [14]:
             guarded(|| register_platform_surface(surface, window));
             surface
         };
-    /// The same (`EGL_EXT_platform_base`).
+    /// Creates a surface of a window (`EGL_EXT_platform_base`).
     CREATE_PLATFORM_SURFACE_EXT eglCreatePlatformWindowSurfaceEXT(
         display: Display, config: Config, window: *mut c_void, attributes: *const c_int
     ) -> Surface,
@@ -189,7 +189,7 @@ impl Window for SwapTarget {
         Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
     }
 
-    /// An unknown display is that of the environment, which is EGL's default.
+    /// An unknown display is taken as that of the environment, which is EGL's default.
     fn x_window(&self) -> Option<XWindow> {
         Some(XWindow {
             id: SURFACES.get(&self.surface.addr())?,
@@ -205,7 +205,7 @@ impl Window for SwapTarget {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
         // SAFETY: that is its type.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS.function() };
-        // Before EGL 1.5 it returns only extensions.
+        // Before EGL 1.5, it returns only extensions.
         let found = real::find(name);
         match find {
             // SAFETY: a name.
@@ -250,7 +250,7 @@ fn context_created(display: Display, context: Context) {
     }
 }
 
-/// These contexts are about to be destroyed, a current one when it is no longer current.
+/// Handles contexts that are about to be destroyed. A current context is destroyed when it is no longer current.
 fn context_destroyed(which: impl Fn(&readers::Context) -> bool) {
     if let Some(readers) = readers::readers_in_use() {
         let which = |of: &readers::Context| of.api == Api::Egl && which(of);
@@ -273,7 +273,7 @@ fn register_platform_display(display: Display, platform: c_uint, native: *mut c_
     let name = match platform {
         // SAFETY: the platform's extension defines this type, and the real function accepted it.
         PLATFORM_X11 => unsafe { x_display::of_xlib(native) },
-        // SAFETY: the same.
+        // SAFETY: as above.
         PLATFORM_XCB => unsafe { x_display::of_xcb(native) },
         _ => None,
     };
@@ -286,15 +286,15 @@ static DISPLAYS: HandleMap<usize, String> = HandleMap::new();
 /// The X windows of surfaces, by address.
 static SURFACES: HandleMap<usize, u32> = HandleMap::new();
 
-/// On platforms other than X11 a window is a pointer, which does not fit into an X identifier.
+/// On platforms other than X11, a window is a pointer, which does not fit into an X identifier.
 fn register_surface(surface: Surface, window: usize) {
     if let (false, Ok(window)) = (surface.is_null(), u32::try_from(window)) {
         SURFACES.insert(surface.addr(), window);
     }
 }
 
-/// The platform functions take a pointer: on X11 to the window's identifier (`EGL_EXT_platform_x11`),
-/// elsewhere to an object, which does not start with a valid X identifier.
+/// The platform functions take a pointer. On X11, it points to the window's identifier (`EGL_EXT_platform_x11`), elsewhere
+/// to an object that does not start with a valid X identifier.
 fn register_platform_surface(surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() {
         // SAFETY: the real function has created a surface from it, so the pointer is valid.

@@ -190,7 +190,7 @@ impl Window for SwapTarget {
     }
 
     fn sharing(&self) -> Sharing {
-        // The game may not have called XInitThreads; libX11 does so itself from 1.8 on.
+        // The game may not have called XInitThreads. libX11 calls it itself from 1.8 on.
         Sharing::Glx { threads: false }
     }
 
@@ -246,7 +246,7 @@ fn context_created(display: Display, context: Context) {
     }
 }
 
-/// The context is about to be destroyed; if it is current, when it is no longer current.
+/// Handles a context that is about to be destroyed. A current context is destroyed when it is no longer current.
 fn context_destroyed(context: Context) {
     if let Some(readers) = readers::readers_in_use() {
         let same = |of: &readers::Context| of.api == Api::Glx && of.address == context.addr();
@@ -254,7 +254,7 @@ fn context_destroyed(context: Context) {
     }
 }
 
-/// A connection was opened.
+/// Handles a connection that was opened.
 fn display_opened(display: Display) {
     if display.is_null() {
         return;
@@ -270,8 +270,8 @@ pub(super) fn display_name(display: usize) -> Option<String> {
     DISPLAYS.get(&display)
 }
 
-/// A connection is about to be closed. EGL displays may be on it: the resources of their contexts are
-/// released, too.
+/// Handles a connection that is about to be closed. EGL displays may use it, so the resources of their contexts are also
+/// released.
 fn display_closing(display: Display) {
     if let Some(readers) = readers::readers_in_use() {
         let on_it = |of: &readers::Context| of.api == Api::Glx && of.display == display.addr();

@@ -2,10 +2,10 @@
 
 use std::sync::Mutex;
 
-/// The most entries; more than any program has.
+/// Maximum number of entries: more than any program has.
 const MAX_ENTRIES: usize = 64;
 
-/// A map from handles to attributes. It never blocks on its mutex: in a forked child, a thread that does not exist
+/// A map from handles to attributes. It never blocks on its mutex, because in a forked child a thread that does not exist
 /// there may hold it.
 pub(super) struct HandleMap<K, V>(Mutex<Vec<(K, V)>>);
 

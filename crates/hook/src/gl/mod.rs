@@ -21,7 +21,7 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    /// The hook of this name. Called for every symbol lookup of the program, so it must be fast.
+    /// The hook with this name. It must be fast, because it is called for every symbol lookup of the program.
     pub(crate) fn find(name: &CStr) -> Option<&'static Hooked> {
         let bytes = name.to_bytes();
         if !matches!(bytes.first(), Some(b'g' | b'e' | b'X')) {
@@ -35,10 +35,10 @@ impl Hooked {
 // SAFETY: addresses of functions, which are the same for all threads.
 unsafe impl Sync for Hooked {}
 
-/// The result of `glXGetProcAddress` and `eglGetProcAddress` in place of `found`.
+/// The result of `glXGetProcAddress` and `eglGetProcAddress` that replaces `found`.
 ///
 /// # Safety
-/// `name` is null or a string.
+/// `name` must be null or a string.
 pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) -> *mut c_void {
     if found.is_null() || name.is_null() {
         return found;
@@ -55,8 +55,8 @@ pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) ->
     replacement.flatten().unwrap_or(found)
 }
 
-/// Declares hooked functions: for each its name, parameters, result and body. In the body, `real` is the
-/// function behind the hook; if there is none, the hook returns `otherwise`.
+/// Declares hooked functions, each with its name, parameters, result and body. In the body, `real` is the function behind
+/// the hook; if there is none, the hook returns `otherwise`.
 macro_rules! hooks {
     ($table:ident [$count:literal]: $(
         $(#[$doc:meta])*

@@ -1,10 +1,10 @@
 //! The frame reader of each OpenGL context.
 //!
-//! A context is tracked from the call that creates it until the first call that may destroy it. A tracked
-//! context's frames are read into its own buffers, which the host reads in place and which are released
-//! before that call is forwarded. Untracked contexts are those destroyed while current, which keep drawing
-//! until they are no longer current, and those created by functions that this library does not hook. Their
-//! frames are copied into ordinary memory before the swap, and no resources of the context are kept.
+//! A context is tracked from the call that creates it until the first call that may destroy it. A tracked context's frames
+//! are read into its own buffers, which the host reads in place and which are released before that call is forwarded.
+//! Untracked contexts are those destroyed while current, which continue to draw until they are no longer current, and those
+//! created by functions that this library does not hook. Their frames are copied into ordinary memory before the swap, and
+//! no resources of the context are kept.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::real::HookScope;
 use crate::stream::{ReadRequest, Stream, stream};
 use crate::windows::{Key, XWindow};
 
-/// The most contexts; more than any program draws with. Further ones are not tracked.
+/// Maximum number of contexts: more than any program draws with. Additional ones are not tracked.
 const MAX_CONTEXTS: usize = 256;
 
 /// The API that created a context.
@@ -51,11 +51,11 @@ pub(crate) struct Current {
 pub(crate) trait Window {
     /// The current context of this thread; `None` if it does not draw to this window.
     fn current(&self) -> Option<Current>;
-    /// Its current size; may take a server round trip.
+    /// The window's current size. This may take a server round trip.
     fn size(&self) -> Option<Size>;
-    /// Its X window.
+    /// The window's X window.
     fn x_window(&self) -> Option<XWindow>;
-    /// How to share the objects of its context.
+    /// How to share the objects of the window's context.
     fn sharing(&self) -> Sharing;
     /// A function of OpenGL, or null.
     fn function(&self, name: &CStr) -> *const c_void;
@@ -63,11 +63,11 @@ pub(crate) trait Window {
 
 /// The result of a swap function.
 pub(crate) trait SwapResult {
-    /// Whether the window shows the frame now, as far as is known.
+    /// Whether the window now shows the frame, as far as is known.
     fn succeeded(&self) -> bool;
 }
 
-/// Presents a frame with exactly one call of `real`; reads the frame before, if requested.
+/// Presents a frame with exactly one call of `real`. Reads the frame before that, if requested.
 pub(crate) fn swap<T: SwapResult>(window: &impl Window, real: impl FnOnce() -> T) -> T {
     // Another interposing library may re-enter.
     let Some(_inside) = HookScope::enter() else {
@@ -86,9 +86,9 @@ struct Swap {
     stream: &'static Stream,
     key: Key,
     reader: Arc<Reader>,
-    /// The receiver of its frame, if that was read.
+    /// The receiver of its frame, if the frame was read.
     read: Option<Arc<Submitter>>,
-    /// The GPU has not finished reading.
+    /// Whether the GPU has not finished reading.
     pending: bool,
 }
 
@@ -138,12 +138,12 @@ impl Swap {
         Some(())
     }
 
-    /// A driver that refuses one swap of a context also refuses the next (Mesa's EGL, if the context was
-    /// destroyed while current). Until one succeeds no frame is read, since the window's image does not
-    /// change; the frame read for the first is discarded.
+    /// A driver that refuses one swap of a context also refuses the next (Mesa's EGL, if the context was destroyed while
+    /// current). Until a swap succeeds, no frame is read, because the window's image does not change. The frame read for the
+    /// first refused swap is discarded.
     fn end(self, window: &impl Window, succeeded: bool) {
         if self.pending {
-            // Perhaps the swap has waited for the GPU.
+            // The swap may have waited for the GPU.
             lock(&self.reader.read_back).as_mut().map(ReadBack::poll);
         }
         let refused = self.reader.refused.swap(!succeeded, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Swap {
                     frames.missed(clock::now());
                 }
             }
-            // Its frame was not read.
+            // This swap's frame was not read.
             (true, true) => {
                 if let Some(size) = window.size() {
                     self.stream.skip(self.key, size, || window.x_window());
@@ -180,8 +180,7 @@ fn open(window: &impl Window, frames: Arc<Submitter>, tracked: bool) -> Result<R
     opened.map_err(|e| format!("cannot read frames of an OpenGL context: {e}"))
 }
 
-/// The readers of this process; not used in a forked child, where a thread that does not exist may hold
-/// the mutex.
+/// The readers of this process. They are not used in a forked child, where a thread that does not exist may hold the mutex.
 static READERS: Readers = Readers::new();
 
 /// The readers of this process, if it streams ([`process::is_enabled`]).
@@ -189,7 +188,7 @@ pub(super) fn readers() -> Option<&'static Readers> {
     process::is_enabled().then_some(&READERS)
 }
 
-/// The same for releasing objects that may be in use ([`process::has_started`]).
+/// The readers of this process, for releasing objects that may be in use ([`process::has_started`]).
 pub(super) fn readers_in_use() -> Option<&'static Readers> {
     process::has_started().then_some(&READERS)
 }
@@ -210,19 +209,19 @@ pub(crate) struct Reader {
     /// Whether the context exists until it is retired.
     tracked: bool,
     open_attempted: AtomicBool,
-    /// The driver refused its last swap.
+    /// Whether the driver refused the last swap.
     refused: AtomicBool,
     read_back: Mutex<Option<ReadBack>>,
 }
 
 impl Reader {
-    /// Whether this was called before.
+    /// Whether this method was called before.
     fn was_open_attempted(&self) -> bool {
         self.open_attempted.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends the reader; if another thread swaps at this moment, that thread ends it. `current`: the current
-    /// context of this thread.
+    /// Ends the reader. If another thread swaps at this moment, that thread ends it. `current` is the current context of
+    /// this thread.
     fn end(reader: Arc<Reader>, current: Option<Context>) {
         if let Some(reader) = Arc::into_inner(reader)
             && let Some(read_back) = lock(&reader.read_back).take()
@@ -237,7 +236,7 @@ impl Readers {
         Readers(Mutex::new(Vec::new()))
     }
 
-    /// A context was created. An older entry with its address is removed.
+    /// Records a context that was created. An older entry with its address is removed.
     pub(crate) fn insert(&self, context: Context) {
         let mut all = lock(&self.0);
         let before = extract(&mut all, |known| known.is_at(context));
@@ -284,8 +283,7 @@ impl Readers {
         Some(reader.clone())
     }
 
-    /// Contexts are about to be destroyed: they are no longer tracked. `current`: the current context of
-    /// this thread.
+    /// Stops tracking contexts that are about to be destroyed. `current` is the current context of this thread.
     pub(crate) fn retire(&self, current: Option<Current>, which: impl Fn(&Context) -> bool) {
         let gone = extract(&mut lock(&self.0), |known| which(&known.context));
         for reader in gone.into_iter().filter_map(|known| known.reader) {
@@ -293,8 +291,7 @@ impl Readers {
         }
     }
 
-    /// Releases the resources of contexts that may lose them without being destroyed; the next swap
-    /// recreates them.
+    /// Releases the resources of contexts that may lose them without being destroyed. The next swap recreates them.
     pub(crate) fn release(&self, which: impl Fn(&Context) -> bool) {
         let mut all = lock(&self.0);
         let found = all.iter_mut().filter(|known| which(&known.context));

@@ -31,26 +31,26 @@ pub(super) struct Device {
     swapchains: Mutex<HashMap<vk::SwapchainKHR, Arc<Swapchain>>>,
     /// Unused semaphores.
     semaphores: Mutex<Vec<vk::Semaphore>>,
-    /// The read-back buffers, created with the first frame; `None` if that failed.
+    /// The read-back buffers, which are created with the first frame. `None` if that failed.
     ring: OnceLock<Option<Ring>>,
     memory: vk::PhysicalDeviceMemoryProperties,
     init_commands: InitCommands,
-    /// A device group: each physical device has a part of the image.
+    /// Whether this is a device group, in which each physical device has a part of the image.
     pub(super) group: bool,
 }
 
 /// One swapchain of the application, with the state for reading its images.
 pub(super) struct Swapchain {
     images: Vec<vk::Image>,
-    /// One semaphore for each image: the copy signals it and the presentation waits for it. It is free
-    /// when the application has acquired the image again.
+    /// One semaphore for each image. The copy signals it, and the presentation waits for it. It is free when the application
+    /// has acquired the image again.
     copied: Vec<vk::Semaphore>,
     pub(super) size: Size,
     pub(super) surface: vk::SurfaceKHR,
     pub(super) window: Window,
-    /// The pixel format, or why it is not captured.
+    /// The pixel format, or why the swapchain is not captured.
     pub(super) pixels: Result<Pixels, String>,
-    /// Whether the reason was reported.
+    /// Whether the reason has been reported.
     pub(super) reported: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl Device {
     /// `handle` was created on `physical` by the next layer.
     ///
     /// # Safety
-    /// All handles are valid, and `next` comes from the creation of `handle` with `info`.
+    /// All handles must be valid, and `next` must come from the creation of `handle` with `info`.
     pub(super) unsafe fn new(
         handle: vk::Device,
         physical: vk::PhysicalDevice,
@@ -121,7 +121,7 @@ impl Device {
         lock(&self.queues).insert(queue, family);
     }
 
-    /// A queue's family, if it supports copies.
+    /// A queue's family, if the queue supports copies.
     pub(super) fn copying_family(&self, queue: vk::Queue) -> Option<u32> {
         let family = *lock(&self.queues).get(&queue)?;
         let flags = *self.families.get(family as usize)?;
@@ -133,7 +133,7 @@ impl Device {
     /// the pixel format can be captured.
     ///
     /// # Safety
-    /// `info` is the application's argument of `vkCreateSwapchainKHR`.
+    /// `info` must be the application's argument of `vkCreateSwapchainKHR`.
     pub(super) unsafe fn usage(
         &self,
         info: &vk::SwapchainCreateInfoKHR<'_>,
@@ -156,7 +156,7 @@ impl Device {
     /// Records a swapchain that was created with `info`.
     ///
     /// # Safety
-    /// It was created on this device.
+    /// The swapchain must have been created on this device.
     pub(super) unsafe fn register_swapchain(
         &self,
         swapchain: vk::SwapchainKHR,
@@ -184,7 +184,7 @@ impl Device {
     }
 
     /// # Safety
-    /// The swapchain is valid.
+    /// The swapchain must be valid.
     unsafe fn images(&self, swapchain: vk::SwapchainKHR) -> Option<Vec<vk::Image>> {
         let query = self.swapchain.as_ref()?.get_swapchain_images_khr;
         let mut count = 0;
@@ -218,8 +218,8 @@ impl Device {
         lock(&self.swapchains).get(&handle).cloned()
     }
 
-    /// Releases a swapchain that is about to be destroyed; blocks until its images are no longer read.
-    /// Pass the result to [`Device::recycle_semaphores`].
+    /// Releases a swapchain that is about to be destroyed. Blocks until its images are no longer read. Pass the result to
+    /// [`Device::recycle_semaphores`].
     pub(super) fn release_swapchain(&self, handle: vk::SwapchainKHR) -> Option<Arc<Swapchain>> {
         let released = lock(&self.swapchains).remove(&handle)?;
         if let Some(Some(ring)) = self.ring.get() {
@@ -253,10 +253,10 @@ impl Device {
         ring.is_some_and(|ring| !ring.as_ref().is_some_and(Ring::idle))
     }
 
-    /// Frees the layer's objects; blocks until the stream has released this device's memory.
+    /// Frees the layer's objects. Blocks until the stream has released this device's memory.
     ///
     /// # Safety
-    /// The application destroys the device now: it is idle and no longer used.
+    /// The application must be about to destroy the device, which must be idle and no longer used.
     pub(super) unsafe fn close(&self) {
         if let Some(Some(ring)) = self.ring.get() {
             // SAFETY: the caller's duty.
@@ -280,7 +280,7 @@ impl Swapchain {
     }
 }
 
-/// The pixel format of such a swapchain, or why it cannot be captured.
+/// The pixel format of such a swapchain, or why it can't be captured.
 fn readable(info: &vk::SwapchainCreateInfoKHR<'_>) -> Result<Pixels, String> {
     if info.flags.contains(vk::SwapchainCreateFlagsKHR::PROTECTED) {
         return Err("protected swapchains are not streamed".to_owned());
@@ -302,7 +302,7 @@ fn readable(info: &vk::SwapchainCreateInfoKHR<'_>) -> Result<Pixels, String> {
 /// The structure of a type in a chain of Vulkan structures.
 ///
 /// # Safety
-/// `chain` is a valid chain.
+/// `chain` must be a valid chain.
 pub(super) unsafe fn chained(
     mut chain: *const std::ffi::c_void,
     kind: vk::StructureType,

@@ -1,7 +1,7 @@
 //! The intercepted calls of the application.
 //!
-//! Each call is forwarded exactly once, and the application gets its result. The layer's own work runs in
-//! [`guarded`]: if it fails, the call is still forwarded. In a forked child calls are only forwarded.
+//! Each call is forwarded exactly once, and the application gets its result. The layer's own work runs in [`guarded`], so
+//! that the call is still forwarded if this work fails. In a forked child, calls are only forwarded.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use crate::x_display;
 type Result = vk::Result;
 type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
-/// The result of a call that cannot be forwarded; loaders make no such call.
+/// The result of a call that can't be forwarded. Loaders make no such call.
 const LOST: Result = Result::ERROR_INITIALIZATION_FAILED;
 
 /// The process that loaded the layer.
@@ -254,7 +254,7 @@ surface!(
     xlib,
     XlibSurfaceCreateInfoKHR,
     |info| {
-        // The same.
+        // As above.
         let display = x_display::of_xlib(info.dpy.cast());
         u32::try_from(info.window).map_or(Window::Other, |window| on_display(display, window))
     }
@@ -266,7 +266,7 @@ surface!(
     |_| Window::Wayland
 );
 
-/// A window of the X display of this name; by default that of the environment.
+/// A window of the X display of this name. Without a name, the environment's display is used.
 fn on_display(name: Option<String>, window: u32) -> Window {
     let display = name.or_else(|| std::env::var("DISPLAY").ok());
     display.map_or(Window::Other, |display| {

@@ -40,11 +40,11 @@ pub(super) enum Window {
 }
 
 impl Instance {
-    /// Resolves all functions now: while the instance is being created, the loader's end of the chain
-    /// returns the next function, and later the application's entry point.
+    /// Resolves all functions now. While the instance is being created, the loader's end of the chain returns the next
+    /// function; later, it returns the application's entry point.
     ///
     /// # Safety
-    /// `handle` is being created by the next layer, and `next` is that layer's function.
+    /// The next layer must be creating `handle`, and `next` must be that layer's function.
     pub(super) unsafe fn new(
         handle: vk::Instance,
         next: vk::PFN_vkGetInstanceProcAddr,
@@ -96,7 +96,7 @@ impl Instance {
 }
 
 /// # Safety
-/// `F` is the actual type of `raw`.
+/// `F` must be the actual type of `raw`.
 pub(super) unsafe fn typed<F: Copy>(raw: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
     // SAFETY: by the caller's contract; both are function pointers of one size.

@@ -1,6 +1,6 @@
-//! The interface between the Vulkan loader and a layer, as in the loader's header `vk_layer.h` (layer
-//! interface version 2, of 2017, which every later loader supports). `ash` covers only the application's
-//! interface. The intercepted functions are in [`super::entry`].
+//! The interface between the Vulkan loader and a layer, as in the loader's header `vk_layer.h` (layer interface version 2 of
+//! 2017, which every later loader supports). `ash` covers only the application's interface. The intercepted functions are in
+//! [`super::entry`].
 
 use std::ffi::{c_char, c_void};
 
@@ -16,8 +16,7 @@ pub(super) const NEGOTIATE: i32 = 1;
 const LINK_INFO: i32 = 0;
 const DATA_CALLBACK: i32 = 1;
 
-/// For old loaders: sets the command buffer's dispatch table to the device's, like
-/// `vkSetDeviceLoaderData`.
+/// Used with old loaders. Sets the command buffer's dispatch table to the device's, like `vkSetDeviceLoaderData`.
 unsafe extern "system" fn copy_dispatch(
     device: vk::Device,
     commands: vk::CommandBuffer,
@@ -48,7 +47,7 @@ struct CreateInfo {
     kind: vk::StructureType,
     next: *const c_void,
     function: i32,
-    /// A union: a link or a function, depending on `function`.
+    /// A union of a link and a function, selected by `function`.
     value: *mut c_void,
 }
 
@@ -71,7 +70,7 @@ struct DeviceLink {
 /// The next layer's `vkGetInstanceProcAddr`. Advances the chain for the next layer.
 ///
 /// # Safety
-/// `info` is the loader's argument of `vkCreateInstance`.
+/// `info` must be the loader's argument of `vkCreateInstance`.
 pub(super) unsafe fn next_instance(
     info: *const vk::InstanceCreateInfo<'_>,
 ) -> Option<vk::PFN_vkGetInstanceProcAddr> {
@@ -92,10 +91,10 @@ pub(super) struct NextDevice {
     pub(super) init_commands: InitCommands,
 }
 
-/// As [`next_instance`], for a device.
+/// Like [`next_instance`], for a device.
 ///
 /// # Safety
-/// `info` is the loader's argument of `vkCreateDevice`.
+/// `info` must be the loader's argument of `vkCreateDevice`.
 pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextDevice> {
     // SAFETY: the caller's `info`, a chain that layers are meant to modify; the value of a data callback
     // is that function or null, which is a valid `Option` of a function.
@@ -117,7 +116,7 @@ pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Optio
 }
 
 /// # Safety
-/// `chain` is a chain of Vulkan structures.
+/// `chain` must be a chain of Vulkan structures.
 unsafe fn find(
     mut chain: *const c_void,
     kind: vk::StructureType,
@@ -140,7 +139,7 @@ unsafe fn find(
 /// Identifies the instance or device of a handle, as the loader does: the first word of the object.
 ///
 /// # Safety
-/// `handle` is a valid dispatchable handle.
+/// `handle` must be a valid dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
     // SAFETY: the loader stores its dispatch table there for each dispatchable object.
     unsafe { *object(handle) }

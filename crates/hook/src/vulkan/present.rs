@@ -15,11 +15,11 @@ use super::instance::{Instance, Window};
 use crate::stream::{Stream, stream};
 use crate::windows::{Key, XWindow};
 
-/// Starts to read back the image that is about to be presented, if requested and possible now. The
-/// presentation must then wait for the returned semaphore only.
+/// Starts to read back the image that is about to be presented, if requested and possible now. The presentation must then
+/// wait only for the returned semaphore.
 ///
 /// # Safety
-/// `info` and `queue` are the application's arguments of the current `vkQueuePresentKHR` call.
+/// `info` and `queue` must be the application's arguments of the current `vkQueuePresentKHR` call.
 pub(super) unsafe fn read_back(
     device: &Device,
     queue: vk::Queue,
@@ -116,7 +116,7 @@ unsafe fn readable<'a>(
     Ok((*pixels, family))
 }
 
-/// A surface is about to be destroyed: it is no longer streamed.
+/// Stops streaming a surface that is about to be destroyed.
 pub(super) fn forget_surface(instance: &Arc<Instance>, surface: vk::SurfaceKHR) {
     if let Some(stream) = crate::stream::started_stream() {
         stream.remove(key(instance, surface));
@@ -134,12 +134,12 @@ fn largest(
     known.max_by_key(|(swapchain, _)| swapchain.size.pixels())
 }
 
-/// By surface, which outlives a recreated swapchain (after a resize, for example).
+/// The key is based on the surface, which outlives a recreated swapchain (after a resize, for example).
 fn key(instance: &Arc<Instance>, surface: vk::SurfaceKHR) -> Key {
     Key(Arc::as_ptr(instance) as usize, surface.as_raw())
 }
 
-/// The X window that input goes to.
+/// The X window that receives input.
 fn x_window(swapchain: &Swapchain) -> Option<XWindow> {
     match &swapchain.window {
         Window::X11(window) => Some(window.clone()),
@@ -155,7 +155,7 @@ fn report_once(stream: &Stream, swapchain: &Swapchain, why: &str) {
 }
 
 /// # Safety
-/// `first` points to `count` elements, or `count` is 0.
+/// `first` must point to `count` elements, or `count` must be 0.
 unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Entries by the loader's key: one or two in nearly every program.
+/// Entries by the loader's key. Nearly every program has one or two.
 pub(super) struct Registry<T>(RwLock<Vec<(usize, Arc<T>)>>);
 
 impl<T> Registry<T> {

@@ -1,8 +1,8 @@
-//! The process that gives the console back if the client is killed: the program itself with another command.
+//! The process that restores the console if the client is killed. It is the program itself with a different command.
 //!
-//! It is started by exec, not by fork alone, since the client has threads by then. It holds the terminal as its standard
-//! output, reads the state to restore from its standard input, and waits for the end of that input: the client's end closes it,
-//! however that came. The client sends a last line after an orderly return.
+//! It is started with exec, not only with fork, because the client already has threads. It holds the terminal as its
+//! standard output, reads the state to restore from its standard input, and waits for the end of that input, which is closed
+//! whenever the client ends. Before an orderly end, the client sends a last line.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -34,7 +34,7 @@ pub(super) struct State {
     pub(super) display: i32,
     /// `KDGKBMODE`
     pub(super) keyboard: i32,
-    /// The terminal to go back to.
+    /// The terminal to return to.
     pub(super) back: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn start(mut command: Command, tty: &File, found: &State) -> io::Result<Guard> {
         command
-            // Its own group: Ctrl-C and a kill of the client's group do not reach it.
+            // The guard has its own process group, so that Ctrl-C and a kill of the client's group do not reach it.
             .process_group(0)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -85,13 +85,13 @@ impl Guard {
         Ok(Guard { process, pipe })
     }
 
-    /// The console was given back.
+    /// Ends the guard after the console was restored.
     pub(super) fn dismiss(self) {
         let Guard {
             mut process,
             mut pipe,
         } = self;
-        // If it was killed there is nothing to dismiss.
+        // If the guard was killed, there is nothing to dismiss.
         let _ = pipe.write_all(DONE.as_bytes());
         drop(pipe);
         let _ = process.wait();
@@ -101,17 +101,17 @@ impl Guard {
 /// Runs the guard with its standard input and output as described above, until its client has ended.
 ///
 /// # Errors
-/// It was not started by a client.
+/// Returns an error if it was not started by a client.
 pub fn run() -> Result<(), String> {
     sys::ignore_signals();
     let client = rustix::process::getppid();
     let client = client.and_then(|client: Pid| pidfd_open(client, PidfdFlags::empty()).ok());
     let mut text = String::new();
-    // An input that can't be read has ended as well.
+    // An input that can't be read counts as ended.
     let _ = io::stdin().read_to_string(&mut text);
     let (line, rest) = text.split_once('\n').unwrap_or_default();
     let found = State::from_line(line).ok_or_else(|| {
-        format!("{COMMAND} is started by openuvr client --present kms: it has no use of its own")
+        format!("{COMMAND} is started by openuvr client --present kms: it cannot be used directly")
     })?;
     if rest == DONE {
         return Ok(());

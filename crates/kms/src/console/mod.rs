@@ -1,8 +1,9 @@
-//! The text console: taken for graphics, and given back as it was found.
+//! The text console, which is taken for graphics and later restored to its previous state.
 //!
-//! A client that was started on a text console uses that one; started elsewhere (a service, a remote shell) it opens a free
-//! one and goes back at the end. While the console is taken the kernel draws no text on it, types no keys into it, and asks
-//! before it switches to another one. [`guard`] gives it back if the client is killed.
+//! A client that was started on a text console uses that console. A client started elsewhere (a service, a remote shell)
+//! opens a free console, and switches back at the end. While the console is taken, the kernel draws no text on it, sends no
+//! keys to it, and requests permission before it switches to a different one. [`guard`] restores the console if the client
+//! is killed.
 
 pub mod guard;
 mod sys;
@@ -22,14 +23,14 @@ use guard::{Guard, State};
 
 /// `KD_GRAPHICS`: the kernel draws no text.
 const GRAPHICS: i32 = 1;
-/// `K_OFF`: keys type nothing into the terminal.
+/// `K_OFF`: the terminal receives no keys.
 const NO_KEYS: i32 = 4;
 
-/// The signals by which the kernel announces a switch. The program uses them for nothing else.
+/// The signals with which the kernel announces a switch. The program does not use them for anything else.
 const RELEASE: i32 = SIGUSR1;
 const ACQUIRE: i32 = SIGUSR2;
 
-/// How long a switch to our terminal may take: another session must release its display first (a guess).
+/// How long a switch to our terminal may take, because another session must release its display first (a guess).
 const SWITCH: Duration = Duration::from_secs(5);
 
 /// A console that is taken.
@@ -39,15 +40,15 @@ pub(crate) struct Console {
     number: u32,
     found: State,
     guard: Option<Guard>,
-    /// Readable when the kernel asks for the release, and when the terminal is ours again.
+    /// Readable when the kernel requests the release, and when the terminal is ours again.
     pub(crate) release: UnixStream,
     pub(crate) acquire: UnixStream,
     handlers: [SigId; 2],
 }
 
 impl Console {
-    /// Takes the console; `guard` starts the process that gives it back if this one is killed. `None` on a machine without
-    /// consoles.
+    /// Takes the console. `guard` starts the process that restores it if this one is killed. Returns `None` on a machine
+    /// without consoles.
     pub(crate) fn take(guard: Option<Command>) -> Result<Option<Console>, KmsError> {
         let Some((tty, number, back)) = open()? else {
             return Ok(None);
@@ -59,15 +60,15 @@ impl Console {
                 cause,
             }
         };
-        let announced = sys::is_announced(&tty).map_err(failed("is no text console"))?;
-        let mode = sys::display_mode(&tty).map_err(failed("is no text console"))?;
+        let announced = sys::is_announced(&tty).map_err(failed("is not a text console"))?;
+        let mode = sys::display_mode(&tty).map_err(failed("is not a text console"))?;
         if announced || mode != 0 {
             return Err(KmsError::ConsoleInUse { number });
         }
         let found = State {
             number,
             display: mode,
-            keyboard: sys::keyboard_mode(&tty).map_err(failed("is no text console"))?,
+            keyboard: sys::keyboard_mode(&tty).map_err(failed("is not a text console"))?,
             back,
         };
         activate(&tty, number).map_err(failed("can't be brought to the foreground"))?;
@@ -93,7 +94,7 @@ impl Console {
             acquire,
             handlers,
         };
-        // From here on an error gives it back, when it is dropped.
+        // From here on, an error drops this value, which restores the console.
         let tty = &console.tty;
         sys::set_keyboard_mode(tty, NO_KEYS).map_err(failed("can't be silenced"))?;
         sys::set_display_mode(tty, GRAPHICS).map_err(failed("can't be used for graphics"))?;
@@ -106,21 +107,21 @@ impl Console {
         self.number
     }
 
-    /// Lets the kernel switch to the terminal that the user wants.
+    /// Lets the kernel switch to the terminal that the user has chosen.
     pub(crate) fn permit_release(&self) {
         if let Err(cause) = sys::permit_release(&self.tty) {
             tracing::warn!("can't release the console: {cause}");
         }
     }
 
-    /// The terminal is ours again.
+    /// Acknowledges that the terminal is ours again.
     pub(crate) fn acknowledge(&self) {
         if let Err(cause) = sys::acknowledge(&self.tty) {
             tracing::warn!("can't take the console again: {cause}");
         }
     }
 
-    /// Another descriptor of the terminal, with which another thread switches.
+    /// Returns another descriptor of the terminal, with which another thread can switch.
     pub(crate) fn switcher(&self) -> io::Result<Switcher> {
         Ok(Switcher(self.tty.try_clone()?))
     }
@@ -143,7 +144,7 @@ impl Drop for Console {
 pub(crate) struct Switcher(File);
 
 impl Switcher {
-    /// Asks the kernel to switch. It asks the console's owner first.
+    /// Requests a switch from the kernel, which first requests the release from the console's owner.
     pub(crate) fn switch_to(&self, number: u32) {
         if let Err(cause) = sys::activate(&self.0, number) {
             tracing::warn!("can't switch to console {number}: {cause}");
@@ -151,7 +152,7 @@ impl Switcher {
     }
 }
 
-/// Gives a console back as it was found.
+/// Restores a console to the state in which it was found.
 fn restore(tty: &File, found: &State) {
     let steps = [
         sys::do_not_announce(tty),
@@ -161,17 +162,17 @@ fn restore(tty: &File, found: &State) {
     for cause in steps.into_iter().filter_map(Result::err) {
         tracing::warn!("can't give the console {} back: {cause}", found.number);
     }
-    // Keys typed into it before it was taken stay; there are none from later.
+    // Keys typed into the terminal before it was taken stay; there are no later ones.
     let Some(back) = found.back else { return };
-    // Another one may be in the foreground by now.
+    // A different terminal may be in the foreground by now.
     if sys::active_terminal(tty).is_ok_and(|active| active == found.number) {
         let _ = sys::activate(tty, back);
     }
-    // Refused while this process still has it open, and harmless then.
+    // The kernel refuses this while this process still has the terminal open, which is harmless.
     let _ = sys::deallocate(tty, found.number);
 }
 
-/// The terminal to use, its number, and the one to go back to.
+/// Opens the terminal to use. Returns it with its number, and the terminal to return to.
 fn open() -> Result<Option<(File, u32, Option<u32>)>, KmsError> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(number) = own_terminal(&stat) {
@@ -220,7 +221,7 @@ fn activate(tty: &File, number: u32) -> io::Result<()> {
         return Ok(());
     }
     sys::activate(tty, number)?;
-    // VT_WAITACTIVE has no time limit, and has no end if a session does not answer.
+    // VT_WAITACTIVE has no time limit, and never returns if a session does not respond.
     while sys::active_terminal(tty)? != number {
         if Instant::now() >= end {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
@@ -230,8 +231,8 @@ fn activate(tty: &File, number: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of the virtual terminal that controls this process, from `/proc/self/stat` (proc(5), `tty_nr`); `None` if it is
-/// none or another kind of terminal.
+/// The number of the virtual terminal that controls this process, from `/proc/self/stat` (proc(5), `tty_nr`); `None` if
+/// there is none, or if it is a different kind of terminal.
 fn own_terminal(stat: &str) -> Option<u32> {
     // The name of the program may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(')')?;

@@ -86,11 +86,11 @@ pub(super) fn set_keyboard_mode(tty: impl AsFd, mode: i32) -> Result<()> {
     set(tty, KDSKBMODE, mode)
 }
 
-/// The number of a terminal that is not used.
+/// The number of an unused terminal.
 pub(super) fn free_terminal(tty: impl AsFd) -> Result<u32> {
     let mut number: c_int = 0;
     query(tty, VT_OPENQRY, &mut number)?;
-    // -1: all are used.
+    // -1 if all are used.
     u32::try_from(number).map_err(|_| Error::from(std::io::ErrorKind::ResourceBusy))
 }
 
@@ -131,13 +131,13 @@ pub(super) fn announce(tty: impl AsFd, release: i32, acquire: i32) -> Result<()>
     query(tty, VT_SETMODE, &mut mode)
 }
 
-/// Lets the kernel switch the terminal.
+/// Lets the kernel switch the terminal without an announcement.
 pub(super) fn do_not_announce(tty: impl AsFd) -> Result<()> {
     // VT_AUTO is 0.
     query(tty, VT_SETMODE, &mut VtMode::default())
 }
 
-/// Permits the announced switch to another terminal.
+/// Permits the announced switch to a different terminal.
 pub(super) fn permit_release(tty: impl AsFd) -> Result<()> {
     set(tty, VT_RELDISP, 1)
 }
@@ -148,7 +148,7 @@ pub(super) fn acknowledge(tty: impl AsFd) -> Result<()> {
     set(tty, VT_RELDISP, 2)
 }
 
-/// Makes this process survive the end of its session and orderly stops: it has a duty after them.
+/// Makes this process survive the end of its session and orderly stops, because it must still restore the console.
 pub(super) fn ignore_signals() {
     for signal in [
         libc::SIGHUP,

@@ -1,7 +1,7 @@
 //! Event devices in `/dev/input` that this user may read, with hot plug: keyboards and pointing devices.
 //!
-//! Game pads are left to their own reader. Devices are not grabbed: while the console is taken, the kernel types their keys
-//! nowhere else.
+//! Game pads have their own reader. Devices are not grabbed, because the kernel sends their keys to no other program while
+//! the console is taken.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ use super::sys;
 /// The kernel's folder of event devices.
 pub(super) const FOLDER: &str = "/dev/input";
 
-/// Events read at once: the kernel queues 64 for a mouse.
+/// Number of events read at once. The kernel queues 64 for a mouse.
 const AT_ONCE: usize = 64;
 
 const EV_LED: u16 = 0x11;
@@ -42,7 +42,7 @@ pub(super) struct Device {
     pub(super) pointer: Option<Pointer>,
     /// Whether event times are on the monotonic clock.
     pub(super) stamped: bool,
-    /// The kernel dropped events: those up to the next report are ignored.
+    /// Whether the kernel has dropped events, so that events up to the next report are ignored.
     pub(super) missed: bool,
     leds: bool,
 }
@@ -54,12 +54,12 @@ pub(super) struct Devices {
     /// Reports changes of the folder.
     pub(super) watch: Option<OwnedFd>,
     pub(super) open: BTreeMap<PathBuf, Device>,
-    /// Devices that are of no use here.
+    /// Devices that are not used here.
     passed: Vec<PathBuf>,
 }
 
 impl Devices {
-    /// Opens the devices of a folder; the second value is the error of the first that can't be read.
+    /// Opens the devices of a folder. The second value is the error of the first device that can't be read.
     pub(super) fn open(folder: &Path) -> (Devices, Option<io::Error>) {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK);
         let watch = watch.ok().filter(|watch| {
@@ -79,7 +79,7 @@ impl Devices {
         (devices, refused)
     }
 
-    /// The folder has changed.
+    /// Handles changes of the folder.
     pub(super) fn changed(&mut self) {
         let mut messages = [0; 4096];
         if let Some(watch) = &self.watch {
@@ -107,7 +107,7 @@ impl Devices {
             match Device::open(&path) {
                 Ok(Some(device)) => _ = self.open.insert(path, device),
                 Ok(None) => self.passed.push(path),
-                // Tried again when its permissions change.
+                // This device is tried again when its permissions change.
                 Err(cause) => refused = refused.or(Some(cause)),
             }
         }
@@ -133,7 +133,7 @@ impl Devices {
                     value,
                 };
                 let events = [event(EV_LED, code, i32::from(on)), event(EV_SYN, 0, 0)];
-                // A keyboard that was unplugged is removed when it is read.
+                // An unplugged keyboard is removed when it is read.
                 let _ = (&device.file).write_all(events.map(Event::to_bytes).as_flattened());
             }
         }
@@ -141,7 +141,7 @@ impl Devices {
 }
 
 impl Device {
-    /// `None` for a device of another kind.
+    /// Opens a device. `None` if it is of a different kind.
     fn open(path: &Path) -> io::Result<Option<Device>> {
         let open = |write| {
             OpenOptions::new()
@@ -150,7 +150,7 @@ impl Device {
                 .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
                 .open(path)
         };
-        // Writing is for the lights only.
+        // Writing is needed only for the lights.
         let (file, writable) = match open(true) {
             Ok(file) => (file, true),
             Err(_) => (open(false)?, false),
@@ -182,12 +182,12 @@ impl Device {
     /// Reads the available events.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub(super) fn read(&mut self) -> io::Result<Vec<Event>> {
         let mut bytes = [0; AT_ONCE * BYTES];
         match (&self.file).read(&mut bytes) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            // The kernel writes whole events.
+            // The kernel writes only complete events.
             Ok(read) => Ok(bytes[..read]
                 .as_chunks()
                 .0
@@ -210,11 +210,12 @@ fn classify(
     range: impl Fn(u16) -> Option<(i32, i32)>,
 ) -> (bool, Option<Kind>) {
     let has = |code: u16| keys.contains(&code);
-    // A pad of buttons and sticks, without a pen's or finger's buttons.
+    // A pad of buttons and sticks, without a pen's or finger's buttons, is not a pointing device.
     if keys.iter().any(|code| (BTN_JOYSTICK..0x140).contains(code)) && !has(BTN_TOUCH) {
         return (keys.iter().any(|code| (16..26).contains(code)), None);
     }
-    // Below the buttons, and the many keys above them: a remote control is a keyboard, too.
+    // The codes of keys are below those of the buttons, and many are above them, so a remote control also counts as a
+    // keyboard.
     let is_keyboard = keys
         .iter()
         .any(|code| matches!(code, 1..0x100 | 0x160..0x2c0));

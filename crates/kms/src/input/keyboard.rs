@@ -1,6 +1,6 @@
-//! The state of the keyboard: the modifiers and the layout that are in effect, as a server would keep them.
+//! The state of the keyboard: the modifiers and the layout in effect, as a display server would track them.
 //!
-//! It is a value; key codes are those of XKB, eight above evdev's. Latches of sticky keys are not known.
+//! It is a value; key codes are those of XKB, eight above evdev's. Latches of sticky keys are not supported.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl KeyboardState {
         (on(LOCK), on(self.num_lock))
     }
 
-    /// A key was pressed.
+    /// Handles a key that was pressed.
     pub(super) fn press(&mut self, keycode: u8) {
         let map = &self.keyboard.map;
         let modifiers = map.modifiers_of(keycode);
@@ -90,12 +90,12 @@ impl KeyboardState {
         self.held.insert(keycode, holds);
     }
 
-    /// A key was released.
+    /// Handles a key that was released.
     pub(super) fn release(&mut self, keycode: u8) {
         self.held.remove(&keycode);
     }
 
-    /// These keys are down, and no others: the console was in the background.
+    /// Sets the keys that are down to exactly these, after the console was in the background.
     pub(super) fn replace(&mut self, down: impl IntoIterator<Item = u8>) {
         let map = &self.keyboard.map;
         let locks = |keycode| matches!(map.symbol(keycode, 0, 0), Some(CAPS_LOCK | NUM_LOCK));
@@ -125,8 +125,8 @@ pub(super) fn console_of(modifiers: u8, code: u16) -> Option<u32> {
     (modifiers & held == held).then_some(number)
 }
 
-/// A keyboard without a layout, for a machine without libxkbcommon: its keys are sent by position, and the modifiers of
-/// shortcuts are known.
+/// A keyboard without a layout, for a machine without libxkbcommon: its keys are sent by position, and it has the modifiers
+/// of the shortcuts.
 pub(super) fn without_layout() -> XkbKeyboard {
     let mut map = Keymap {
         types: vec![KeyType::default()],
@@ -153,7 +153,7 @@ pub(super) fn without_layout() -> XkbKeyboard {
         );
         map.modifiers.insert(keycode, bit);
     }
-    // The name tells that key codes are those of evdev.
+    // The name indicates that the key codes are those of evdev.
     let named = (9..=u8::MAX).map(|keycode| {
         let name = if keycode == 111 { "UP" } else { "" };
         (keycode, name.to_owned())

@@ -1,4 +1,4 @@
-//! The keyboard layout of the console: from the environment, else from the files of the distribution.
+//! The keyboard layout of the console, from the environment or otherwise from the distribution's files.
 
 use openuvr_media::keyboard::XkbKeyboard;
 use openuvr_wayland::session_keyboard;
@@ -21,7 +21,7 @@ const VARIABLES: [&str; 5] = [
 const FILES: [&str; 2] = ["/etc/default/keyboard", "/etc/vconsole.conf"];
 const IN_FILES: [&str; 4] = ["XKBMODEL", "XKBLAYOUT", "XKBVARIANT", "XKBOPTIONS"];
 
-/// The layout to use. Without libxkbcommon keys are sent by position.
+/// The layout to use. Without libxkbcommon, keys are sent by position.
 pub(super) fn keyboard() -> XkbKeyboard {
     let names = names();
     let given = names.each_ref().map(|name| name.as_deref());
@@ -41,7 +41,7 @@ pub(super) fn keyboard() -> XkbKeyboard {
 fn names() -> Names {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if VARIABLES.iter().any(|name| set(name)) {
-        // libxkbcommon reads them.
+        // libxkbcommon reads the variables.
         return Names::default();
     }
     let texts = FILES

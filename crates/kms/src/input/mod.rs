@@ -1,8 +1,8 @@
 //! The input thread's part: keyboards and pointing devices read from the kernel, while the console is in the foreground.
 //!
-//! Keys are translated as for a window, with the console's layout; Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
-//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. In the background all keys and buttons are
-//! released at the host, and nothing is sent.
+//! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
+//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. While the console is in the background, all keys
+//! and buttons are released at the host, and nothing is sent.
 //!
 //! Spec: Linux, `input/event-codes.rst`; `docs/adr/0027-client-without-window-system.md`.
 
@@ -45,14 +45,14 @@ pub struct ConsoleInput {
     state: State,
 }
 
-/// The state apart from the devices.
+/// The state except for the devices.
 struct State {
     shared: Arc<Shared>,
-    /// The consoles, and our own number.
+    /// The consoles, and the number of our own.
     consoles: Option<(Switcher, u32)>,
     keyboard: KeyboardState,
     keys: KeyTranslator,
-    /// Keys that switched the console, until their release.
+    /// Keys that have switched the console, until their release.
     swallowed: BTreeSet<u16>,
     /// Whether the console is in the foreground, as last reported.
     focused: bool,
@@ -67,10 +67,10 @@ struct State {
 #[derive(Default)]
 struct Grab {
     active: bool,
-    /// Whether the user has asked for it, or has ended it since the host's request.
+    /// Whether the user has requested the grab, or has ended it since the host's request.
     by_user: bool,
     declined: bool,
-    /// The host's request, as last seen.
+    /// The host's request, as last received.
     requested: bool,
 }
 
@@ -142,7 +142,7 @@ impl ConsoleInput {
         Ok(())
     }
 
-    /// Follows changes by the other threads.
+    /// Handles changes made by the other threads.
     fn follow_display(&mut self) {
         let (active, stopped, size) = {
             let display = self.state.shared.display();
@@ -154,7 +154,7 @@ impl ConsoleInput {
         }
         if std::mem::replace(&mut self.state.focused, active) != active {
             if active {
-                // The keys of the switch are still down, and for the other console.
+                // The keys of the switch are still down, but belong to the other console.
                 let down: Vec<u8> = keycodes(self.devices.keys_down()).collect();
                 self.state.keyboard.replace(down.iter().copied());
                 self.state.keys.already_down(down);
@@ -185,7 +185,7 @@ impl ConsoleInput {
             }
             Err(_) => {
                 self.devices.open.remove(path);
-                // Its keys may be down.
+                // The device's keys may be down.
                 self.state.release_all();
             }
         }
@@ -222,7 +222,7 @@ impl State {
             return;
         }
         if (event.kind, event.code) == (EV_SYN, SYN_DROPPED) {
-            // The kernel's buffer overflowed: releases may be lost.
+            // The kernel's buffer has overflowed, so releases may be lost.
             device.missed = true;
             self.release_all();
             return;
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// Gives the events from `first` on the kernel's time.
+    /// Sets the kernel's time on the events from `first` on.
     fn stamp(&mut self, first: usize, at: time::Instant) {
         for event in self.ready.iter_mut().skip(first) {
             if let SourceEvent::Input(input) = event {
@@ -276,7 +276,7 @@ impl State {
                 }
             }
             1 => self.press(event.code, keycode),
-            // The host's window system repeats.
+            // The host's window system generates the repeats.
             _ => {}
         }
     }
@@ -313,7 +313,7 @@ impl State {
             Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
             Action::Recentre => self.ready.push_back(SourceEvent::Recentre),
             Action::Sound(change) => self.ready.push_back(SourceEvent::Sound(change)),
-            // It always is.
+            // The picture is always in full screen.
             Action::FullScreen => {}
             Action::Grab => {
                 self.keys.reset_composition();
@@ -327,7 +327,7 @@ impl State {
         }
     }
 
-    /// Sends motion relatively while the user or the host's application wants that.
+    /// Sends motion relatively while the user or the host's application requests that.
     fn follow_grab(&mut self) {
         let mut display = self.shared.display();
         let (relative, observer) = (display.scene.relative, display.scene.observer);
@@ -385,7 +385,7 @@ impl State {
             .push_back(SourceEvent::Input(InputEvent::PointerRelative { dx, dy }));
     }
 
-    /// Sends a position; an older one that waits is outdated.
+    /// Sends a position. An older waiting position is outdated.
     fn placed(&mut self, (x, y): (u16, u16)) {
         let waits = match self.ready.back() {
             Some(SourceEvent::Input(event) | SourceEvent::Sampled(event, _)) => {

@@ -1,7 +1,7 @@
-//! From reports of a pointing device to motions, buttons and wheel turns, as a value.
+//! Converts reports of a pointing device to motions, buttons and wheel turns, as a value.
 //!
-//! Limits: motion is sent unaccelerated, a pixel for each step; a touch pad moves the pointer with one finger and has no
-//! gestures; of a touch screen's fingers the first is the pointer with its left button.
+//! Limitations: motion is sent unaccelerated, one pixel for each step. A touch pad moves the pointer with one finger and has
+//! no gestures. On a touch screen, the first finger is the pointer with its left button.
 
 use openuvr_media::input_event::Event;
 use openuvr_proto::input::event::{Button, EV_ABS, EV_KEY, EV_REL, InputEvent};
@@ -19,26 +19,26 @@ const BTN_TOUCH: u16 = 0x14a;
 /// One notch in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;
 
-/// The part of the display's width by which a finger moves the pointer across a touch pad (a guess: two thirds).
+/// The fraction of the display's width over which a finger moves the pointer across a touch pad (a guess: two thirds).
 const PAD_REACH: (i64, i64) = (2, 3);
 
 /// How a device points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// By steps: a mouse.
+    /// In steps: a mouse.
     Mouse {
-        /// Whether the wheel is reported in parts of a notch, beside whole ones.
+        /// Whether the wheel is reported in parts of a notch in addition to whole notches.
         fine_wheel: bool,
     },
-    /// By positions on the display: a tablet.
+    /// With positions on the display: a tablet.
     Tablet(Axes),
-    /// By positions of a finger on the display.
+    /// With positions of a finger on the display.
     TouchScreen(Axes),
-    /// By positions of a finger beside the display.
+    /// With positions of a finger outside of the display.
     TouchPad(Axes),
 }
 
-/// The least and the greatest value across and down.
+/// The minimum and the maximum value across and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Axes {
     pub(super) x: (i32, i32),
@@ -86,7 +86,7 @@ impl Pointer {
         }
     }
 
-    /// Takes an event that does not end a report.
+    /// Handles an event that does not end a report.
     pub(super) fn event(&mut self, event: &Event) {
         let fine = matches!(self.kind, Kind::Mouse { fine_wheel: true });
         match (event.kind, event.code) {
@@ -165,7 +165,7 @@ impl Pointer {
         std::mem::take(&mut self.report)
     }
 
-    /// The pointer moves as far down for a distance as across.
+    /// Moves the pointer for a finger. The same distance moves the pointer as far down as across.
     fn finger_moved(&mut self, before: (i32, i32), axes: Axes, display: (i32, i32)) {
         let length = (i64::from(axes.x.1) - i64::from(axes.x.0)).max(1) * PAD_REACH.1;
         let reach = i64::from(display.0) * PAD_REACH.0;
@@ -182,7 +182,7 @@ impl Pointer {
     }
 }
 
-/// The pixel of a position between the least and the greatest value.
+/// The pixel of a position between the minimum and the maximum value.
 fn on_display(value: i32, (least, greatest): (i32, i32), pixels: i32) -> i32 {
     let length = (i64::from(greatest) - i64::from(least) + 1).max(1);
     let along = (i64::from(value) - i64::from(least)) * i64::from(pixels) / length;

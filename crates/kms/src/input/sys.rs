@@ -26,7 +26,7 @@ fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> Result<()> {
     }
 }
 
-/// The codes of this kind (`EV_KEY`, …) that the device can send; `BYTES` holds a bit for each.
+/// The codes of this kind (`EV_KEY`, …) that the device can send. `BYTES` provides a bit for each.
 pub(super) fn codes<const BYTES: usize>(file: &File, kind: u16) -> Vec<u16> {
     let mut bits = [0; BYTES];
     // EVIOCGBIT. A device without this kind has no bits.
@@ -56,7 +56,7 @@ pub(super) fn keys_down(file: &File) -> Vec<u16> {
     numbers(&bits)
 }
 
-/// The least and the greatest value of an axis.
+/// The minimum and the maximum value of an axis.
 pub(super) fn range(file: &File, axis: u16) -> Option<(i32, i32)> {
     let mut info = [0; 24];
     // EVIOCGABS: `struct input_absinfo`, with the value first.
@@ -65,7 +65,7 @@ pub(super) fn range(file: &File, axis: u16) -> Option<(i32, i32)> {
     Some((word(4), word(8)))
 }
 
-/// Selects `CLOCK_MONOTONIC` for event timestamps; whether that succeeded.
+/// Selects `CLOCK_MONOTONIC` for event timestamps. Returns whether that succeeded.
 pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     let clock: c_int = libc::CLOCK_MONOTONIC;
     // EVIOCSCLOCKID

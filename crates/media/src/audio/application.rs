@@ -1,8 +1,8 @@
-//! Audio of applications that exchange samples directly instead of through a sound server: they
+//! Audio of applications that exchange samples directly instead of through a sound server. They
 //! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! The speaker is a source like any other: where the application writes nothing, it is silent. The
-//! microphone is played at the rate at which the application reads: its device is the clock.
+//! The speaker is a source like any other; it is silent while the application writes nothing. The
+//! microphone is played at the rate at which the application reads, so its device is the clock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use super::{
 };
 use openuvr_clock as clock;
 
-/// Size of the application's reads until it is known: the usual period of a device.
+/// Assumed size of the application's reads until the first read: the usual period of a device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
-/// … and its maximum: larger reads are not prebuffered.
+/// Maximum read size that is prebuffered.
 const MAX_BLOCK: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -38,8 +38,9 @@ struct SpeakerQueue {
 
 impl AppSpeaker {
     /// Writes samples (sample frames times [`CHANNELS`]; a remainder is ignored), which are played
-    /// from now on. From any thread; returns at once. Returns the accepted sample frames: all, or
-    /// none without a capture. If unread for a second, the oldest samples are dropped.
+    /// from now on. May be called from any thread and returns at once. Returns the number of
+    /// accepted sample frames: all, or none without a capture. Samples that remain unread for a
+    /// second are dropped, oldest first.
     pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
@@ -55,7 +56,8 @@ impl AppSpeaker {
         frames
     }
 
-    /// Captures it. One at a time: two captures would each get a part.
+    /// Captures the speaker. Only one capture should exist at a time: two captures would each get a
+    /// part of the samples.
     #[must_use]
     pub fn capture(&self) -> AppSpeakerCapture {
         let mut waiting = lock(&self.0.0);
@@ -140,7 +142,7 @@ struct MicrophoneQueue {
 }
 
 impl AppMicrophone {
-    /// A microphone that was not read yet.
+    /// A microphone that has not been read yet.
     ///
     /// # Errors
     /// [`AudioError`] if no file descriptor is left.
@@ -155,8 +157,8 @@ impl AppMicrophone {
     }
 
     /// Fills `samples` (sample frames times [`CHANNELS`]) with the next samples, and the remainder
-    /// with silence. From any thread; returns at once. Returns the sample frames without that
-    /// remainder.
+    /// with silence. May be called from any thread and returns at once. Returns the number of
+    /// sample frames before that silence.
     pub fn read(&self, samples: &mut [f32]) -> usize {
         let mut ready = lock(&self.0.ready);
         let there = samples.len().min(ready.samples.len());

@@ -1,5 +1,5 @@
 //! Converts chunks of samples, as delivered by a source, to blocks of fixed length with their
-//! capture time; gaps are filled with silence.
+//! capture time. Fills gaps with silence.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use openuvr_proto::time::Instant;
 use super::timeline::Timeline;
 use super::{CHANNELS, CaptureCounters, RATE, duration_of};
 
-/// Maximum of unread samples: one second.
+/// Maximum number of unread samples: one second.
 pub(super) const LONGEST: usize = RATE as usize;
 
-/// Samples not read yet.
+/// Samples that have not been read yet.
 pub(super) struct Blocks {
     timeline: Timeline,
     waiting: VecDeque<f32>,
@@ -28,7 +28,7 @@ impl Blocks {
         }
     }
 
-    /// `frames` sample frames arrived at `now`; `None`: they are known to be missing.
+    /// Adds `frames` sample frames that arrived at `now`. `None` if they are known to be missing.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
@@ -54,7 +54,7 @@ impl Blocks {
         self.counters.silence += frames as u64;
     }
 
-    /// Fills `block` if there is enough at `now`, with silence for missing samples; returns the
+    /// Fills `block` if enough samples exist at `now`, with silence for missing ones. Returns the
     /// capture time of its first sample.
     pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
         let overdue = self.timeline.overdue(now);
@@ -78,7 +78,8 @@ impl Blocks {
         block.len().saturating_sub(self.waiting.len()) / CHANNELS
     }
 
-    /// When a block of this length is available without further samples, as silence.
+    /// The time at which a block of this length is available, as silence, if no more samples
+    /// arrive.
     pub(super) fn due(&self, block: &[f32]) -> Instant {
         self.timeline.due(self.lacking(block))
     }

@@ -1,13 +1,12 @@
 //! Audio: captures of an application's playback in blocks, and playbacks.
 //!
-//! Samples are `f32`, −1 to 1, with interleaved channels: Opus codes them directly, the resampler
-//! and the volume need headroom above 1, and sound servers convert when mixing anyway. One sample
-//! of each channel is a *sample frame*; lengths are counted in them.
+//! Samples are `f32`, −1 to 1, with interleaved channels. Opus codes this format directly, the resampler and the volume need
+//! headroom above 1, and sound servers convert when mixing anyway. A *sample frame* is one sample of each channel; lengths
+//! are counted in sample frames.
 //!
-//! The playout delay is in `openuvr_proto::recv::jitter_buffer`; hosts and clients handle the
-//! absence of sound.
+//! The playout delay is in `openuvr_proto::recv::jitter_buffer`; hosts and clients handle missing sound.
 //!
-//! A new backend is one file with one [`CaptureBackend`] or [`PlaybackBackend`] and one line in a table.
+//! A new backend needs one file with one [`CaptureBackend`] or [`PlaybackBackend`], and one line in a table.
 
 pub mod application;
 mod blocks;
@@ -42,13 +41,12 @@ pub static CAPTURES: &[CaptureBackend] = &[pulse::CAPTURE, tone::BACKEND];
 /// The playbacks, best first.
 pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null::BACKEND];
 
-/// An audio source, owned by one thread, which must call it for every block.
+/// An audio source. One thread owns it, and must read every block.
 pub trait AudioCapture: Send {
-    /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`:
-    /// no limit). If the source delivers nothing, because nothing plays or it is suspended, silence
-    /// of the same length is returned (GamingAnywhere, section 5.1.4), so that the number of
-    /// samples always equals the elapsed time by the source's clock. On timeout, samples are kept
-    /// for the next call. The block's length may vary between calls.
+    /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: no limit). If the source
+    /// delivers nothing, because nothing plays or it is suspended, silence of the same length is returned (GamingAnywhere,
+    /// section 5.1.4). The number of samples therefore always equals the elapsed time by the source's clock. On timeout,
+    /// samples are kept for the next call. The block's length may vary between calls.
     ///
     /// # Errors
     /// [`AudioError`] if the source is gone; open it again, or continue without sound.
@@ -64,7 +62,7 @@ pub trait AudioCapture: Send {
         None
     }
 
-    /// Counters since the opening.
+    /// Counters since the capture was opened.
     fn counters(&self) -> CaptureCounters {
         CaptureCounters::default()
     }
@@ -88,7 +86,7 @@ pub struct CaptureCounters {
     pub left_out: u64,
 }
 
-/// An audio playback, owned by one thread, which must call it every few milliseconds.
+/// An audio playback. One thread owns it, and must call it every few milliseconds.
 pub trait AudioPlayback: Send {
     /// The fill level of the buffers.
     ///
@@ -104,7 +102,7 @@ pub trait AudioPlayback: Send {
     /// [`AudioError`] if the device is gone.
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError>;
 
-    /// Waits at most `timeout` (`None`: no limit), or until a [`Waker`] is raised; whether it was.
+    /// Waits at most `timeout` (`None`: no limit), or until a [`Waker`] is raised. Returns whether a waker was raised.
     ///
     /// # Errors
     /// [`AudioError`] if the device is found to be gone; [`level`](AudioPlayback::level) detects
@@ -154,7 +152,7 @@ pub struct CaptureBackend {
     pub name: &'static str,
     /// One line with a description and the meaning of [`Settings::device`].
     pub about: &'static str,
-    /// Opens it.
+    /// Opens the capture.
     pub open: fn(&Settings) -> Result<Box<dyn AudioCapture>, AudioError>,
 }
 
@@ -165,7 +163,7 @@ pub struct PlaybackBackend {
     pub name: &'static str,
     /// One line with a description and the meaning of [`Settings::device`].
     pub about: &'static str,
-    /// Opens it.
+    /// Opens the playback.
     pub open: fn(&Settings) -> Result<Box<dyn AudioPlayback>, AudioError>,
 }
 
@@ -216,7 +214,7 @@ pub fn duration_of(frames: usize) -> Duration {
     Duration::from_nanos(frames.saturating_mul(1_000_000_000) / u64::from(RATE))
 }
 
-/// Why a device could not be opened or failed, and what to do.
+/// Why a device could not be opened or has failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AudioError(pub String);

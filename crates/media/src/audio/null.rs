@@ -24,7 +24,7 @@ pub struct Null {
 }
 
 impl Null {
-    /// An empty one.
+    /// A null playback with nothing pending.
     ///
     /// # Errors
     /// [`AudioError`] if no file descriptor is left.
@@ -53,7 +53,7 @@ impl Played {
         }
     }
 
-    /// Appends sample frames at `now`. Returns the duration of the underrun before them.
+    /// Appends sample frames at `now`. Returns the duration of the preceding underrun.
     pub(super) fn write(&mut self, now: Instant, frames: usize) -> Duration {
         let begins = self.until.max(now);
         let pause = now.since(self.until);

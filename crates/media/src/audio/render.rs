@@ -1,5 +1,5 @@
-//! Renders the jitter buffer's decisions to samples: decoded, concealed or silent, without clicks
-//! in between, and resampled. The jitter buffer decides the timing.
+//! Renders the jitter buffer's decisions to samples: decoded, concealed or silent, resampled, and
+//! without clicks at the transitions. The jitter buffer decides the timing.
 
 use openuvr_proto::recv::jitter_buffer::PlayoutAction;
 
@@ -27,7 +27,7 @@ impl Renderer {
     /// A renderer in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] without libopus.
+    /// [`AudioError`] if libopus is not installed.
     pub fn open() -> Result<Renderer, AudioError> {
         Ok(Renderer {
             decoder: Decoder::open()?,
@@ -39,7 +39,7 @@ impl Renderer {
     }
 
     /// The samples (sample frames times [`CHANNELS`]) to write for `next`; `ratio` is
-    /// [`JitterBuffer::ratio`](openuvr_proto::recv::jitter_buffer::JitterBuffer::ratio). None for
+    /// [`JitterBuffer::ratio`](openuvr_proto::recv::jitter_buffer::JitterBuffer::ratio). Empty for
     /// [`PlayoutAction::Wait`]. Undecodable payloads are concealed.
     ///
     /// # Errors

@@ -1,20 +1,20 @@
 //! A resampler for clock drift: samples at nearly the original rate.
 //!
 //! Windowed sinc (Smith, "Digital Audio Resampling", section "Theory of Ideal Bandlimited
-//! Interpolation"). Own code, because requirements are small: ratios within 1 %, which need no
-//! anti-aliasing filter, any number of samples at once, and a delay of a third of a millisecond. At
-//! a ratio of 1 samples are unchanged.
+//! Interpolation"). This is own code because the requirements are small: ratios within 1 %, which
+//! need no anti-aliasing filter, any number of samples per call, and a delay of a third of a
+//! millisecond. A ratio of 1 leaves samples unchanged.
 
 use super::CHANNELS;
 
 /// Filter taps: 16 samples before the new one and 16 after.
 const TAPS: usize = 32;
 
-/// Sample frames processed in parallel: [`TAPS`] is a multiple.
+/// Sample frames processed in parallel; [`TAPS`] is a multiple of this.
 const LANES: usize = 8;
 
-/// Positions between two samples for which the filter is tabulated; in between it is interpolated,
-/// with an error 110 dB below a tone of 10 kHz ((1/256 · 2π · 10/48)² / 8).
+/// Positions between two samples for which the filter is tabulated. Between them it is
+/// interpolated, with an error 110 dB below a tone of 10 kHz ((1/256 · 2π · 10/48)² / 8).
 const PHASES: usize = 256;
 
 /// The delay in sample frames.
@@ -23,7 +23,7 @@ pub const DELAY: usize = TAPS / 2;
 /// Shape of the Kaiser window: sidelobes at −90 dB (Kaiser's formula, β = 0.1102 (A − 8.7)).
 const BETA: f64 = 9.0;
 
-/// Changes the speed of a stream slightly.
+/// Slightly changes the speed of a stream.
 pub struct Resampler {
     filters: Vec<[f32; TAPS]>,
     /// Input samples for the next output.
@@ -50,8 +50,8 @@ impl Resampler {
         }
     }
 
-    /// Appends `samples` (sample frames times [`CHANNELS`]) to `out` with `ratio` times as many;
-    /// 0.99 to 1.01. The output is continuous across calls.
+    /// Appends `samples` (sample frames times [`CHANNELS`]) to `out`, resampled to `ratio` times
+    /// their number; `ratio` is 0.99 to 1.01. The output is continuous across calls.
     pub fn process(&mut self, samples: &[f32], ratio: f64, out: &mut Vec<f32>) {
         self.held.extend_from_slice(samples);
         let step = 1.0 / ratio.clamp(0.99, 1.01);

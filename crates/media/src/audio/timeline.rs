@@ -1,9 +1,9 @@
-//! Maps samples of a source to our clock, with silence for gaps. Has no clock itself.
+//! Maps samples of a source to our clock, with silence for gaps. This module has no clock itself.
 //!
 //! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its
-//! paper) must not make later sound early. So the elapsed time is filled with silence, and samples
-//! that arrive later for filled time are dropped: the number of samples never departs from real
-//! time. Drift between the source's clock and ours is tracked.
+//! paper) must not make later sound early. Therefore, the elapsed time is filled with silence, and
+//! samples that arrive later for filled time are dropped. The number of samples then always matches
+//! real time. Drift between the source's clock and ours is tracked.
 
 use std::time::Duration;
 
@@ -15,17 +15,18 @@ use super::{RATE, duration_of, frames_in};
 /// samples, 21 ms each), the longest gaps between chunks without silence (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// Divisor of a chunk's lateness for tracking: for a source 100 ppm slower than our clock, times
-/// are half a millisecond early.
+/// Divisor of a chunk's lateness for tracking. With this value, times of a source 100 ppm slower
+/// than our clock are half a millisecond early.
 const LATER: u32 = 1024;
-/// … and of its earliness: early chunks are closer to the true time than late ones.
+/// Divisor of a chunk's earliness for tracking: early chunks are closer to the true time than late
+/// ones.
 const EARLIER: u32 = 64;
 
-/// Scheduling jitter of a chunk (guess): smaller deviations drop nothing and insert nothing.
+/// Scheduling jitter of a chunk (guess). Smaller deviations neither drop nor insert samples.
 const JITTER: Duration = Duration::from_millis(3);
 
-/// Maximum lead of samples: a starting null sink renders 50 ms at once, and then nothing for as
-/// long.
+/// Maximum lead of samples. A starting null sink renders 50 ms at once, and then nothing for the
+/// same time.
 const AHEAD: Duration = Duration::from_millis(60);
 
 /// The samples of a source on our clock.
@@ -33,9 +34,9 @@ const AHEAD: Duration = Duration::from_millis(60);
 pub(super) struct Timeline {
     /// Capture time of the next sample.
     next: Instant,
-    /// Last arrival; `None`: none yet.
+    /// Last arrival; `None` before the first.
     arrived: Option<Instant>,
-    /// The source is silent: time is filled up to now.
+    /// Whether the source is silent, so that time is filled up to now.
     silent: bool,
     /// Sample frames of silence for which samples may still arrive.
     owed: usize,
@@ -51,7 +52,7 @@ pub(super) struct Piece {
 }
 
 impl Timeline {
-    /// For a source that starts at `now`.
+    /// A timeline for a source that starts at `now`.
     pub(super) fn new(now: Instant) -> Timeline {
         Timeline {
             next: now,
@@ -66,7 +67,7 @@ impl Timeline {
         self.next
     }
 
-    /// This many sample frames arrived at `now`.
+    /// Records that this many sample frames arrived at `now`.
     pub(super) fn arrived(&mut self, now: Instant, frames: usize) -> Piece {
         self.silent = false;
         let first = self.arrived.replace(now).is_none();
@@ -92,7 +93,7 @@ impl Timeline {
         let expected = self.next + late / LATER + duration_of(kept) - early / EARLIER;
         self.next = expected.min(now + AHEAD);
         if left_out == 0 && early < JITTER {
-            // On time again: missing samples will not arrive.
+            // The source is on time again, so missing samples will not arrive.
             self.owed = 0;
         }
         Piece {
@@ -101,7 +102,7 @@ impl Timeline {
         }
     }
 
-    /// Sample frames of silence due at `now` because nothing arrived. They count as delivered.
+    /// Sample frames of silence due at `now` because nothing has arrived. They count as delivered.
     pub(super) fn overdue(&mut self, now: Instant) -> usize {
         let passed = now.since(self.next);
         // A late source that delivers again is not silent, however late it still is.
@@ -114,12 +115,12 @@ impl Timeline {
         self.silent = true;
         let frames = frames_in(passed);
         self.next = self.next + duration_of(frames);
-        // A server buffers at most a second.
+        // The server buffers at most a second.
         self.owed = (self.owed + frames).min(RATE as usize);
         frames
     }
 
-    /// When [`Timeline::overdue`] provides `wanted` more sample frames, unless samples arrive.
+    /// When [`Timeline::overdue`] provides `wanted` more sample frames if no samples arrive.
     pub(super) fn due(&self, wanted: usize) -> Instant {
         match self.silent {
             true => self.next + duration_of(wanted.max(1)),
@@ -189,7 +190,7 @@ mod tests {
             total += frames;
         }
         assert_eq!(total, 200 * 48);
-        // The server was only slow: all 200 ms arrive at once, then samples are regular.
+        // The server was only slow: all 200 ms arrive at once, and later samples are regular.
         for _ in 0..40 {
             let piece = line.arrived(START + 201 * MS, 240);
             total += 240 - piece.left_out + piece.silence;

@@ -1,6 +1,7 @@
-//! A test tone, generated in this process in real time: sound to stream where nothing plays.
+//! A test tone, generated in this process in real time, to have sound to stream when nothing plays.
 //!
-//! No substitute for an application in measurements: its samples were never in a sound server.
+//! It is no substitute for an application in measurements, because its samples have not passed
+//! through a sound server.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub const PITCH: f64 = 440.0;
 /// Amplitude, relative to full scale: −12 dB.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// Maximum sample frames that a late capture call catches up: a second, like a sound server
+/// Maximum sample frames that a late capture call catches up on: a second, like a sound server
 /// (guess). Older ones are skipped.
 const LATE: usize = RATE as usize;
 

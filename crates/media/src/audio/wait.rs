@@ -9,7 +9,8 @@ use rustix::io::Errno;
 
 use super::{AudioError, Waker};
 
-/// Waits until `until` (`None`: no limit), or until the waker is raised; whether it was.
+/// Waits until `until` (`None`: no limit), or until the waker is raised. Returns whether the waker
+/// was raised.
 pub(super) fn until(until: Option<Instant>, waker: &Waker) -> Result<bool, AudioError> {
     loop {
         let left = until.map(|until| until.since(clock::now()));

@@ -1,7 +1,7 @@
 //! A playback into a file: the audible samples including pauses, as RIFF WAVE with 16-bit samples.
 //!
-//! The header contains the length, and is rewritten when the playback is dropped; until then, and
-//! if the program is killed, it has the maximum length, which players take as "to the end".
+//! The header contains the length, and is rewritten when the playback is dropped. Until then, and
+//! if the program is killed, it contains the maximum length, which players take as "to the end".
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -45,11 +45,11 @@ impl Wav {
     /// Creates the file, replacing an existing one.
     ///
     /// # Errors
-    /// [`AudioError`] without a path, or if it can't be written.
+    /// [`AudioError`] if there is no path, or the file can't be written.
     pub fn open(settings: &Settings) -> Result<Wav, AudioError> {
         let Some(path) = settings.device.as_deref().map(PathBuf::from) else {
             return Err(AudioError(
-                "the audio playback wav needs a file: give its path as the device".into(),
+                "the audio playback wav needs a file: specify its path as the device".into(),
             ));
         };
         let file = File::create(&path).map_err(|error| broken(&path, &error))?;

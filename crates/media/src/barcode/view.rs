@@ -2,7 +2,7 @@
 //! display time.
 //!
 //! Its layout is that of [`barcode`](super), with 80 cells across the eye's picture. Its 96 bits,
-//! the most significant first: frame (24), predicted display time (40), yaw (16), pitch (15), eye
+//! most significant first, are: frame (24), predicted display time (40), yaw (16), pitch (15), eye
 //! (1).
 
 use openuvr_proto::units::Size;
@@ -21,7 +21,7 @@ pub const STEP: f32 = 360.0 / 65_536.0;
 /// The contents of an eye's code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ViewStamp {
-    /// Frames drawn so far, including this one; 24 bits, without higher ones: two days at 90 Hz.
+    /// Frames drawn so far, including this one, modulo 2^24: two days at 90 Hz.
     pub frame: u32,
     /// Predicted display time: microseconds of `CLOCK_MONOTONIC`, 40 bits, which are 12.7 days.
     pub display_us: u64,
@@ -46,8 +46,8 @@ impl ViewStamp {
         f32::from(self.pitch) * STEP
     }
 
-    /// Sets the view direction from an eye's orientation (a unit quaternion x, y, z, w). Straight
-    /// up and down have an arbitrary yaw.
+    /// Sets the view direction from an eye's orientation (a unit quaternion x, y, z, w). For
+    /// straight up and straight down, the yaw is arbitrary.
     #[must_use]
     pub fn looking(self, [x, y, z, w]: [f32; 4]) -> ViewStamp {
         // The rotated vector -z.
@@ -70,7 +70,8 @@ impl ViewStamp {
         ViewStamp { yaw, pitch, ..self }
     }
 
-    /// The predicted display time with its dropped bits restored to be nearest to `now_us`.
+    /// The predicted display time, with the dropped bits restored so that it is nearest to
+    /// `now_us`.
     #[must_use]
     pub fn display_us_near(&self, now_us: u64) -> u64 {
         let round = 1_u64 << TIME_BITS;
@@ -188,7 +189,7 @@ mod tests {
         for (yaw, pitch) in [(0.0, 0.0), (30.0, 10.0), (-100.0, -60.0), (179.0, 45.0)] {
             let (sin, cos) = (f32::to_radians(yaw) / 2.0).sin_cos();
             let (up, across) = (f32::to_radians(pitch) / 2.0).sin_cos();
-            // Around y, after around x.
+            // A rotation around y after one around x.
             let stamp =
                 ViewStamp::default().looking([cos * up, sin * across, -sin * up, cos * across]);
             assert!((stamp.yaw_degrees() - yaw).abs() < 0.01, "{stamp:?}");

@@ -1,12 +1,12 @@
 //! A clip: pictures from a file, played at a fixed rate forwards and backwards in a loop, each with
-//! a bar code. For measurements that need the same pictures each time.
+//! a bar code. It serves measurements that need the same pictures each time.
 //!
 //! The file is YUV4MPEG2 ("y4m") with 8-bit 4:2:0 frames, read as BT.709 in limited range: the
 //! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an
 //! X display stores it, and can be recomputed from the file.
 //!
-//! Not a film player (no sound, no interlace), and no substitute for an application in latency
-//! measurements: its pictures were never on a screen.
+//! It is no film player (no sound, no interlacing), and no substitute for an application in latency
+//! measurements, because its pictures have never been on a screen.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -37,7 +37,7 @@ pub struct Clip {
     /// Bytes before the first frame.
     head: u64,
     count: u32,
-    /// One frame as it is in the file.
+    /// One frame as stored in the file.
     planes: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ impl Clip {
         self.size
     }
 
-    /// How many pictures there are; at least one.
+    /// Number of pictures; at least one.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -193,7 +193,7 @@ impl ClipWriter {
     /// Creates a file for pictures of `size`, both sides even.
     ///
     /// # Errors
-    /// I/O errors, or [`io::ErrorKind::InvalidInput`] for a size that can't be played.
+    /// Returns I/O errors, or [`io::ErrorKind::InvalidInput`] for a size that can't be played.
     pub fn create(path: &Path, size: Size, fps: u32) -> io::Result<ClipWriter> {
         let Size { width, height } = size;
         let head = format!("YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n");
@@ -210,7 +210,7 @@ impl ClipWriter {
     /// Adds a BGRX picture without row padding.
     ///
     /// # Errors
-    /// I/O errors, or too few bytes.
+    /// Returns I/O errors, or an error if there are too few bytes.
     pub fn add(&mut self, bgrx: &[u8]) -> io::Result<()> {
         let Size { width, height } = self.size;
         let (luma, chroma) = self.planes.split_at_mut(self.size.pixels());
@@ -235,14 +235,14 @@ impl ClipWriter {
     /// Completes the file.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// The picture out of `count` that frame `frame` (counted from 1) shows: forwards, then backwards,
-/// so that there is no cut.
+/// The picture, out of `count`, that frame `frame` (counted from 1) shows. Pictures play forwards,
+/// then backwards, so that there is no cut.
 #[must_use]
 pub fn picture_index(frame: u32, count: u32) -> u32 {
     let turn = 2 * u64::from(count.max(2) - 1);
@@ -251,8 +251,8 @@ pub fn picture_index(frame: u32, count: u32) -> u32 {
     u32::try_from(place).unwrap_or(0).min(count.max(1) - 1)
 }
 
-/// A clip that plays. The frame number in the bar code is the time since opening in frame periods,
-/// counted from 1: a missed frame (the machine slept) is skipped, and no frame is late.
+/// A clip that is playing. The frame number in the bar code is the time since opening in frame
+/// periods, counted from 1. A missed frame (the machine slept) is skipped, so no frame is late.
 #[derive(Debug)]
 pub struct Player {
     clip: Clip,

@@ -1,4 +1,4 @@
-//! Capture: takes an application's pixels when it has drawn. Event-driven, never polled.
+//! Capture: takes an application's pixels after it has drawn. It is event-driven and never polls.
 
 pub mod clip;
 pub mod cursor;
@@ -25,7 +25,7 @@ use crate::waker::WakerError;
 
 pub use crate::waker::Waker;
 
-/// A source of pictures, owned by the media thread.
+/// A source of pictures. The media thread owns it.
 pub trait Capture: Send {
     /// The size of the next pictures.
     fn size(&self) -> Size;
@@ -36,12 +36,12 @@ pub trait Capture: Send {
     /// [`CaptureError`] if the source fails; its text ends the session.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError>;
 
-    /// The newest picture, announced by the last [`CaptureEvent::Frame`]. May be called again (a
-    /// key frame of a static picture needs it). `None` before the first frame.
+    /// The newest picture, announced by the last [`CaptureEvent::Frame`]. May be called repeatedly,
+    /// as required for a key frame of a static picture. `None` before the first frame.
     fn picture(&self) -> Option<Picture<'_>>;
 
     /// The area in which the newest picture differs from that of the previous
-    /// [`CaptureEvent::Frame`]; `None`: unknown.
+    /// [`CaptureEvent::Frame`]; `None` if unknown.
     fn changed(&self) -> Option<Block> {
         None
     }
@@ -49,19 +49,19 @@ pub trait Capture: Send {
     /// A handle with which another thread makes [`Capture::next`] return [`CaptureEvent::Woken`].
     fn waker(&self) -> Waker;
 
-    /// The application's rendering of the newest picture, where known.
+    /// How the application rendered the newest picture, if known.
     fn render_info(&self) -> RenderInfo {
         RenderInfo::default()
     }
 
-    /// Limits the frame rate from now on, unless the source determines it.
+    /// Limits the frame rate from now on, unless the source determines the rate itself.
     fn limit_fps(&mut self, _fps: f64) {}
 
-    /// Whether any subscriber watches: a source may save work without viewers.
+    /// Reports whether any subscriber watches. A source may save work without viewers.
     fn set_watched(&mut self, _watched: bool) {}
 }
 
-/// The application's inputs to a submitted picture.
+/// The application's inputs that went into a submitted picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RenderInfo {
     /// The newest input event consumed.
@@ -70,7 +70,7 @@ pub struct RenderInfo {
     pub pose: Option<ReceivedPose>,
     /// Start of rendering.
     pub begun: Option<Instant>,
-    /// The rendered head pose, if it differs from `pose`.
+    /// The head pose used for rendering, if it differs from `pose`.
     pub head: Option<Pose>,
     /// When the head pose was predicted.
     pub predicted: Option<Instant>,
@@ -100,7 +100,7 @@ pub enum CaptureEvent {
     Frame,
     /// The source was resized; the next frame has this size.
     Resized(Size),
-    /// The source is not visible (window unmapped); frames may resume.
+    /// The source is not visible (window unmapped); frames may resume later.
     Hidden,
     /// The source is visible again.
     Shown,

@@ -1,9 +1,10 @@
 //! Frame-rate limit: a token bucket that holds at most one frame, the newest.
 //!
-//! It does not sample by a clock: a frame that finds a token passes at once. Without a token it
-//! waits, and a newer frame replaces it. If frames come faster than tokens, it waits slightly
-//! longer than until the next expected frame, which then passes as it arrives; so a fast source is
-//! thinned without delaying frames. Only the last frame before a pause is delayed.
+//! It does not sample at fixed times: a frame passes at once if a token is available. Without a
+//! token, the frame waits, and a newer frame replaces it. If frames come faster than tokens, a
+//! frame waits slightly longer than until the next expected frame, which then passes on arrival. A
+//! fast source is thereby thinned without delaying frames. Only the last frame before a pause is
+//! delayed.
 
 use std::time::Duration;
 
@@ -14,15 +15,16 @@ use openuvr_proto::time::Instant;
 /// frames/s of 60.
 const TOLERANCE: f64 = 0.05;
 
-/// How long a frame waits for the next, in gaps between earlier frames (guess: most of a game's
-/// jitter).
+/// How long a frame waits for the next one, in multiples of the gap between earlier frames (guess:
+/// most of a game's jitter).
 const EXPECTED_GAPS: f64 = 1.25;
 
-/// Tokens saved up during a pause. Two: the response to a click is often a small change and,
-/// milliseconds later, the picture itself; also, a frame that is early by jitter is not delayed.
+/// Number of tokens saved up during a pause. There are two because the response to a click is often
+/// a small change and, milliseconds later, the picture itself, and so that a frame that is early by
+/// jitter is not delayed.
 const DEPTH: u32 = 2;
 
-/// Decides when the newest frame may pass. Has no clock: `now` is an argument.
+/// Decides when the newest frame may pass. It has no clock; `now` is an argument.
 #[derive(Clone, Debug)]
 pub struct Pace {
     /// Time between tokens; zero without a limit.
@@ -34,13 +36,13 @@ pub struct Pace {
     held: Option<Instant>,
     /// Arrival of the newest frame, and its distance to the previous one.
     newest: Option<(Instant, Duration)>,
-    /// The expected gap to the next frame, if frames come faster than tokens: the longer of the
-    /// last two gaps.
+    /// The expected gap to the next frame (the longer of the last two gaps), if frames come faster
+    /// than tokens.
     expected: Option<Duration>,
 }
 
 impl Pace {
-    /// No limit: every frame passes at once.
+    /// No limit. Every frame passes at once.
     #[must_use]
     pub const fn unlimited() -> Pace {
         Pace {
@@ -52,8 +54,9 @@ impl Pace {
         }
     }
 
-    /// At most `fps` frames per second in the long run (with a tolerance of 5 %; after a pause two
-    /// may follow each other at any distance). Not positive or not finite: no limit.
+    /// At most `fps` frames per second in the long run (with a tolerance of 5 %; after a pause, two
+    /// may follow each other at any distance). There is no limit if `fps` is not positive or not
+    /// finite.
     #[must_use]
     pub fn new(fps: f64) -> Pace {
         let interval = Duration::try_from_secs_f64(1.0 / (fps * (1.0 + TOLERANCE)));
@@ -63,13 +66,13 @@ impl Pace {
         }
     }
 
-    /// Changes the limit to `fps` frames per second, as [`Pace::new`]; a waiting frame keeps
+    /// Changes the limit to `fps` frames per second, like [`Pace::new`]; a waiting frame keeps
     /// waiting.
     pub fn limit(&mut self, fps: f64) {
         self.interval = Pace::new(fps).interval;
     }
 
-    /// A frame arrives at `now` and replaces a waiting one.
+    /// Records a frame that arrives at `now` and replaces a waiting one.
     pub fn offer(&mut self, now: Instant) {
         self.held = Some(now);
         let before = self.newest;
@@ -79,8 +82,8 @@ impl Pace {
         self.expected = Some(longer).filter(|gap| *gap < self.interval);
     }
 
-    /// When the waiting frame may pass; with a token, no later than its arrival. `None` if none
-    /// waits.
+    /// When the waiting frame may pass. If a token is available, this is no later than its arrival.
+    /// `None` if no frame waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let token = self.full - self.interval * (DEPTH - 1);

@@ -1,8 +1,8 @@
-//! A moving test pattern with a bar code, generated in this process: pictures to stream without
-//! application or display.
+//! A moving test pattern with a bar code, generated in this process, to have pictures to stream
+//! without an application or display.
 //!
-//! It runs by its own clock, like an application, but is no substitute for one in measurements: its
-//! pictures were never on a screen.
+//! It runs by its own clock, like an application, but is no substitute for one in measurements,
+//! because its pictures have never been on a screen.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -106,7 +106,8 @@ impl Capture for Pattern {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => {
                     let mut count = [0; 8];
-                    // Another thread can't have emptied it; if it did, waking twice is harmless.
+                    // No other thread can have emptied it. Even if one had, waking twice is
+                    // harmless.
                     let _ = rustix::io::read(fd, &mut count);
                     return Ok(CaptureEvent::Woken);
                 }

@@ -1,5 +1,5 @@
-//! Copies of pictures in ordinary memory, with recycled buffers: for components that must keep a
-//! borrowed picture, or share one (behind an [`Arc`]).
+//! Copies of pictures in ordinary memory, with recycled buffers. They serve components that must
+//! keep a borrowed picture, or share one (behind an [`Arc`]).
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use openuvr_proto::units::Size;
 use super::submit::Frame;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The free buffers: at most the number that was in use at once.
+/// The free buffers. There are never more than the maximum number in use at the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Pool {
-    /// A BGRX picture without row padding; its bytes are those of an earlier picture, or zero.
+    /// A BGRX picture without row padding; its bytes are zero or left from an earlier picture.
     #[must_use]
     pub fn take(&self, size: Size) -> PooledPicture {
         let mut data = self.spare();
@@ -86,7 +86,7 @@ impl PooledPicture {
         (self.format, self.rows) = (format, rows);
     }
 
-    /// The rows; of a picture from [`Pool::take`], without padding and with 4 bytes per pixel.
+    /// The rows. A picture from [`Pool::take`] has no padding and 4 bytes per pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
     }

@@ -2,10 +2,10 @@
 //! involved, and nothing is copied: a picture stays in its owner's memory until the host no longer
 //! needs it.
 //!
-//! The application may continue at once (the newest picture wins), or wait until its picture is
-//! encoded and sent: OpenUVR's continuous and synchronous modes (paper, section V-E).
+//! The application may continue at once (the newest picture wins), or wait until its picture is encoded and sent. These are
+//! OpenUVR's continuous and synchronous modes (paper, section V-E).
 //!
-//! This module reads no graphics API and converts nothing.
+//! This module uses no graphics API and converts nothing.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
@@ -27,20 +27,20 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// Hz, one of which may be late).
 const REST: Duration = Duration::from_millis(83);
 
-/// A picture with memory that returns to its owner on drop: in the host's thread when a newer picture
-/// has arrived, or in the application's if it was never taken.
+/// A picture whose memory returns to its owner on drop. The drop happens in the host's thread when a newer picture has
+/// arrived, or in the application's thread if the host never took the picture.
 pub trait Frame: Send {
-    /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any
-    /// size, the same at each call. From the first call on, its memory does not move.
+    /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any size, and the same at each
+    /// call. Its memory does not move after the first call.
     fn picture(&self) -> Picture<'_>;
 
-    /// The picture is not borrowed for now: until the next call of [`Frame::picture`], its owner
-    /// may move it to other memory.
+    /// Notifies the owner that the picture is not borrowed. Until the next call of [`Frame::picture`], the owner may move it
+    /// to other memory.
     fn rest(&mut self) {}
 }
 
-/// Creates the application's end and the host's end. Until the first picture arrives the source has
-/// the size `size`; at most `fps` pictures per second are requested.
+/// Creates the application's end and the host's end. Until the first picture arrives, the source has the size `size`. At
+/// most `fps` pictures per second are requested.
 ///
 /// # Errors
 /// [`CaptureError`] if this process has no file descriptor left.
@@ -78,7 +78,7 @@ struct Shared {
 
 struct State {
     next: Option<(Box<dyn Frame>, RenderInfo)>,
-    /// Counts of pictures submitted, taken by the host, and finished by it.
+    /// Number of pictures submitted, taken by the host, and finished by the host.
     submitted: u64,
     taken: u64,
     done: u64,
@@ -89,9 +89,9 @@ struct State {
     watched: bool,
     /// When a picture was last requested.
     last_demand: Option<Instant>,
-    /// When the newest picture that was not handed over was finished, as far as known.
+    /// When the newest picture that was not submitted was finished, as far as known.
     missed: Option<Instant>,
-    /// Other windows cover the application's pictures.
+    /// Whether other windows cover the application's pictures.
     overlaid: bool,
     /// Raised when the first viewer arrives.
     audience: Option<Waker>,
@@ -129,16 +129,16 @@ pub struct StillTicket {
     submitted: u64,
 }
 
-/// Whether a picture is worth reading back now.
+/// Whether a picture should be read back now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameDemand {
-    /// Yes.
+    /// It should.
     Now,
     /// No viewer, and a recent picture exists for the next one.
     Unwatched,
-    /// Pictures come faster than requested, or are covered ([`Submitter::overlaid`]).
+    /// Pictures come faster than requested, or other windows cover them ([`Submitter::overlaid`]).
     TooSoon,
-    /// The host is gone; no further picture is needed.
+    /// The host is gone, and no more pictures are needed.
     Closed,
 }
 
@@ -152,9 +152,9 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Whether a picture that is finished at `now` should be handed over: there is a viewer, and
-    /// the rate limit (a token bucket) allows it. Call it once per picture, before the read-back; a
-    /// picture without demand need not be submitted.
+    /// Whether a picture that is finished at `now` should be submitted, because there is a viewer and the rate limit (a
+    /// token bucket) allows it. Call this once per picture, before the read-back. A picture without demand need not be
+    /// submitted.
     #[must_use]
     pub fn demand(&self, now: Instant) -> FrameDemand {
         let mut state = self.shared.state();
@@ -180,9 +180,8 @@ impl Submitter {
         FrameDemand::Now
     }
 
-    /// Reports a picture finished at `now` that can't be read back: otherwise viewers of an
-    /// application that then comes to rest would keep an outdated picture. See
-    /// [`Submitter::missing_still`].
+    /// Reports a picture finished at `now` that can't be read back. Otherwise, viewers of an application that then comes to
+    /// rest would keep an outdated picture. See [`Submitter::missing_still`].
     pub fn missed(&self, now: Instant) {
         let mut state = self.shared.state();
         if !state.overlaid {
@@ -199,8 +198,8 @@ impl Submitter {
         }
     }
 
-    /// Whether a picture that includes the covering windows should be handed over at `now`: there
-    /// is a viewer, and the rate limit allows it. Call it once per picture.
+    /// Whether a picture that includes the covering windows should be submitted at `now`, because there is a viewer and the
+    /// rate limit allows it. Call this once per picture.
     #[must_use]
     pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();
@@ -231,20 +230,20 @@ impl Submitter {
         Some(self.shared.state().fps).filter(|fps| fps.is_normal() && *fps > 0.0)
     }
 
-    /// Pictures handed over so far.
+    /// Number of pictures submitted so far.
     #[must_use]
     pub fn submitted(&self) -> u64 {
         self.shared.state().submitted
     }
 
-    /// Whether the host is gone and no further picture is needed.
+    /// Whether the host is gone and no more pictures are needed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.state().closed
     }
 
-    /// Hands over a picture and its render information. Replaces a picture that the host has not
-    /// taken yet. `None` if the host is gone.
+    /// Submits a picture and its render information. Replaces a picture that the host has not taken yet. Returns `None` if
+    /// the host is gone.
     #[must_use]
     pub fn submit(&self, frame: Box<dyn Frame>, drawn: RenderInfo) -> Option<Ticket> {
         let mut state = self.shared.state();
@@ -252,7 +251,7 @@ impl Submitter {
             return None;
         }
         if state.overlaid {
-            // It was pending when another window covered it.
+            // This picture was pending when another window covered it.
             return Some(Ticket(state.submitted));
         }
         let replaced = state.next.replace((frame, drawn));
@@ -263,7 +262,7 @@ impl Submitter {
         state.submitted += 1;
         let ticket = Ticket(state.submitted);
         drop(state);
-        // Its owner may take its own lock.
+        // The picture's owner may take its own lock.
         drop(replaced);
         self.shared.arrived.wake();
         Some(ticket)
@@ -281,9 +280,9 @@ impl Submitter {
         state.watched && !state.closed
     }
 
-    /// Whether, as of `now`, there is a viewer of an application at rest, and its current picture was
-    /// never handed over: it was finished without viewers, or too soon after another. If that
-    /// picture is available, pass it to [`Submitter::submit_still`].
+    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted, because
+    /// it was finished without viewers or too soon after another. If that picture is available, pass it to
+    /// [`Submitter::submit_still`].
     #[must_use]
     pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();
@@ -297,8 +296,8 @@ impl Submitter {
         })
     }
 
-    /// Hands over the picture requested by [`Submitter::missing_still`]; it is dropped if the
-    /// application has finished another one since.
+    /// Submits the picture requested by [`Submitter::missing_still`]. Drops it if the application has finished another one
+    /// since.
     pub fn submit_still(&self, still: StillTicket, frame: Box<dyn Frame>) {
         let mut state = self.shared.state();
         let same = state.missed == still.missed && state.submitted == still.submitted;

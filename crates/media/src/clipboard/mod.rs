@@ -1,7 +1,7 @@
-//! The clipboard: reads copied text, and offers text for pasting; one folder per window system.
+//! The clipboard: reads copied text, and offers text for pasting. There is one folder per window system.
 //!
-//! It has its own connection and thread: clipboard owners may be slow, dead or hostile, and must
-//! not block other components.
+//! The clipboard has its own connection and thread, because clipboard owners may be slow, dead or hostile, and must not
+//! block other components.
 
 pub mod x11;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use crate::waker::Waker;
 use crate::waker::WakerError;
 
-/// The clipboard of a display is unusable, or has failed.
+/// The clipboard of a display is unusable, or it has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClipboardError(pub String);
@@ -31,11 +31,11 @@ impl From<WakerError> for ClipboardError {
 /// Why copied content was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadFailure {
-    /// It exceeds the limit.
+    /// The content exceeds the limit.
     TooLong,
-    /// It is a picture, files, or invalid text.
+    /// The content is a picture, files, or invalid text.
     NotText,
-    /// Its owner does not respond.
+    /// The content's owner does not respond.
     NoAnswer,
 }
 
@@ -52,9 +52,9 @@ impl std::fmt::Display for ReadFailure {
 /// Result of [`Clipboard::next_event`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClipboardEvent {
-    /// A program copied this text, which is not the last text of [`Clipboard::offer`].
+    /// A program has copied this text, which is not the last text of [`Clipboard::offer`].
     Copied(Arc<str>),
-    /// A program copied unreadable content.
+    /// A program has copied unreadable content.
     ReadFailed(ReadFailure),
     /// A [`Waker`] was raised.
     Woken,
@@ -74,15 +74,15 @@ impl std::fmt::Debug for ClipboardEvent {
 /// Whether text copied by other programs is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchMode {
-    /// Never: text is only offered.
+    /// Never: text of this program is offered, but none is read.
     Nothing,
-    /// Text copied from now on.
+    /// Text copied from now on is read.
     Changes,
-    /// The same, and existing text.
+    /// Existing text and text copied from now on are read.
     Everything,
 }
 
-/// The clipboard of a display; owned by one thread.
+/// The clipboard of a display. One thread owns it.
 pub trait Clipboard: Send {
     /// A handle with which another thread makes [`Clipboard::next_event`] return
     /// [`ClipboardEvent::Woken`].
@@ -91,19 +91,19 @@ pub trait Clipboard: Send {
     /// Offers this text for pasting on the display, replacing earlier contents.
     ///
     /// # Errors
-    /// [`ClipboardError`] if the connection broke.
+    /// [`ClipboardError`] if the connection is broken.
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError>;
 
-    /// Waits for the next event, and answers other programs meanwhile.
+    /// Waits for the next event, and answers other programs in the meantime.
     ///
     /// # Errors
-    /// [`ClipboardError`] if the connection broke.
+    /// [`ClipboardError`] if the connection is broken.
     fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError>;
 }
 
 /// The result of opening a clipboard.
 pub type Opened = Result<Box<dyn Clipboard>, ClipboardError>;
 
-/// Opens a display's clipboard. The arguments are which text of other programs to read, and the maximum of UTF-8 bytes
-/// to read.
+/// Opens a display's clipboard. The arguments specify which text of other programs to read, and the maximum number of UTF-8
+/// bytes to read.
 pub type OpenClipboard = Arc<dyn Fn(WatchMode, usize) -> Opened + Send + Sync>;

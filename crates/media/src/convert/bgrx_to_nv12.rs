@@ -1,8 +1,8 @@
 //! Converts packed pixels to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range
 //! (luma 16–235, chroma 16–240), with chroma as the mean of 2×2 pixels.
 //!
-//! Odd sides are padded to even ones by repeating the last column and row, as 4:2:0 codecs require;
-//! the decoder's crop rectangle or the stream's configuration has the true size.
+//! Odd sides are padded to even ones by repeating the last column and row, as 4:2:0 codecs require.
+//! The true size is in the decoder's crop rectangle or the stream's configuration.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ use crate::damage::{Block, Damage};
 use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// Blocks are widened to multiples of this, so that each pixel goes through the same instructions
-/// as in a complete row: `yuv` processes up to 64 pixels at once and rounds the remainder
-/// differently.
+/// Blocks are widened to multiples of this, so that each pixel is processed by the same
+/// instructions as in a complete row. `yuv` processes up to 64 pixels at once and rounds the
+/// remainder differently.
 const ALIGNMENT: u32 = 64;
 
 /// The converted picture's memory, reused from frame to frame.
@@ -31,7 +31,7 @@ pub struct Nv12Buffer {
     rows: RowOrder,
     /// Format and size of the converted picture.
     holds: Option<(PixelFormat, Size)>,
-    /// The picture in top-down order, if it must be reordered first.
+    /// The picture in top-down order, if it had to be reordered first.
     turned: Vec<u8>,
     /// Copy of rows that could not be converted in place.
     copy: Vec<u8>,
@@ -54,9 +54,9 @@ impl Nv12Buffer {
     }
 
     /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is
-    /// valid until the next call. It keeps the row order of `picture`, except that an odd number of
-    /// rows becomes top-down: the repeated row is the lowest. Allocates only when the size has
-    /// changed.
+    /// valid until the next call. It keeps the row order of `picture`, except that a picture with
+    /// an odd number of rows becomes top-down, so that the repeated row is the lowest. Allocates
+    /// only when the size has changed.
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.
@@ -75,8 +75,8 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// The same for a picture that differs from the last converted one only in `damage`: bit-exact
-    /// with [`Nv12Buffer::convert`].
+    /// Like [`Nv12Buffer::convert`], with bit-exact results, for a picture that differs from the
+    /// last converted one only in `damage`.
     ///
     /// # Errors
     /// As [`Nv12Buffer::convert`].
@@ -100,7 +100,7 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// Converts a block from an even row on, widened to [`ALIGNMENT`].
+    /// Converts a block that starts at an even row, widened to [`ALIGNMENT`].
     fn convert_block(
         &mut self,
         picture: &Picture<'_>,
@@ -110,7 +110,7 @@ impl Nv12Buffer {
         let (size, plane) = (picture.size, picture.planes[0]);
         let even = self.size.width as usize;
         let pixel = row / size.width as usize;
-        // The last rows may lack padding: they are converted completely.
+        // The last rows may lack padding, so they are converted completely.
         let last = (size.height - 1) / 2 * 2;
         let narrow = block.rows.start as usize..block.rows.end.min(last) as usize;
         let whole = block.rows.start.max(last) as usize..block.rows.end as usize;
@@ -179,8 +179,8 @@ impl Nv12Buffer {
             return Ok(());
         }
         let even = self.size.width as usize;
-        // Neither source nor target may have an extra row: `yuv` takes an odd last row from the
-        // remainder after pairs of rows.
+        // Neither source nor target may have an additional row, because `yuv` takes an odd last row
+        // from the remainder after pairs of rows.
         let luma = &mut self.luma[even * rows.start..even * rows.end];
         let chroma = &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)];
         let data = &data[..stride * rows.len()];
@@ -270,7 +270,7 @@ impl ToNv12 for Nv12Buffer {
         self.holds.map(|_| self.picture())
     }
 
-    /// Converts the next picture completely.
+    /// Makes the next call convert the picture completely.
     fn forget(&mut self) {
         self.holds = None;
     }

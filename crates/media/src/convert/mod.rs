@@ -1,4 +1,5 @@
-//! Convert: converts pictures to the pixel format of the next stage. One file per direction.
+//! Convert: converts pictures to the pixel format of the next stage. There is one file per
+//! direction.
 
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;
@@ -27,8 +28,8 @@ pub trait ToNv12: fmt::Debug + Send {
     /// [`ConvertError`] if it does not support such a picture.
     fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError>;
 
-    /// The same for a picture that differs from the last converted one only in `damage`. An
-    /// implementation without partial conversion converts all of it.
+    /// Like [`ToNv12::convert`], for a picture that differs from the last converted one only in
+    /// `damage`. An implementation without partial conversion converts all of it.
     ///
     /// # Errors
     /// As [`ToNv12::convert`].
@@ -85,7 +86,7 @@ impl Converter {
     }
 
     /// As [`Converter::convert`], for a picture that differs from the last converted one only in
-    /// `damage`: unchanged areas are not converted again, where possible.
+    /// `damage`: unchanged areas are not converted again if possible.
     ///
     /// # Errors
     /// As [`Converter::convert`].
@@ -107,9 +108,9 @@ impl Converter {
         self.nv12.converted()
     }
 
-    /// Converts `picture` (packed: [`PixelFormat::packed`]) to `to`, of size [`Converter::padded`],
-    /// valid until the next call; a picture already in that format is not copied. The result may be
-    /// bottom-up: see [`Picture::rows`].
+    /// Converts `picture` (packed: [`PixelFormat::packed`]) to `to`, of size [`Converter::padded`].
+    /// The result is valid until the next call. A picture already in that format is not copied. The
+    /// result may be bottom-up: see [`Picture::rows`].
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes, or if the
@@ -149,7 +150,7 @@ pub struct ConvertError(pub String);
 
 /// `yuv`'s 13-bit fixed-point mode, within 2 of exact arithmetic (tested below), with AVX2 or
 /// SSE4.1 if available. Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one core. A 7-bit
-/// mode could save only a part of that.
+/// mode could save only part of that time.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
 /// Checks that `picture` is packed and complete; returns the length of a row in bytes.
@@ -224,7 +225,7 @@ fn packed_to_bgrx<'a>(
 }
 
 /// Calls `convert` with all rows of `plane`, of a checked packed picture of `size` with `row` bytes
-/// per row. `yuv` skips a last pair of rows without padding, which a [`Picture`] may lack: those
+/// per row. `yuv` skips a last pair of rows without padding, which a [`Picture`] may lack, so those
 /// rows go through `copy`. Each call starts with an even row.
 fn whole_rows(
     size: Size,

@@ -1,8 +1,8 @@
-//! Scales pictures down: each pixel is the mean of the area that it covers in the larger picture.
+//! Scales pictures down. Each pixel is the mean of the area that it covers in the larger picture.
 //!
-//! It does not scale up. First rows are summed by 16-bit products, which the compiler vectorises;
-//! then the sums are combined by columns. Weights add up to 256, so that a flat area stays exact,
-//! and noise is within 3 of the exact mean.
+//! It does not scale up. First, rows are summed with 16-bit products, which the compiler
+//! vectorises. Then the sums are combined by columns. Weights add up to 256, so that a flat area
+//! stays exact, and noise is within 3 of the exact mean.
 
 use std::ops::Range;
 

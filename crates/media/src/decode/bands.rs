@@ -1,5 +1,5 @@
-//! Decoders of pictures in independent bands: each is painted as it arrives, and a lost one leaves
-//! the rows of the previous frame. The codec defines a band's content.
+//! Decoders of pictures in independent bands: Each band is painted as it arrives. Where one is
+//! lost, the rows of the previous frame remain. The codec defines a band's content.
 
 use openuvr_proto::units::Size;
 
@@ -11,7 +11,7 @@ use crate::present::Canvas;
 /// Paints bands with `paint`, which decodes the bytes after a band's header to packed BGRX rows.
 pub(super) struct Bands<P> {
     paint: P,
-    /// Size in the newest band.
+    /// Picture size in the newest band.
     size: Option<Size>,
     own: ScratchSurface,
 }
@@ -51,7 +51,7 @@ where
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
-        // Each band has its picture's size; rows that no later band replaces must be kept.
+        // Each band contains its picture's size. Rows that no later band replaces must be kept.
         _: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
@@ -74,7 +74,7 @@ impl ScratchSurface {
     }
 }
 
-/// Paints the chunk's band on the rows provided by `rows`, if any; returns the picture's size after
+/// Paints the chunk's band on the rows provided by `rows`, if any. Returns the picture's size after
 /// the last chunk of a frame.
 fn paint<'r>(
     paint: &mut impl FnMut(&[u8], Band, &mut [u8]) -> Result<(), String>,

@@ -30,8 +30,8 @@ pub(super) struct BitReader {
 }
 
 impl BitReader {
-    /// Starts after the header byte of `nal`, without emulation prevention, with at most `limit`
-    /// bytes.
+    /// Starts after the header byte of `nal`. Removes emulation prevention, and reads at most
+    /// `limit` bytes.
     pub(super) fn nal(nal: &[u8], limit: usize) -> BitReader {
         let (mut payload, mut zeros) = (Vec::with_capacity(limit.min(nal.len())), 0);
         for &byte in nal.iter().skip(1).take(limit) {

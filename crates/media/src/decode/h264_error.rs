@@ -3,13 +3,13 @@
 /// Why a gap can't be filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipError {
-    /// No slice header of this picture or the last one, or no parameter sets.
+    /// There is no slice header of this picture or the last one, or there are no parameter sets.
     #[error("no slice header is known yet")]
     NothingKnown,
     /// A key frame has no reference to repeat.
     #[error("a key frame lost a slice")]
     KeyFrame,
-    /// The slice belongs to another picture than earlier ones.
+    /// The slice belongs to a different picture than earlier ones.
     #[error("a slice does not belong to the current picture")]
     OtherPicture,
     /// The stream uses a feature that this module does not support.

@@ -1,13 +1,13 @@
 //! Reads parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), and
-//! writes slice headers. Only features of our encoders: CAVLC, frames, 4:2:0 or 4:4:4, one slice
-//! group, no weights. No slice data.
+//! writes slice headers. It supports only the features that our encoders use: CAVLC, frames, 4:2:0
+//! or 4:4:4, one slice group, no weights. It does not read slice data.
 
 use std::collections::BTreeMap;
 
 use super::h264_bits::{BitReader, BitWriter};
 use super::h264_error::SkipError;
 
-/// Bytes read of a parameter set, which has 10 to 60 here.
+/// Maximum number of bytes read of a parameter set, which has 10 to 60 here.
 const PARAMETER_SET_BYTES: usize = 1024;
 /// Highest id of a sequence and of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
 const MAX_SPS_ID: u32 = 31;
@@ -254,7 +254,7 @@ impl SliceHeader {
         })
     }
 
-    /// Written as a P slice of a non-IDR picture.
+    /// Writes the header of a P slice of a non-IDR picture.
     pub(super) fn write(&self, bits: &mut BitWriter, sps: &Sps, pps: &Pps) {
         bits.ue(self.first_mb);
         bits.ue(0); // P; others of the picture may be of another type

@@ -1,16 +1,17 @@
 //! Fills a gap in an H.264 picture: writes a slice that repeats each of its macroblocks from the
-//! last picture (all P_Skip), in 10 to 13 bytes. Not a decoder: it reads only parameter sets and
+//! last picture (all P_Skip), in 10 to 13 bytes. It is no decoder: it reads only parameter sets and
 //! slice headers, and keeps no other state.
 //!
-//! Reason: libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets, and
-//! packets in between are lost. A filled gap never stalls. Only CAVLC, frames and one slice group,
-//! as produced by our encoders; anything else is [`SkipError::Unsupported`].
+//! This is necessary because libavcodec, if fed in chunks, delays a picture without its last slice
+//! by 16 packets, and packets in between are lost. A filled gap causes no stall. It supports only
+//! CAVLC, frames and one slice group, as produced by our encoders; anything else is
+//! [`SkipError::Unsupported`].
 
 use super::h264_bits::{BitReader, BitWriter, nal_units};
 pub use super::h264_error::SkipError;
 use super::h264_header::{ParameterSets, PocType, SliceHeader};
 
-/// Bytes read of a slice: far more than a header with all its optional fields.
+/// Maximum number of bytes read of a slice: far more than a header with all its optional fields.
 const HEADER_BYTES: usize = 256;
 
 /// disable_deblocking_filter_idc of a slice without the filter (ITU-T H.264, 7.4.3).
@@ -20,12 +21,12 @@ const NO_DEBLOCKING: u32 = 1;
 #[derive(Debug, Default)]
 pub struct PSkip {
     sets: ParameterSets,
-    /// Of the last picture.
+    /// Slice header of the last picture.
     previous: Option<SliceHeader>,
-    /// Of the current picture.
+    /// Slice header of the current picture.
     current: Option<SliceHeader>,
-    /// A feature of the stream that this module does not support, if any: then gaps can't be
-    /// filled, but complete pictures can be decoded.
+    /// A feature of the stream that this module does not support, if any. If there is one, gaps
+    /// can't be filled, but complete pictures can still be decoded.
     beyond: Option<&'static str>,
 }
 
@@ -36,11 +37,11 @@ pub struct SliceInfo {
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
-    /// How many macroblocks from its first one on equal those of the reference picture, as far as
-    /// easily determined; 0 if a deblocking filter could mix others into them.
+    /// How many macroblocks, from the slice's first one on, equal those of the reference picture,
+    /// as far as easily determined. 0 if a deblocking filter could mix others into them.
     ///
-    /// Such a run of P_Skip has no motion: its macroblocks have only neighbours in the run, so
-    /// their vectors are predicted to be zero (ITU-T H.264, 8.4.1.1).
+    /// Such a run of P_Skip has no motion, because all neighbours of its macroblocks are in the
+    /// run, so their vectors are predicted to be zero (ITU-T H.264, 8.4.1.1).
     pub repeated: u32,
 }
 
@@ -52,7 +53,7 @@ impl PSkip {
         }
     }
 
-    /// Discards slices, keeps parameter sets.
+    /// Discards slices and keeps parameter sets.
     pub fn reset(&mut self) {
         self.previous = None;
         self.current = None;
@@ -61,8 +62,8 @@ impl PSkip {
     /// Reads an Annex B chunk: parameter sets, then one slice, which is the last unit.
     ///
     /// # Errors
-    /// [`SkipError`] if it has no readable slice, or one of another picture; parameter sets before
-    /// it are stored. A stream with unsupported features is only read.
+    /// [`SkipError`] if the chunk has no readable slice, or a slice of a different picture;
+    /// parameter sets before it are stored. A stream with unsupported features is not an error.
     pub fn observe(&mut self, chunk: &[u8]) -> Result<SliceInfo, SkipError> {
         for nal in nal_units(chunk) {
             let Some(&first) = nal.first() else { continue };
@@ -129,7 +130,7 @@ impl PSkip {
         self.current.is_some()
     }
 
-    /// The number of macroblocks of the current picture, or else of the last one.
+    /// The number of macroblocks of the current picture, otherwise of the last one.
     #[must_use]
     pub fn macroblocks(&self) -> Option<u32> {
         let header = self.current.as_ref().or(self.previous.as_ref())?;
@@ -172,8 +173,8 @@ impl PSkip {
         Ok(())
     }
 
-    /// The header of the picture after `previous`, as far as it can be derived: the real one is not
-    /// known yet.
+    /// The header of the picture after `previous`, as far as it can be derived. The real header is
+    /// not known yet.
     fn derive(&self) -> Result<SliceHeader, SkipError> {
         let previous = self.previous.as_ref().ok_or(SkipError::NothingKnown)?;
         let (sps, _) = self.sets.of(previous.pps_id)?;
@@ -264,7 +265,7 @@ mod tests {
         pskip.write(0, 920, &mut slice).expect("derived");
         let current = pskip.current.as_ref().expect("written");
         assert_eq!((current.frame_num, current.modifications.len()), (0, 0));
-        // The real slice of another picture is detected.
+        // The real slice of a different picture is detected.
         let mut other = known(PocType::FrameNum, false);
         other.current = Some(header());
         other.write(40, 1, &mut slice).expect("known");

@@ -1,5 +1,5 @@
-//! Decodes JPEG bands with libjpeg-turbo, loaded at run time, each as it arrives (see
-//! `encode/jpeg.rs` for bands). A lost band leaves the rows of the previous frame.
+//! Decodes JPEG bands with libjpeg-turbo, loaded at run time. Each band is decoded as it arrives
+//! (see `encode/jpeg.rs` for bands). Where a band is lost, the rows of the previous frame remain.
 
 use super::bands::Bands;
 use super::{Backend, Codec, DecodeError, Decoder};

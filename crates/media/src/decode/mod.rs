@@ -1,4 +1,4 @@
-//! Decode: slices go in as they arrive, and the picture is returned after the last one.
+//! Decode: slices are fed as they arrive, and the picture is returned after the last one.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
@@ -79,7 +79,7 @@ pub struct Chunk<'a> {
     pub frame: FrameId,
     /// Whether it is the frame's first.
     pub first: bool,
-    /// Whether it is the frame's last: the picture is needed now.
+    /// Whether it is the frame's last, so the picture is needed now.
     pub last: bool,
     /// First macroblock, 0 where the codec has none.
     pub first_mb: u16,
@@ -95,8 +95,8 @@ pub struct Chunk<'a> {
 pub struct View {
     /// Its size without the codec's padding.
     pub size: Size,
-    /// Whether the canvas shows this frame's reference picture: unchanged areas need not be painted
-    /// again.
+    /// Whether the canvas shows this frame's reference picture, so unchanged areas need not be
+    /// painted again.
     pub follows: bool,
 }
 
@@ -109,20 +109,20 @@ pub enum Decoded<'a> {
     OnCanvas(Size),
 }
 
-/// An opened decoder, owned by the client's media thread.
+/// An opened decoder. The client's media thread owns it.
 pub trait Decoder: Send {
-    /// Feeds the next chunk, in order within a frame and frames in order. Returns the frame's
-    /// picture after the chunk marked `last`.
+    /// Feeds the next chunk. Frames must be fed in order, and the chunks of a frame, too. Returns
+    /// the frame's picture after the chunk marked `last`.
     ///
     /// # Errors
     /// [`DecodeError`] if the frame is not decodable; the decoder stays usable, and the next key
-    /// frame repairs the picture.
+    /// frame restores the picture.
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
-    /// As [`feed`](Decoder::feed), but a capable decoder paints each part of the picture on the
-    /// canvas lent by a surface as soon as it is decoded, which saves a copy after the last chunk.
-    /// All of a decoder's chunks must be fed in the same way. `view` is `None` for a picture that
-    /// will not be shown; `follows` is the same for all chunks of a frame.
+    /// Like [`feed`](Decoder::feed), but a decoder that supports it paints each part of the picture
+    /// on the canvas lent by a surface as soon as the part is decoded, which saves a copy after the
+    /// last chunk. All of a decoder's chunks must be fed in the same way. `view` is `None` for a
+    /// picture that will not be shown; `follows` is the same for all chunks of a frame.
     ///
     /// # Errors
     /// As [`feed`](Decoder::feed).
@@ -137,7 +137,7 @@ pub trait Decoder: Send {
     }
 }
 
-/// Why a decoder can't be opened or failed, and what to do.
+/// Why a decoder can't be opened or has failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);

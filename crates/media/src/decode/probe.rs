@@ -1,5 +1,5 @@
 //! Checks whether a decoder works on this machine: decodes a generated picture, and compares the
-//! result with the input. Not a benchmark.
+//! result with the input. It is not a benchmark.
 
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use crate::band::Band;
 use crate::codec::Codec;
 use crate::picture::{Picture, PixelFormat};
 
-/// Not below the minimum of hardware decoders, in macroblocks: 640x368.
+/// Width in macroblocks, not below the minimum of hardware decoders (640x368 pixels).
 const COLUMNS: u32 = 40;
 const ROWS: u32 = 23;
 
 /// The result of a working decoder for one picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
-    /// Time from the submission of the coded picture to the picture, in milliseconds.
+    /// Time from submitting the coded picture to receiving the decoded one, in milliseconds.
     pub millis: f64,
     /// Size of the coded picture.
     pub bytes: usize,
@@ -28,7 +28,7 @@ pub struct Probe {
 /// Opens `backend` and decodes a real picture with it.
 ///
 /// # Errors
-/// [`DecodeError`] in one line, if it can't be opened, or returns nothing or a wrong picture.
+/// [`DecodeError`] in one line, if it can't be opened, or if it returns no picture or a wrong one.
 pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     let mut decoder = (backend.open)()?;
     let sample = Sample::of(backend.codec);
@@ -165,8 +165,8 @@ fn luma_sum(picture: &Picture<'_>) -> u64 {
         .sum()
 }
 
-/// A grey JPEG of 16x16 pixels (ITU-T T.81 annex B), with the shortest tables that there are: each
-/// block says "no difference" and "no more" in a bit each.
+/// A grey JPEG of 16x16 pixels (ITU-T T.81 annex B), with the shortest possible tables. Each block
+/// codes "no difference" and "end of block" in one bit each.
 fn jpeg() -> Vec<u8> {
     let mut out = Vec::new();
     let size = Size::new(16, 16);
@@ -203,7 +203,7 @@ fn raw() -> Vec<u8> {
     out
 }
 
-/// The first two pixels, without the bytes that mean nothing.
+/// The first two pixels, without unused bytes.
 fn first_bytes(picture: &Picture<'_>) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(picture.planes[0].data) {

@@ -1,4 +1,4 @@
-//! Decodes bands of BGRX rows. A lost band leaves the rows of the previous frame.
+//! Decodes bands of BGRX rows. Where a band is lost, the rows of the previous frame remain.
 
 use super::bands::Bands;
 use super::{Backend, Codec, DecodeError, Decoder};

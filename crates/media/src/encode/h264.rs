@@ -1,5 +1,5 @@
-//! Splits coded H.264 pictures (ITU-T H.264 annex B) into slices to send. For encoders that return
-//! complete pictures; libx264 reports slices itself. Reads headers only.
+//! Splits coded H.264 pictures (ITU-T H.264 annex B) into slices to send. This is for encoders that
+//! return complete pictures; libx264 reports slices itself. Only headers are read.
 
 use super::{EncodeError, Encoded, Slice};
 
@@ -9,12 +9,12 @@ const SLICE_IDR: u8 = 5;
 const SPS: u8 = 7;
 const PPS: u8 = 8;
 
-/// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices:
-/// parameter sets before the first, units beyond `slices` with the last. `joined` is scratch
-/// memory.
+/// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices.
+/// Parameter sets are passed before the first slice, and units beyond `slices` with the last one.
+/// `joined` is scratch memory.
 ///
 /// # Errors
-/// [`EncodeError`] if there are fewer slices, or they are out of order.
+/// [`EncodeError`] if there are fewer slices, or if they are out of order.
 pub(super) fn deliver(
     units: &[&[u8]],
     (slices, total_mbs): (u8, u32),
@@ -127,8 +127,8 @@ impl Unit {
 }
 
 /// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and its length in bits.
-/// At the start of a slice header (7.3.3) it contains no escape byte: its zeros are followed by a
-/// byte above 3.
+/// At the start of a slice header (7.3.3) it contains no escape byte, because its zeros are
+/// followed by a byte above 3.
 pub(super) fn exp_golomb(body: &[u8]) -> Option<(u32, usize)> {
     let mut head = [0; 8];
     for (to, from) in head.iter_mut().zip(body) {

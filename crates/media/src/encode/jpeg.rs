@@ -1,6 +1,6 @@
-//! JPEG bands with libjpeg-turbo, loaded at run time, directly from packed pixels: no conversion
-//! first, no references between frames, and a loss affects one band of one frame. The fastest of
-//! all encoders, with the highest bitrate of the lossy ones.
+//! JPEG bands with libjpeg-turbo, loaded at run time, directly from packed pixels. No conversion is
+//! needed, there are no references between frames, and a loss affects only one band of one frame.
+//! It is the fastest encoder, with the highest bitrate of the lossy ones.
 //!
 //! Measured at 1280x720 and 60 frames/s of a game, on one core: 1.7 ms per frame to encode and 1.5
 //! ms to decode at quality 70, with 49 Mb/s; the first band is ready after an eighth of that time.
@@ -29,8 +29,8 @@ pub const BACKEND: Backend = Backend {
     open,
 };
 
-/// Side of a band's blocks with 4:2:0 chroma (T.81 A.2.3): as in H.264, so that bands are counted
-/// in macroblocks as well.
+/// Side of a band's blocks with 4:2:0 chroma (T.81 A.2.3). It is the same as in H.264, so bands can
+/// be counted in macroblocks.
 const BLOCK: u32 = 16;
 
 /// Rows of blocks that form a band.
@@ -43,7 +43,7 @@ struct Jpeg {
     settings: Settings,
     columns: u32,
     bands: Vec<BandRows>,
-    /// One per thread.
+    /// One compressor per thread.
     compressors: Vec<Compressor>,
     pool: Pool,
 }
@@ -144,7 +144,7 @@ impl Encoder for Jpeg {
     }
 }
 
-/// One picture; each thread takes the next free band.
+/// The work for one picture. Each thread takes the next free band.
 struct Work<'a> {
     picture: &'a Picture<'a>,
     quality: u8,
@@ -180,7 +180,7 @@ impl Work<'_> {
         let rows = (band.count * BLOCK).min(size.height - first);
         Band { size, first, rows }.write(bytes);
         let plane = self.picture.planes[0];
-        // Its first row in memory.
+        // The band's first row in memory.
         let start = match self.picture.rows {
             picture::RowOrder::TopDown => first,
             picture::RowOrder::BottomUp => size.height - first - rows,

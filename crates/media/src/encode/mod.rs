@@ -1,6 +1,6 @@
 //! Encode: turns a picture into slices, each delivered as soon as it is ready.
 //!
-//! A new encoder is one file with one [`Backend`] and one line in the table `BACKENDS`.
+//! A new encoder needs one file with one [`Backend`], and one line in the table `BACKENDS`.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -88,11 +88,11 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
         })
 }
 
-/// Finds the encoders of these names; a client gets the first with a codec that it decodes.
+/// Finds the encoders of these names; a client gets the first one with a codec that it can decode.
 ///
 /// # Errors
-/// [`EncodeError`] if a name is unknown, if there is none, or if one would never be used: it is
-/// repeated, or an earlier one has the same codec.
+/// [`EncodeError`] if a name is unknown, if there is none, or if one would never be used because it
+/// is repeated or an earlier one has the same codec.
 pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
     let mut found: Vec<&Backend> = Vec::new();
     for name in names {
@@ -100,7 +100,7 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
         let name = backend.name;
         if let Some(before) = found.iter().find(|before| before.codec == backend.codec) {
             return Err(EncodeError(match before.name {
-                same if same == name => format!("{name} is named twice"),
+                same if same == name => format!("{name} is listed twice"),
                 other => format!(
                     "{other} and {name} both encode {}: no client would ever get {name}",
                     backend.codec.name()
@@ -111,7 +111,7 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
     }
     match found.is_empty() {
         true => Err(EncodeError(
-            "name at least one encoder, such as x264".to_owned(),
+            "expected at least one encoder, such as x264".to_owned(),
         )),
         false => Ok(found),
     }
@@ -146,11 +146,11 @@ impl Chroma {
 /// The rate control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rate {
-    /// By the caller, with the quantiser of each [`FrameRequest`].
+    /// The caller controls the rate with the quantiser of each [`FrameRequest`].
     #[default]
     Own,
-    /// By the codec library, where supported: this bitrate, and no picture larger than its share.
-    /// [`FrameRequest::qp`] is ignored.
+    /// The codec library controls the rate, if supported: it keeps this bitrate, and no picture is
+    /// larger than its share. [`FrameRequest::qp`] is ignored.
     Cbr(Bitrate),
 }
 
@@ -160,17 +160,17 @@ pub enum Refresh {
     /// When [`FrameRequest::refresh`] requests one. It advances by one column of macroblocks per
     /// frame.
     OnDemand,
-    /// In addition with this period in frames, 2 or more; if the picture has more columns, a
-    /// refresh advances fast enough to complete within the period.
+    /// In addition, with this period in frames, 2 or more. If the picture has more columns than
+    /// this, a refresh advances fast enough to complete within the period.
     Every(u16),
 }
 
 /// The supported rate controls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateSupport {
-    /// By the caller only.
+    /// The caller only.
     Own,
-    /// By the codec library only.
+    /// The codec library only.
     Cbr,
     /// Both.
     Either,
@@ -179,7 +179,7 @@ pub enum RateSupport {
 /// An encoder's settings. A change of any of them starts a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Size of the pictures; sides even for 4:2:0 formats (the capture pads).
+    /// Size of the pictures. Both sides must be even for 4:2:0 formats (the capture pads them).
     pub size: Size,
     /// Maximum frame rate, a hint for the bit stream's timing information.
     pub fps: u32,
@@ -187,19 +187,20 @@ pub struct Settings {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
-    /// Whether motion search has quarter-pixel precision, where the codec has motion: better
-    /// pictures for more time.
+    /// Whether motion search has quarter-pixel precision, if the codec has motion compensation. It
+    /// gives better pictures, but takes more time.
     pub subpel: bool,
     /// The colour format.
     pub pixels: Chroma,
     /// The rate control.
     pub rate: Rate,
-    /// Whether intra refreshes are made. Then each frame refers to the newest one.
+    /// Whether intra refreshes are made. If so, each frame refers to the newest one.
     pub refresh: Option<Refresh>,
 }
 
 impl Settings {
-    /// One slice, one thread, and defaults otherwise, for pictures of `size` at 60 frames/s.
+    /// Settings with one slice, one thread, and defaults otherwise, for pictures of `size` at 60
+    /// frames/s.
     #[must_use]
     pub const fn of(size: Size) -> Settings {
         Settings {
@@ -311,24 +312,25 @@ fn check_picture(
 /// The parameters of one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRequest<'a> {
-    /// Its id, also its presentation timestamp in the bit stream.
+    /// The frame's id, which is also its presentation timestamp in the bit stream.
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
     pub key_frame: bool,
-    /// Otherwise the reference frame: the newest, or an older one among the [`Encoder::memory`]
-    /// newest; frames in between are discarded. [`FrameId::NONE`]: the newest.
+    /// The reference frame, if it is not a key frame: the newest, or an older one among the
+    /// [`Encoder::memory`] newest. Frames in between are discarded. [`FrameId::NONE`] means the
+    /// newest.
     pub reference: FrameId,
-    /// Whether to start an intra refresh: with this frame, or after the current refresh. Only with
+    /// Whether to start an intra refresh, with this frame or after the current refresh. Requires
     /// [`Settings::refresh`].
     pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
-    /// The macroblocks to code; the decoder repeats all others. `None`: all. Only with
-    /// [`Encoder::supports_partial`], for a frame that refers to the newest one.
+    /// The macroblocks to code; the decoder repeats all others. `None` means all. Requires
+    /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
-    /// For each macroblock, in raster order, whether to skip it: the picture has not changed there
-    /// since the reference frame, which is the newest, and that frame's quality was at least as
-    /// good. `None`: unknown. Not together with [`FrameRequest::part`].
+    /// For each macroblock, in raster order, whether to skip it, because the picture has not
+    /// changed there since the reference frame, which is the newest, and that frame's quality was
+    /// at least as good. `None` if unknown. Can't be combined with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -337,7 +339,7 @@ pub struct FrameRequest<'a> {
 pub struct MacroblockRange {
     /// The first one.
     pub first_mb: u16,
-    /// Their number.
+    /// The number of macroblocks.
     pub mbs: u16,
 }
 
@@ -346,14 +348,14 @@ pub struct MacroblockRange {
 pub struct Slice<'a> {
     /// Index in the frame, from 0 in bit stream order; slices are delivered in this order.
     pub index: u8,
-    /// First macroblock in raster order, or 0 where the codec has none.
+    /// First macroblock in raster order, or 0 if the codec has no macroblocks.
     pub first_mb: u16,
-    /// Number of macroblocks, or 0 where the codec has none.
+    /// Number of macroblocks, or 0 if the codec has no macroblocks.
     pub mbs: u16,
-    /// Whether it is the frame's last.
+    /// Whether it is the frame's last slice.
     pub last: bool,
-    /// The same in each slice of a frame: an intra refresh starts with it and, without losses from
-    /// here on, the picture is bit-exact this many frames later.
+    /// Set if an intra refresh starts with this frame: if nothing is lost from here on, the picture
+    /// is bit-exact this many frames later. All slices of a frame have the same value.
     pub clean_after: Option<u16>,
     /// The bytes; for H.264 in Annex B format, with parameter sets in a key frame's slice 0.
     pub bytes: &'a [u8],
@@ -362,20 +364,20 @@ pub struct Slice<'a> {
 /// The result of encoding a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Encoded {
-    /// Whether it is a key frame.
+    /// Whether the frame is a key frame.
     pub key_frame: bool,
-    /// Total size of its slices.
+    /// Total size of the frame's slices.
     pub bytes: usize,
     /// See [`Slice::clean_after`].
     pub clean_after: Option<u16>,
 }
 
-/// An opened encoder, owned by the media thread.
+/// An opened encoder. The media thread owns it.
 pub trait Encoder: Send {
     /// The pixel format accepted by [`Encoder::encode`].
     fn input(&self) -> PixelFormat;
 
-    /// The accepted format for pictures in the format `given`: the same, if no conversion is
+    /// The accepted format for pictures in the format `given`. It is `given` if no conversion is
     /// needed.
     fn input_for(&self, _given: PixelFormat) -> PixelFormat {
         self.input()
@@ -395,8 +397,9 @@ pub trait Encoder: Send {
         false
     }
 
-    /// Encodes one picture and passes each slice to `sink` as soon as it is ready, in order, from
-    /// this or another thread, never concurrently, and all before the call returns.
+    /// Encodes one picture and passes each slice to `sink` as soon as it is ready, in order. The
+    /// sink may be called from this or another thread, but never concurrently, and all calls end
+    /// before this method returns.
     ///
     /// # Errors
     /// [`EncodeError`] if the frame could not be encoded; the encoder stays usable, and the next
@@ -408,11 +411,11 @@ pub trait Encoder: Send {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 
-    /// Sets the bitrate from the next frame on. Only for encoders with their own rate control
-    /// ([`Rate::Cbr`]).
+    /// Sets the bitrate from the next frame on. Only for encoders in which the codec library
+    /// controls the rate ([`Rate::Cbr`]).
     ///
     /// # Errors
-    /// [`EncodeError`] on failure; the old bitrate stays.
+    /// [`EncodeError`] on failure; the old bitrate then remains in effect.
     fn retarget(&mut self, _bitrate: Bitrate) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -454,7 +457,7 @@ impl Backend {
     }
 }
 
-/// Why an encoder can't be opened or failed, and what to do.
+/// Why an encoder can't be opened or has failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EncodeError(pub String);

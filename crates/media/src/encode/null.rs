@@ -1,5 +1,5 @@
-//! An encoder without pictures: each frame is its id, in one slice. For tests and measurements of
-//! the other components.
+//! An encoder without pictures: each frame consists of its id, in one slice. It serves tests and
+//! measurements of the other components.
 
 use super::{
     Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,

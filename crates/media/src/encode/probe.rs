@@ -1,5 +1,6 @@
-//! Checks whether an encoder works on this machine: encodes real pictures, or reports why it can't.
-//! Not a benchmark: one small picture on a busy machine says nothing about speed.
+//! Checks whether an encoder works on this machine: encodes real pictures, or reports why this
+//! fails. It is not a benchmark, because one small picture on a busy machine does not show the
+//! encoder's speed.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,13 @@ pub const PROBE_SIZE: Size = Size::new(640, 368);
 /// A moderate bitrate for encoders with their own rate control.
 const BITRATE: Bitrate = Bitrate::from_mbps(10);
 
-/// Number of encoded pictures: the first is a key frame and warms up, the last is timed.
+/// Number of encoded pictures: the first is a key frame for warm-up, and the last is timed.
 const PICTURES: u32 = 3;
 
 /// The result of a working encoder for one picture of [`PROBE_SIZE`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
-    /// Time from the submission of the picture to its last slice, in milliseconds.
+    /// Time from submitting the picture to receiving its last slice, in milliseconds.
     pub millis: f64,
     /// Size of the coded picture.
     pub bytes: usize,
@@ -32,7 +33,7 @@ pub struct Probe {
 /// Opens `backend` and encodes real pictures with it.
 ///
 /// # Errors
-/// [`EncodeError`] in one line, if it can't be opened or fails.
+/// [`EncodeError`] in one line if it can't be opened or fails.
 pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
     let mut encoder = open(backend.name, &backend.settings(PROBE_SIZE, BITRATE))?;
     let mut converter = Converter::new();

@@ -1,9 +1,9 @@
 //! Puts the slices of a picture into order if several threads encode it.
 //!
-//! With sliced threads libx264 delivers slices from several threads concurrently and in any order
-//! (measured: always, with two threads or more), and so do our own threads. The next slice in order
-//! goes to the sink at once; the others wait. One thread delivers at a time, outside of the lock,
-//! so that no encoder thread waits for the sink of another.
+//! With sliced threads, libx264 delivers slices from several threads concurrently and in any order
+//! (measured: always, with two threads or more). Our own threads do the same. The next slice in
+//! order goes to the sink at once; the others wait. One thread delivers at a time, outside of the
+//! lock, so that no encoder thread waits for the sink of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ pub(super) type Pool = Vec<Vec<u8>>;
 /// The slices of one picture, on delivery to its sink.
 pub(super) struct SliceOrder<'a> {
     queue: Mutex<Queue>,
-    /// Only locked by the thread that has set [`Queue::delivering`]: never contended.
+    /// Locked only by the thread that has set [`Queue::delivering`], so it is never contended.
     sink: Mutex<Sink<'a>>,
     total_mbs: u32,
 }
@@ -55,7 +55,7 @@ struct QueuedSlice {
 }
 
 impl<'a> SliceOrder<'a> {
-    /// For a picture of `total_mbs` macroblocks.
+    /// Creates the order for a picture of `total_mbs` macroblocks.
     pub(super) fn new(total_mbs: u32, pool: Pool, sink: Sink<'a>) -> SliceOrder<'a> {
         SliceOrder {
             queue: Mutex::new(Queue {
@@ -84,7 +84,7 @@ impl<'a> SliceOrder<'a> {
         lock(&self.queue).pool.push(buffer);
     }
 
-    /// Takes a parameter set, which belongs before slice 0.
+    /// Takes a parameter set, which must be sent before slice 0.
     pub(super) fn parameter_set(&self, mut bytes: Vec<u8>) {
         let mut queue = lock(&self.queue);
         queue.parameter_sets.extend_from_slice(&bytes);
@@ -92,8 +92,8 @@ impl<'a> SliceOrder<'a> {
         queue.pool.push(bytes);
     }
 
-    /// The picture starts an intra refresh, which completes this many frames later. Called before
-    /// its slices.
+    /// Reports that the picture starts an intra refresh, which completes this many frames later. To
+    /// be called before its slices.
     pub(super) fn clean_after(&self, frames: u16) {
         lock(&self.queue).clean_after = Some(frames);
     }
@@ -125,7 +125,7 @@ impl<'a> SliceOrder<'a> {
             queue.next_mb += next.mbs;
             queue.bytes += next.bytes.len();
             drop(queue);
-            // After a panic `delivering` stays set, and the sink is not called again for this
+            // After a panic, `delivering` stays set, and the sink is not called again for this
             // frame.
             lock(&self.sink)(slice);
             queue = lock(&self.queue);

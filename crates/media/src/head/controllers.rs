@@ -1,7 +1,7 @@
-//! Emulated controllers: two hands held in front of the head; mouse buttons and keys press their
-//! buttons while the window has the mouse.
+//! Emulated controllers: two hands held in front of the head. Mouse buttons and keys press the
+//! controllers' buttons while the window has grabbed the mouse.
 //!
-//! An application gets hands at rest that point where the head looks.
+//! An application gets hands at rest that point in the head's direction.
 
 use std::collections::BTreeSet;
 
@@ -156,7 +156,8 @@ mod tests {
             .controllers(&head)
             .map(|state| state.expect("held"));
         assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
-        // To the left: the right hand is in front of the left one, seen from the first head pose.
+        // The head looks to the left, so the right hand is in front of the left one, seen from the
+        // first head pose.
         let grip = right.grip.expect("tracked").position();
         let expected = [-0.4, 1.3, -0.2];
         assert!(

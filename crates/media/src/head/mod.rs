@@ -1,7 +1,7 @@
-//! Head pose: from a tracking device or emulated.
+//! Head pose: from a tracking device, or emulated.
 //!
 //! Poses are those of [`openuvr_proto::pose`]: right-handed, y up, -z forward; the origin is the
-//! pose at the source's start. A new source is one file with one [`Backend`] and one line in
+//! pose at the source's start. A new source needs one file with one [`Backend`], and one line in
 //! [`BACKENDS`].
 
 pub mod controllers;
@@ -20,28 +20,29 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-/// Reads a head pose; owned by a thread of the client.
+/// Reads a head pose. One thread of the client owns it.
 pub trait HeadPoseSource: Send {
-    /// Waits for the next pose, at most `timeout`; `None` on timeout. The pose comes with its time
-    /// on the monotonic clock.
+    /// Waits for the next pose, at most `timeout`. Returns the pose with its time on the monotonic
+    /// clock, or `None` on timeout.
     ///
     /// # Errors
     /// [`HeadPoseError`] if the source has failed.
     fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError>;
 
     /// The times at which the host's application samples poses, minus the transmission delay;
-    /// `None`: unknown. A source with its own timing ignores this.
+    /// `None` if unknown. A source with its own timing ignores this.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         let _ = wanted;
     }
 }
 
-/// The part of a source that handles input of the client's window; owned by the input thread.
+/// The part of a source that handles input of the client's window. The input thread owns it.
 pub trait HeadPoseInput: Send {
-    /// Whether the event moves the head, and so is not sent to the host.
+    /// Handles an event. Returns whether the event moves the head, and is therefore not sent to the
+    /// host.
     fn take(&mut self, event: &InputEvent) -> bool;
 
-    /// Whether the window's pointer is grabbed: only then does input move the head.
+    /// Reports whether the window's pointer is grabbed. Input moves the head only while it is.
     fn grabbed(&mut self, grabbed: bool);
 }
 

@@ -1,8 +1,8 @@
-//! A head pose source without a tracker: the mouse turns the head, keys move it.
+//! A head pose source without a tracker. The mouse turns the head, and keys move it.
 //!
 //! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the
 //! arrow keys), Page Up and Page Down move forward, left, back, right, up and down, relative to the
-//! view direction; Q and E lean the head to a shoulder. Other input is for the host.
+//! view direction; Q and E tilt the head towards a shoulder. Other input goes to the host.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ const DEGREES: f32 = 0.1;
 /// Metres per second: a slow walk.
 const SPEED: f32 = 1.0;
 
-/// Radians per second at which the head leans to a shoulder.
+/// Radians per second at which the head tilts towards a shoulder.
 const LEAN: f32 = 1.0;
 
 /// Maximum pitch in radians.
@@ -44,8 +44,8 @@ const MAX_PITCH: f32 = 1.5;
 /// Maximum time of one motion step, for a thread that was suspended.
 const MAX_STEP: Duration = Duration::from_millis(50);
 
-/// Effect of a key: metres to the right, up and back, and radians to the left shoulder, each in its
-/// unit.
+/// Effect of a key: metres to the right, up and back, and radians towards the left shoulder, each
+/// in its unit.
 struct Move {
     keys: &'static [KeyCode],
     by: [f32; 4],
@@ -109,7 +109,8 @@ struct State {
 type Shared = Arc<Mutex<State>>;
 
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
-    // Each change is complete in itself.
+    // A panic of the other thread leaves a consistent state, because each change is complete in
+    // itself.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -135,7 +136,8 @@ impl HeadPoseInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
-            // Releases belong to presses consumed here, even if the pointer was released meanwhile.
+            // Releases belong to presses consumed here, even if the pointer has been released in
+            // the meantime.
             InputEvent::Key {
                 code,
                 pressed: false,

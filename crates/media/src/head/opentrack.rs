@@ -1,12 +1,12 @@
-//! A head tracked by opentrack (a webcam, a sensor, a telephone), from its output "UDP over
-//! network".
+//! A head tracked by opentrack (a webcam, a sensor, a telephone), received from its output "UDP
+//! over network".
 //!
-//! Each datagram has six little-endian doubles: x, y and z in centimetres, yaw, pitch and roll in
-//! degrees. x is to the right, y up, z backwards; yaw to the right, pitch up and roll to the right
-//! shoulder; the first two as in opentrack's mouse output. Axes that a tracker reverses can be
-//! inverted in opentrack (Options, Output).
+//! Each datagram has six little-endian doubles: x, y and z in centimetres, then yaw, pitch and roll
+//! in degrees. x is to the right, y up and z backwards. Yaw is to the right, pitch up and roll to
+//! the right shoulder; yaw and pitch are as in opentrack's mouse output. Axes that a tracker
+//! reverses can be inverted in opentrack (Options, Output).
 //!
-//! Datagrams are not authenticated: by default only this machine's are received.
+//! Datagrams are not authenticated. By default, only datagrams of this machine are received.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -76,15 +76,15 @@ impl Opentrack {
     /// The local address.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 }
 
 /// Parses a datagram: position in metres, and yaw to the left, pitch up and roll to the left
-/// shoulder in radians. `None` if it is not opentrack's: wrong length, a number that is not finite,
-/// or a head 100 m away.
+/// shoulder in radians. `None` if it is not a datagram of opentrack: wrong length, a number that is
+/// not finite, or a head 100 m away.
 #[must_use]
 pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let datagram: &[u8; BYTES] = datagram.try_into().ok()?;

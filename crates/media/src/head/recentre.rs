@@ -1,7 +1,7 @@
-//! A head's pose relative to the direction that its user calls ahead.
+//! A head's pose relative to the direction that its user has chosen as ahead.
 //!
-//! A sensor's yaw drifts; the user looks ahead and recentres. Pitch and roll are those of gravity,
-//! and stay.
+//! A sensor's yaw drifts, so the user looks ahead and recentres. Pitch and roll are determined by gravity, and do not
+//! change.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
@@ -9,23 +9,23 @@ use openuvr_proto::rotation::Rotation;
 /// The direction of a head that has not turned.
 pub(super) const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
 
-/// Minimum horizontal part of a direction for a yaw: 6° from vertical. Closer its yaw is noise.
+/// Minimum horizontal part of a direction for a yaw: 6° from vertical. Closer to vertical, its yaw is noise.
 const LEVEL: f32 = 0.1;
 
-/// The rotation around the vertical axis after which this direction is ahead; `None`: it is vertical.
+/// The rotation around the vertical axis after which this direction is ahead. `None` if it is vertical.
 pub(super) fn heading([x, _, z]: [f32; 3]) -> Option<Rotation> {
     let yaw = (-x).atan2(-z);
     (x.hypot(z) >= LEVEL).then(|| Rotation::around([0.0, -yaw, 0.0]))
 }
 
-/// The direction of ahead.
+/// The direction that counts as ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Recentre {
     heading: Rotation,
 }
 
 impl Default for Recentre {
-    /// The source's own.
+    /// The source's own direction.
     fn default() -> Recentre {
         Recentre {
             heading: Rotation::NONE,
@@ -34,15 +34,14 @@ impl Default for Recentre {
 }
 
 impl Recentre {
-    /// Makes the direction of this pose of the source that of ahead. Straight up or down it changes
-    /// nothing.
+    /// Makes the direction of this pose of the source the new ahead. If it is straight up or down, nothing changes.
     pub fn set(&mut self, pose: &Pose) {
         if let Some(heading) = heading(Rotation::of(pose).turn(AHEAD)) {
             self.heading = heading;
         }
     }
 
-    /// The pose relative to ahead; position and velocities turn with it.
+    /// The pose relative to ahead. Position and velocities are rotated accordingly.
     #[must_use]
     pub fn apply(&self, pose: &Pose) -> Pose {
         if self.heading == Rotation::NONE {
@@ -79,7 +78,7 @@ mod tests {
         let applied = recentre.apply(&pose(std::f32::consts::FRAC_PI_2, 0.5));
         let near = |a: [f32; 3], b: [f32; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
         assert!(near(Rotation::of(&applied).vector(), [0.5, 0.0, 0.0]));
-        // It was ahead of a head that looked to the left: now to its right.
+        // The position was ahead of a head that looked to the left, so it is now to its right.
         assert!(near(applied.position(), [1.0, 1.0, 0.0]), "{applied:?}");
         let velocity = applied.angular_velocity().expect("kept");
         assert!(near(velocity, [-1.0, 0.0, 0.0]), "{velocity:?}");

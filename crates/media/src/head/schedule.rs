@@ -1,17 +1,17 @@
-//! Sampling schedule of a head pose source without its own timing: at a fixed rate, and exactly
-//! when the host samples a pose, if known.
+//! Sampling schedule of a head pose source without its own timing. It samples at a fixed rate and,
+//! if known, at the exact time at which the host samples a pose.
 //!
-//! Has no clock: the time is an argument.
+//! This module has no clock; the time is an argument.
 
 use std::time::Duration;
 
 use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::time::Instant;
 
-/// Sampling interval: 250 Hz, like good trackers of today.
+/// Sampling interval: 250 Hz, like good trackers today.
 pub(super) const SAMPLING_INTERVAL: Duration = Duration::from_millis(4);
 
-/// A sample at most this old is sufficient: no other one is taken for the aimed time.
+/// A sample of at most this age is sufficient, so no other one is taken for the aimed time.
 const FRESH_AGE: Duration = Duration::from_micros(500);
 
 /// The sampling schedule.

@@ -1,8 +1,9 @@
 //! A scripted head pose: a file with times and poses, for tests and benchmarks.
 //!
-//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left
-//! shoulder. Values are interpolated linearly between lines; after the last line the script starts
-//! again. Times must increase. Empty lines and lines that start with `#` are skipped.
+//! Each line is `seconds,x,y,z,yaw,pitch,roll`: positions are in metres, and angles in degrees to
+//! the left, up and to the left shoulder. Values are interpolated linearly between lines; after the
+//! last line the script starts again. Times must increase. Empty lines and lines that start with
+//! `#` are skipped.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub const BACKEND: Backend = Backend {
     },
 };
 
-/// Size limit of a script: 16 MiB are some hours.
+/// Size limit of a script: 16 MiB are several hours.
 const MAX_SIZE: u64 = 16 << 20;
 
 /// Plays a script.
@@ -50,7 +51,7 @@ impl Script {
     /// Reads the complete file.
     ///
     /// # Errors
-    /// [`HeadPoseError`] if it can't be read, or with the invalid line.
+    /// [`HeadPoseError`] if it can't be read or has an invalid line, which the text contains.
     pub fn open(path: &str) -> Result<Script, HeadPoseError> {
         let failed = |cause: &dyn std::fmt::Display| {
             HeadPoseError(format!("the head script {path:?}: {cause}"))
@@ -232,9 +233,9 @@ mod tests {
         assert_eq!(first.angular_velocity(), None);
         let (second, then) = next().expect("a pose");
         assert!(then > at);
-        // 100 degrees a second.
+        // 100 degrees per second.
         let turns = second.angular_velocity().map(|turns| turns[1].to_degrees());
-        // A suspended machine gives no velocity.
+        // No velocity is derived across a suspension of the machine.
         assert!(
             turns.is_none_or(|turns| (turns - 100.0).abs() < 1.0),
             "{turns:?}"

@@ -32,7 +32,7 @@ impl VelocityTracker {
         pose.moving(velocity.linear, velocity.angular).ok()
     }
 
-    /// Discards them after a discontinuity.
+    /// Discards recent poses after a discontinuity.
     pub(super) fn jumped(&mut self) {
         self.0.jumped();
     }

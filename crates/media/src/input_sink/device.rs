@@ -1,7 +1,7 @@
-//! Registered devices at the host: events of a device mapped to a descriptor are written to it as
+//! Registered devices at the host. Events of a device mapped to a descriptor are written to it as
 //! the kernel would write them; the other devices act as keyboard and mouse.
 //!
-//! Not a sink: events not consumed here go to the host's sink.
+//! This is not a sink: events not consumed here go to the host's sink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -19,8 +19,8 @@ use super::translate::{Translated, Translator};
 use crate::input_event::Event;
 
 /// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is
-/// written in parts, so that memory is bounded. The size is below `PIPE_BUF`, so a write to a pipe
-/// is atomic.
+/// written in parts, to limit the memory. The size is below `PIPE_BUF`, so a write to a pipe is
+/// atomic.
 const MAX_REPORT: usize = 128;
 
 /// A descriptor that accepts `struct input_event`s.
@@ -34,7 +34,7 @@ impl Descriptor {
     /// Makes the file description of `fd` non-blocking.
     ///
     /// # Errors
-    /// [`InputError`] if it is not open for writing.
+    /// [`InputError`] if the descriptor is not open for writing.
     pub fn new(fd: OwnedFd) -> Result<Descriptor, InputError> {
         let refused = |e: Errno| InputError(format!("the descriptor can't take events: {e}"));
         let flags = fcntl_getfl(&fd).map_err(refused)?;
@@ -49,7 +49,7 @@ impl Descriptor {
         Ok(Descriptor { fd, is_socket })
     }
 
-    /// Whether all bytes were written.
+    /// Writes all bytes or none. Returns whether they were written.
     fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
         loop {
             let wrote = if self.is_socket {
@@ -73,14 +73,15 @@ impl Descriptor {
 /// A device mapped to a descriptor.
 #[derive(Debug)]
 struct Mapped {
-    /// `None`: it failed, and the device's events are dropped.
+    /// `None` after a failure; the device's events are then dropped.
     descriptor: Option<Descriptor>,
     /// Events of the unfinished report.
     report: Vec<(u16, u16, i32)>,
-    /// The keys that are down, and those that the descriptor's reader knows to be down.
+    /// The keys that are down, and those that are down according to the events that the
+    /// descriptor's reader has received.
     down: BTreeSet<u16>,
     known: BTreeSet<u16>,
-    /// Whether the reader missed events.
+    /// Whether the reader has missed events.
     behind: bool,
     lost: u64,
 }
@@ -101,7 +102,7 @@ impl Mapped {
         match (kind, code) {
             (EV_SYN, 0) => return self.write(),
             (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
-            // The peer controls this set: it is limited to the keys of a keyboard.
+            // The peer controls this set, so it is limited to the keys of a keyboard.
             (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
             _ => {}
         }
@@ -120,7 +121,7 @@ impl Mapped {
         self.write()
     }
 
-    /// Writes the report. If the reader missed events, first writes the key changes that it missed.
+    /// Writes the report. If the reader has missed events, first writes the missed key changes.
     fn write(&mut self) -> Result<(), Errno> {
         let report = std::mem::take(&mut self.report);
         let Some(descriptor) = self.descriptor.as_ref() else {
@@ -170,7 +171,7 @@ impl Mapped {
     }
 }
 
-/// All devices of the player. Owned by the host's control thread.
+/// All devices of the player. The host's control thread owns them.
 #[derive(Debug, Default)]
 pub struct Devices {
     mapped: BTreeMap<DeviceId, Mapped>,
@@ -180,11 +181,11 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Maps the device to a descriptor; `None`: it acts as keyboard and mouse. Held keys are
-    /// released first.
+    /// Maps the device to a descriptor. With `None`, the device acts as keyboard and mouse. Held
+    /// keys are released first.
     ///
     /// # Errors
-    /// [`InputError`] if the previous descriptor failed; the new one is installed all the same.
+    /// [`InputError`] if the previous descriptor failed; the new one is installed nevertheless.
     pub fn map(
         &mut self,
         device: DeviceId,
@@ -201,11 +202,11 @@ impl Devices {
         before.release_all().map_err(|e| gone(device, e))
     }
 
-    /// Consumes an event of a mapped device and returns `None`. Otherwise returns the event as
+    /// Consumes an event of a mapped device and returns `None`. Otherwise, returns the event as
     /// translated for a sink or an application.
     ///
     /// # Errors
-    /// [`InputError`] if a descriptor failed. Reported once; later events of the device are
+    /// [`InputError`] if a descriptor failed. It is reported once; later events of the device are
     /// dropped.
     pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
@@ -230,16 +231,16 @@ impl Devices {
     /// Releases the held keys of mapped devices.
     ///
     /// # Errors
-    /// The first error of [`Devices::take`].
+    /// Returns the first error of [`Devices::take`].
     pub fn release_all(&mut self) -> Result<(), InputError> {
         self.unmapped = Translator::default();
         self.each(Mapped::release_all)
     }
 
-    /// Writes missed key changes to readers if there is room by now. Call it periodically.
+    /// Writes missed key changes to readers if there is room now. To be called periodically.
     ///
     /// # Errors
-    /// The first error of [`Devices::take`].
+    /// Returns the first error of [`Devices::take`].
     pub fn catch_up(&mut self) -> Result<(), InputError> {
         self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
             true => mapped.write(),
@@ -256,7 +257,7 @@ impl Devices {
         all
     }
 
-    /// Events lost because a descriptor was full. Readers learn key changes later.
+    /// Number of events lost because a descriptor was full. Readers receive key changes later.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.mapped.values().map(|mapped| mapped.lost).sum::<u64>()
@@ -370,7 +371,7 @@ mod tests {
     #[test]
     fn a_lost_reader_is_reported_once_and_read_ends_refused() {
         let (mut devices, pipe) = mapped();
-        // As in the runtime's threads; Rust programs ignore the signal anyway.
+        // The pipe closes as in the runtime's threads; Rust programs ignore the signal anyway.
         drop(pipe);
         devices.take(&event(EV_KEY, 30, 1)).unwrap();
         let error = devices.take(&event(EV_SYN, 0, 0)).unwrap_err().to_string();

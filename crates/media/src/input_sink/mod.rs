@@ -13,7 +13,7 @@ pub use translate::Translated;
 
 use crate::application::WindowScope;
 
-/// Injects events into a window system or device; owned by the host's control thread.
+/// Injects events into a window system or device. The host's control thread owns it.
 pub trait InputSink: Send {
     /// Applies one event.
     ///
@@ -35,11 +35,12 @@ pub trait InputSink: Send {
         Ok(())
     }
 
-    /// The picture's position on the display: absolute pointer positions are relative to it.
+    /// Sets the picture's position on the display, to which absolute pointer positions are
+    /// relative.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
 
-    /// The window that receives input, and the other windows of its program that do; `None`: no
-    /// restriction.
+    /// Sets the window that receives input, and the other windows of its program that do. `None`
+    /// means no restriction.
     fn set_window(&mut self, _window: Option<u32>, _company: WindowScope) {}
 
     /// Why the last key or button press was not injected, in a few words; `None` if it was

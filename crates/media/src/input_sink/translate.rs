@@ -1,6 +1,6 @@
 //! Translates a registered device's events to keyboard and mouse events.
 //!
-//! Events without a counterpart there (axes of a pad or a pen, its buttons) stay unchanged.
+//! Events without a counterpart (axes and buttons of a pad or a pen) stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ impl Iterator for Translated {
 #[derive(Debug, Default)]
 struct Accumulated {
     moved: (i32, i32),
-    /// Wheels in notches, and in fractions: a device with the latter reports both.
+    /// Wheel motion in notches, and in fractions of a notch. A device that reports fractions
+    /// reports both.
     notches: (i32, i32),
     parts: (i32, i32),
     /// Whether an event was passed unchanged, so that its report must follow.
@@ -133,7 +134,7 @@ impl Accumulated {
     }
 }
 
-/// No hand moves further between two reports.
+/// Clamps a motion. No hand moves further than this between two reports.
 fn short(v: i32) -> i16 {
     let bounded = v.clamp(i16::MIN.into(), i16::MAX.into());
     i16::try_from(bounded).unwrap_or_default()
@@ -167,7 +168,7 @@ mod tests {
             (EV_KEY, 0x110, 1),
             (EV_REL, REL_X, 40_000),
             REPORT,
-            // Both report the same notch.
+            // Both events report the same notch.
             (EV_REL, REL_WHEEL, -1),
             (EV_REL, REL_WHEEL_HI_RES, -120),
             (EV_REL, REL_HWHEEL, 1),

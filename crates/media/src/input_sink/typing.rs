@@ -1,6 +1,6 @@
 //! Chooses the key, and the modifiers to change, that type a character.
 //!
-//! A pure function of a keyboard map; it presses nothing.
+//! It is a pure function of a keyboard map, and presses nothing.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -8,14 +8,15 @@ use std::ops::RangeInclusive;
 use crate::keyboard::keymap::{COMMAND, Keymap, LOCK};
 
 /// The X key codes of the typewriter keys of every PC keyboard, from the digit 1 to the key next to
-/// the left Shift: the same with evdev and older key code names. Linux has more, such as the
-/// parentheses of some keypads, which hardly any keyboard has.
+/// the left Shift. They are the same with evdev and older key code names. Linux has more keys, such
+/// as the parentheses of some keypads, but hardly any keyboard has those.
 const TYPEWRITER: RangeInclusive<u8> = 10..=94;
 
 /// The steps to type a character.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// The X key code to press; `None` if no key of the map types it and a binding is needed.
+    /// The X key code to press; `None` if no key of the map types the character, so that a binding
+    /// is needed.
     pub keycode: Option<u8>,
     /// Modifier keys to press first.
     pub press: Vec<u8>,
@@ -33,17 +34,18 @@ pub struct Typing<'a> {
     pub group: u8,
     /// The X key codes that the sink holds.
     pub held: &'a BTreeSet<u8>,
-    /// The character belongs to a command (Ctrl+C): its modifiers stay pressed, and Lock is
-    /// ignored.
+    /// Whether the character belongs to a command (Ctrl+C). If so, its modifiers stay pressed, and
+    /// Lock is ignored.
     pub command: bool,
 }
 
 impl Typing<'_> {
-    /// The least intrusive way to type `wanted`; `physical` is the key that the user pressed, and
-    /// is preferred.
+    /// Returns the least intrusive way to type `wanted`. `physical` is the key that the user
+    /// pressed, which is preferred.
     #[must_use]
     pub fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
-        // For a character that is no command, right Alt is AltGr at the client, perhaps not here.
+        // For a character that is not a command, right Alt is AltGr at the client, but perhaps not
+        // here.
         let (in_force, lift_always) = match self.command {
             true => (self.mods & !LOCK, 0),
             false => (self.mods, self.mods & COMMAND),
@@ -69,9 +71,9 @@ impl Typing<'_> {
             // Applications treat the keypad's + differently: with Shift, xterm changes its font.
             let symbol = self.map.symbol(way.keycode, mods, self.group);
             (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
-            // Programs that read keys by position (games, dosbox) know no others.
+            // Programs that read keys by position (games, dosbox) support no other keys.
             let unusual = other && !TYPEWRITER.contains(&way.keycode);
-            // A key that is down would have to be released first: prefer another one.
+            // A key that is down would have to be released first, so a different key is preferred.
             let down = self.held.contains(&way.keycode);
             let cost = (unusual, press.len() + lift.len(), down, other);
             Some((
@@ -92,13 +94,13 @@ impl Typing<'_> {
         })
     }
 
-    /// A key to press for each modifier of `mods`; `None` if a modifier has no such key.
+    /// Keys to press, one for each modifier of `mods`. `None` if a modifier has no such key.
     fn keys_for(&self, mods: u8) -> Option<Vec<u8>> {
         bits(mods).map(|bit| self.map.modifier_key(bit)).collect()
     }
 
-    /// Held keys to release to clear `mods`; `None` if one is not held by this sink (locked, or
-    /// held by a user at the host).
+    /// Held keys to release to clear `mods`. `None` if this sink does not hold one of them (locked,
+    /// or held by a user at the host).
     fn held_for(&self, mods: u8) -> Option<Vec<u8>> {
         let of = |key: &&u8| self.map.modifiers_of(**key) & mods != 0;
         let keys: Vec<u8> = self.held.iter().filter(of).copied().collect();

@@ -1,8 +1,8 @@
-//! Keys pressed before the window had the keyboard focus: a user holds Ctrl, clicks into the
-//! window, and presses C.
+//! Keys pressed before the window had the keyboard focus, for example if a user holds Ctrl, clicks
+//! into the window, and presses C.
 //!
 //! Such a modifier is pressed at the host when the first event carries it, not when the window gets
-//! the focus: the Alt of the Alt+Tab that focused the window is not for the host.
+//! the focus, because the Alt of the Alt+Tab that focused the window is not for the host.
 //!
 //! Spec: X protocol, `KeymapNotify`; Wayland, `wl_keyboard.enter`.
 
@@ -23,7 +23,7 @@ impl AlreadyHeld {
         AlreadyHeld(down.into_iter().filter(|key| !known(*key)).collect())
     }
 
-    /// This key was released, or pressed again.
+    /// Discards this key, because it was released or pressed again.
     pub(super) fn forget(&mut self, keycode: u8) {
         self.0.remove(&keycode);
     }

@@ -1,5 +1,6 @@
 //! Registered devices: event devices (`/dev/input/event*`) and mice with three-byte packets
-//! (`/dev/input/mice`), each with a number. Devices are not grabbed: other programs read them, too.
+//! (`/dev/input/mice`), each with a number. Devices are not grabbed, so other programs also read
+//! them.
 //!
 //! Keyboard layouts are not applied. Events are sent to the host unchanged, except for unused ones
 //! (auto-repeat, scan codes, LEDs).
@@ -26,7 +27,7 @@ use crate::input_event::{BYTES, Event, SYN_DROPPED};
 /// `EV_SW`: a lid, a dock.
 const EV_SW: u16 = 5;
 
-/// Events read at once: the kernel queues 64 for a mouse.
+/// Number of events read at once. The kernel queues 64 for a mouse.
 const AT_ONCE: usize = 64;
 
 /// Bytes of a mouse packet (PS/2, the default of the kernel's mousedev).
@@ -35,7 +36,7 @@ const PACKET: usize = 3;
 /// The major number of /dev/zero, /dev/urandom and their like (Linux, devices.txt).
 const MEMORY: u32 = 1;
 
-/// Reads devices, which may be added at any time. Without one it waits.
+/// Reads devices, which may be added at any time. Without any device, it waits.
 #[derive(Debug)]
 pub struct Evdev {
     devices: Vec<Device>,
@@ -51,12 +52,12 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Starts reading `fd` as the device with this number, in place of an earlier one; its file
-    /// description becomes non-blocking. An event device and anything that is no device (a pipe, a
-    /// socket) provides `struct input_event`s, other devices provide three-byte packets.
+    /// Starts reading `fd` as the device with this number, replacing an earlier one. Its file
+    /// description becomes non-blocking. An event device and anything that is not a device (a pipe,
+    /// a socket) provides `struct input_event`s, other devices provide three-byte packets.
     ///
     /// # Errors
-    /// [`SourceError`] if it is not open for reading.
+    /// [`SourceError`] if `fd` is not open for reading.
     pub fn register(&self, id: DeviceId, fd: OwnedFd) -> Result<(), SourceError> {
         let name = format!("input device {}", id.0);
         self.add(Device::new(id, name, fd)?);
@@ -67,7 +68,7 @@ impl Registrar {
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         added.push(device);
         drop(added);
-        // The only error is a counter at its limit, which is raised already.
+        // The only possible error is a counter at its limit, which is already raised.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 }
@@ -94,7 +95,7 @@ impl Evdev {
     /// number is the position in the list, from 0.
     ///
     /// # Errors
-    /// [`SourceError`] if one can't be opened.
+    /// [`SourceError`] if a device can't be opened.
     pub fn open(list: &str) -> Result<Evdev, SourceError> {
         let source = Evdev::new()?;
         for (place, item) in (0_u8..=u8::MAX).zip(list.split(',')) {
@@ -141,7 +142,7 @@ impl Evdev {
         }
     }
 
-    /// Waits for input and reads it; whether it arrived before `until`.
+    /// Waits for input and reads it. Returns whether input arrived before `until`.
     fn wait(&mut self, until: Option<Instant>) -> Result<bool, SourceError> {
         self.adopt();
         if !self.ready.is_empty() {
@@ -213,7 +214,7 @@ struct Device {
     rest: Vec<u8>,
     /// The keys reported to the host as down.
     held: BTreeSet<u16>,
-    /// The kernel dropped events: those up to the next report are ignored.
+    /// Whether the kernel has dropped events, so that events up to the next report are ignored.
     missed: bool,
     /// Whether events were sent since the last report.
     open: bool,
@@ -268,7 +269,7 @@ impl Device {
     /// Reads all available events.
     ///
     /// # Errors
-    /// Why the device has failed permanently.
+    /// Returns the reason why the device has failed permanently.
     fn read(&mut self, ready: &mut VecDeque<SourceEvent>) -> Result<(), String> {
         let mut buffer = [0; AT_ONCE * BYTES];
         let read = match rustix::io::read(&self.fd, &mut buffer) {
@@ -378,7 +379,7 @@ impl Device {
         }
     }
 
-    /// Reads packets; returns their length. A byte that can't start a packet is skipped.
+    /// Reads packets, and returns their length. A byte that can't start a packet is skipped.
     fn packets(
         &mut self,
         bytes: &[u8],
@@ -486,13 +487,13 @@ mod tests {
         assert_eq!(all(&mut source), []);
         keys.write_all(&said[BYTES + 5..]).unwrap();
         let report = |device| event(device, EV_SYN, 0, 0);
-        // Neither scan codes nor repeats, nor reports with only those.
+        // Neither scan codes nor repeats are sent, nor reports that contain only those.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 1), report(0)]);
         pad.write_all(&[bytes(EV_ABS, 1, -5), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
         assert_eq!(all(&mut source), [event(200, EV_ABS, 1, -5), report(200)]);
         drop(keys);
-        // Closed with a key down; the other device continues.
+        // It was closed with a key down; the other device continues.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 0), report(0)]);
         pad.write_all(&[bytes(EV_SW, 0, 1), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
@@ -524,7 +525,7 @@ mod tests {
             report,
         ];
         assert_eq!(all(&mut source), expected);
-        // Another device with its number.
+        // A different device with the same number.
         let _other = piped(&source, 1);
         assert_eq!(all(&mut source), [event(1, EV_KEY, 32, 0), report]);
     }
@@ -539,7 +540,7 @@ mod tests {
         let left = |down| event(9, EV_KEY, Button::LEFT.0, down);
         let moved = [rel(0, 5), rel(1, -3), report, left(1), rel(1, 1), report];
         assert_eq!(all(&mut source), moved);
-        // The rest of a packet, then an extra byte before one.
+        // The rest of a packet, followed by an additional byte before the next one.
         mouse.write_all(&[0xfe, 0, 0x07, 0x08, 1, 0]).unwrap();
         let rest = [left(0), rel(0, -2), report, rel(0, 1), report];
         assert_eq!(all(&mut source), rest);

@@ -1,9 +1,10 @@
-//! From keys of an XKB keyboard to key events of the protocol, for the windows of all display
+//! Translates keys of an XKB keyboard to key events of the protocol, for the windows of all display
 //! servers.
 //!
 //! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
-//! chooses so; otherwise with the character that they type. For a dead key or a compose sequence,
-//! only the resulting character is sent. A key without an evdev code is sent by its character.
+//! chooses so. Otherwise, they are sent with the character that they type. For a dead key or a
+//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by
+//! its character.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,8 +20,8 @@ use crate::keyboard::{XkbKeyboard, codes};
 
 /// The keys of one window.
 pub struct KeyTranslator {
-    /// Keys reported to the host as down, by XKB key code, which may map to another key when
-    /// released; and keys of shortcuts.
+    /// Keys reported to the host as down, by XKB key code, which may map to a different key when
+    /// released. Keys of shortcuts are included.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
     /// Keys pressed before the window had the keyboard focus.
@@ -45,7 +46,7 @@ pub struct KeyPress {
 }
 
 impl KeyTranslator {
-    /// Without keys down; `chosen` is the user's key mode.
+    /// A translator without keys down. `chosen` is the user's key mode.
     pub fn new(chosen: Option<Keys>) -> KeyTranslator {
         KeyTranslator {
             down: BTreeMap::new(),
@@ -57,7 +58,7 @@ impl KeyTranslator {
         }
     }
 
-    /// Appends the events of a press; returns the action of a shortcut.
+    /// Appends the events of a press, or returns the action of a shortcut.
     pub fn press(
         &mut self,
         keyboard: &XkbKeyboard,
@@ -87,7 +88,7 @@ impl KeyTranslator {
             && let Some(symbol) = keyboard.map.symbol(keycode, state, press.group)
             && let Some(other) = codes::without_num_lock(symbol)
         {
-            // NumLock may change a keypad's key differently at the host.
+            // At the host, NumLock may affect a keypad's key differently.
             match other {
                 Some(code) => {
                     self.down.insert(keycode, code);
@@ -129,8 +130,8 @@ impl KeyTranslator {
         }
     }
 
-    /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus:
-    /// the next event needs them.
+    /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus,
+    /// because the next event needs them.
     pub fn press_already_held(
         &mut self,
         keyboard: &XkbKeyboard,
@@ -147,12 +148,12 @@ impl KeyTranslator {
         }
     }
 
-    /// The window got the keyboard focus while these keys were down.
+    /// Records keys that were down when the window got the keyboard focus.
     pub fn already_down(&mut self, keys: impl IntoIterator<Item = u8>) {
         self.already_held = AlreadyHeld::of(keys, |keycode| self.is_known(keycode));
     }
 
-    /// Forgets all keys: the focus was lost.
+    /// Discards all keys, because the focus was lost.
     pub fn clear(&mut self) {
         self.down.clear();
         self.swallowed.clear();
@@ -170,12 +171,12 @@ impl KeyTranslator {
         self.composer.reset();
     }
 
-    /// How the host's application reads keys.
+    /// Sets how the host's application reads keys.
     pub fn follow(&mut self, keys: Keys) {
         self.usual = keys;
     }
 
-    /// Switches the key mode as the user requests; returns the new one.
+    /// Switches the key mode at the user's request. Returns the new mode.
     pub fn switch_mode(&mut self, grabbed: bool) -> Keys {
         self.composer.reset();
         let other = match self.mode(grabbed) {
@@ -197,9 +198,9 @@ impl KeyTranslator {
         self.down.contains_key(&keycode) || self.swallowed.contains(&keycode)
     }
 
-    /// Types the character of a key without an evdev code, created by a program for this character.
-    /// Each press is sent with its release, and so is each repeat, since many such keys may be
-    /// down.
+    /// Types the character of a key without an evdev code, which a program has created for this
+    /// character. Each press and each repeat is sent with its release, because many such keys may
+    /// be down.
     fn type_without_key(
         &mut self,
         keyboard: &XkbKeyboard,
@@ -213,8 +214,9 @@ impl KeyTranslator {
         }
     }
 
-    /// The text typed by a key: empty for keys without text; `None` if the key is not sent, because
-    /// it belongs to a sequence that types text later, or only chooses the level of other keys.
+    /// The text typed by a key. It is empty for keys without text, and `None` if the key is not
+    /// sent, because it belongs to a sequence that types text later, or only chooses the level of
+    /// other keys.
     fn typed(&mut self, keyboard: &XkbKeyboard, press: KeyPress) -> Option<String> {
         let KeyPress {
             keycode,
@@ -232,7 +234,8 @@ impl KeyTranslator {
         }
         if state & COMMAND != 0 {
             self.composer.reset();
-            // Right Alt may be another key at the host: keys held with it are sent by position.
+            // Right Alt may be a different key at the host, so keys held with it are sent by
+            // position.
             let beside = self.down.values().any(|code| *code == RIGHT_ALT);
             // Lock does not change a command.
             let letter = keyboard.map.character(keycode, state & !LOCK, group);
@@ -258,7 +261,7 @@ fn send(events: &mut VecDeque<SourceEvent>, code: KeyCode, text: Option<char>, p
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
 /// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of
-/// `keysymdef.h`: the host does not need them, since other keys carry characters, and its layout
+/// `keysymdef.h`: the host does not need them, because other keys carry characters, and its layout
 /// may have a command on such a key.
 fn chooses_level(symbol: u32) -> bool {
     matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)

@@ -18,7 +18,7 @@ use openuvr_proto::units::Size;
 
 pub use shortcuts::{SHORTCUTS, Shortcut};
 
-/// Reads the user's input; owned by the client's input thread.
+/// Reads the user's input. The client's input thread owns it.
 pub trait InputSource: Send {
     /// Waits for the next event, at most `timeout` (`None`: no limit).
     ///
@@ -26,7 +26,8 @@ pub trait InputSource: Send {
     /// [`SourceError`] if the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
-    /// How the host's application reads keys: the default of a source without a user's choice.
+    /// Sets how the host's application reads keys, which is the default of a source without a
+    /// user's choice.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }
@@ -39,12 +40,12 @@ pub enum SourceEvent {
     Input(InputEvent),
     /// Input of the user, with the kernel's timestamp on the monotonic clock.
     Sampled(InputEvent, Instant),
-    /// Shows or hides the overlay of figures.
+    /// Shows or hides the statistics overlay.
     ToggleOverlay,
     /// Selects the next eye view of a stereo picture, in the order of
     /// [`EyeView::ALL`](crate::reproject::EyeView::ALL).
     NextEyes,
-    /// The current direction of the head is ahead.
+    /// Makes the head's current direction the new ahead.
     Recentre,
     /// Whether the window's pointer is grabbed.
     Grabbed(bool),
@@ -52,13 +53,13 @@ pub enum SourceEvent {
     Sound(SoundCommand),
     /// The key mode chosen by the user.
     Keys(Keys),
-    /// Whether the window has the focus, at each change; until the first one it counts as focused.
-    /// Loss of focus follows an [`InputEvent::ReleaseAll`]. Input from outside of the window (game
-    /// pads) is for the host only with the focus.
+    /// Whether the window has the focus, sent at each change. Until the first change, it counts as
+    /// focused. A loss of focus is reported after an [`InputEvent::ReleaseAll`]. Input from outside
+    /// of the window (game pads) goes to the host only while the window has the focus.
     Focused(bool),
     /// The window's size in pixels; also sent at the start.
     Resized(Size),
-    /// The user closed the window.
+    /// The user has closed the window.
     Closed,
     /// The timeout expired.
     TimedOut,
@@ -75,8 +76,8 @@ pub enum SoundCommand {
     Quieter,
 }
 
-/// A source that can be selected by name. (A window's input comes with its surface:
-/// [`present::open`](crate::present::open).)
+/// A source that can be selected by name. A window's input is opened with its surface, by
+/// [`present::open`](crate::present::open).
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.

@@ -1,6 +1,7 @@
-//! A scripted source: input for tests and benchmarks, line by line from a file or standard input.
+//! A scripted source of input for tests and benchmarks. It is read line by line from a file or
+//! standard input.
 //!
-//! One command per line; empty lines and lines that start with `#` are skipped:
+//! There is one command per line. Empty lines and lines that start with `#` are skipped:
 //!
 //! ```text
 //! key KEY_A down          # names of linux/input-event-codes.h; down, up, or nothing for both
@@ -13,7 +14,7 @@
 //! release                 # releases everything
 //! ```
 //!
-//! The end of the script closes the source.
+//! The source closes at the end of the script.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -35,15 +36,15 @@ pub struct Script {
     wait_until: Option<Instant>,
 }
 
-/// Maximum line length in bytes: bounds memory for files that are no scripts.
+/// Maximum line length in bytes, which limits memory for files that are not scripts.
 const MAX_LINE: usize = 4096;
 
 impl Script {
-    /// Opens a file; `-` is standard input. A file is first checked to its end, so that errors are
+    /// Opens a file; `-` is standard input. A file is first checked completely, so that errors are
     /// reported before any command runs.
     ///
     /// # Errors
-    /// [`SourceError`] if it can't be opened, or with the invalid line.
+    /// [`SourceError`] if it can't be opened or has an invalid line, which the text contains.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
             "-" => Ok(Script::new(
@@ -56,7 +57,7 @@ impl Script {
                         "the input script {path:?} can't be opened: {cause}"
                     ))
                 };
-                // A pipe may have no writer yet: then this waits, as for its data.
+                // A pipe may have no writer yet. In that case, this waits, as for its data.
                 let kind = std::fs::metadata(path).map_err(refused)?.file_type();
                 let mut file = File::open(path).map_err(refused)?;
                 if kind.is_file() {
@@ -86,7 +87,7 @@ impl Script {
         }
     }
 
-    /// Reads the next line; `false` at the end.
+    /// Reads the next line. Returns `false` at the end.
     fn read_line(&mut self) -> Result<bool, SourceError> {
         let mut line = Vec::new();
         let bound = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
@@ -236,7 +237,7 @@ fn fraction(word: &str) -> Result<u16, String> {
     if !(0.0..=1.0).contains(&value) {
         return Err(format!("{word:?} is not a number from 0 to 1"));
     }
-    // In range by the check above.
+    // The value is in range by the check above.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok((value * 65_535.0).round() as u16)
 }

@@ -1,5 +1,5 @@
-//! The shortcuts of the client's window: one table, shown by the help, the overlay and the
-//! documents.
+//! The shortcuts of the client's window: one table, which the help, the overlay and the documents
+//! show.
 
 use openuvr_proto::input::event::KeyCode;
 
@@ -22,7 +22,7 @@ pub enum Action {
     Overlay,
     /// Show the next view of a stereo picture.
     Eyes,
-    /// Make the current direction of the head that of ahead.
+    /// Make the current direction of the head the new ahead.
     Recentre,
     /// Send symbols or positions of keys.
     Keys,
@@ -76,7 +76,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+C",
-        does: "recentre: the head looks ahead now",
+        does: "recentre: the head's current direction is straight ahead",
         code: KeyCode(46),
         own: Action::Recentre,
     },

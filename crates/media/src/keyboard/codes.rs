@@ -53,7 +53,7 @@ pub fn by_xkb_name(name: &str) -> Option<KeyCode> {
         .map(KeyCode)
 }
 
-/// The key that types `ch` on the US layout, and whether it needs Shift: for scripted text.
+/// The key that types `ch` on the US layout, and whether it needs Shift. Used for scripted text.
 #[must_use]
 pub fn us_key(ch: char) -> Option<(KeyCode, bool)> {
     for (first, plain, shifted) in US_ROWS {
@@ -77,9 +77,8 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key with the effect of a keypad key without NumLock, by its symbol (`keysymdef.h`), whatever
-/// the state of NumLock. `Some(None)`: no other key has it. `None`: the symbol is not from a
-/// keypad.
+/// The key with the effect of a keypad key without NumLock, by its symbol (`keysymdef.h`), regardless of the state of
+/// NumLock. `Some(None)` if no other key has that effect, `None` if the symbol is not from a keypad.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {
@@ -101,7 +100,8 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
 
 /// The key of a symbol that is no character, as on a PC keyboard (`keysymdef.h`).
 ///
-/// For keys without a known physical name: on-screen keyboards and programs that type give them key maps of their own.
+/// This is for keys without a known physical name, because on-screen keyboards and programs that type have key maps of their
+/// own for such keys.
 #[must_use]
 pub fn by_symbol(symbol: u32) -> Option<KeyCode> {
     let code = match symbol {

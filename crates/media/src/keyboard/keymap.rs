@@ -20,8 +20,8 @@ pub const MOD4: u8 = 1 << 6;
 pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
 
 /// Symbols of keys that select a level while held: both Shifts, `ISO_Level3_Shift`,
-/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are excluded, and so is `Mode_switch`: it changes the
-/// group, although the modifier map lists it with the third level.
+/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are excluded. `Mode_switch` is also excluded, because
+/// it changes the group, although the modifier map lists it with the third level.
 const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
 
 /// How modifiers select a level.
@@ -57,9 +57,9 @@ pub enum OutOfRange {
 /// A keyboard's map at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
-    /// By type number.
+    /// Key types by number.
     pub types: Vec<KeyType>,
-    /// By X key code.
+    /// Keys by X key code.
     pub keys: BTreeMap<u8, Key>,
     /// The modifiers set by each key, by X key code.
     pub modifiers: BTreeMap<u8, u8>,
@@ -72,7 +72,7 @@ pub struct KeyCombination {
     pub keycode: u8,
     /// The modifiers that its type uses.
     pub mask: u8,
-    /// Those of them that must be held; the rest of `mask` must not.
+    /// The modifiers of `mask` that must be held; the others must not be held.
     pub mods: u8,
 }
 
@@ -135,7 +135,7 @@ impl Keymap {
         })
     }
 
-    /// Key codes without symbol and modifier, which can be bound.
+    /// Key codes without a symbol or modifier, which can be bound.
     pub fn unused(&self) -> impl Iterator<Item = u8> + '_ {
         let blank = |key: &Key| key.groups.iter().all(|(_, s)| s.iter().all(|s| *s == 0));
         let plain = |code: &u8| self.modifiers.get(code).is_none_or(|mods| *mods == 0);
@@ -147,7 +147,7 @@ impl Keymap {
     }
 
     /// The modifiers that `keycode` sets while held. A key that is not in the modifier map (right
-    /// Alt as `ISO_Level3_Shift`) counts as another key with its symbol that is.
+    /// Alt as `ISO_Level3_Shift`) counts as a key with the same symbol that is in the map.
     #[must_use]
     pub fn modifiers_of(&self, keycode: u8) -> u8 {
         let own = self.modifiers.get(&keycode).copied().unwrap_or(0);
@@ -173,8 +173,8 @@ impl Keymap {
         };
         let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
         let code = self.modifiers.iter().find_map(exact)?;
-        // The third level's key is virtual; AltGr acts as that key. Programs that read keys by
-        // position, such as wine, only know AltGr.
+        // The third level's key is virtual, and AltGr acts as that key. Programs that read keys by
+        // position, such as wine, support only AltGr.
         let listed = |code: u8| self.modifiers.get(&code).is_some_and(|mods| *mods != 0);
         let symbol = self.symbol(code, 0, 0);
         let real = |other: &u8| !listed(*other) && self.symbol(*other, 0, 0) == symbol;

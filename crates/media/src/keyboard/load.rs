@@ -13,7 +13,7 @@ use super::keymap::{Key, KeyType, Keymap, OutOfRange};
 /// The core keyboard of an X server.
 #[derive(Clone, Debug)]
 pub struct XkbKeyboard {
-    /// Its map.
+    /// The keyboard's map.
     pub map: Keymap,
     to_code: HashMap<u8, KeyCode>,
     from_code: HashMap<KeyCode, u8>,
@@ -25,10 +25,10 @@ pub enum XkbError {
     /// The server lacks XKB, which all servers of the last 25 years have unless disabled.
     #[error("the X server lacks the XKEYBOARD extension: start it without `-kb`")]
     Missing,
-    /// The connection broke.
+    /// The connection is broken.
     #[error("can't read the X server's keyboard map: {0}")]
     Connection(#[from] x11rb::errors::ConnectionError),
-    /// The server refused or sent invalid data.
+    /// The server has refused the request or sent invalid data.
     #[error("can't read the X server's keyboard map: {0}")]
     Reply(#[from] x11rb::errors::ReplyError),
 }
@@ -37,7 +37,7 @@ impl XkbKeyboard {
     /// Enables XKB on this connection (once), selects map change events, and reads the map.
     ///
     /// # Errors
-    /// [`XkbError`] if the server lacks XKB or the connection broke.
+    /// [`XkbError`] if the server lacks XKB or the connection is broken.
     pub fn open(conn: &RustConnection) -> Result<XkbKeyboard, XkbError> {
         if conn
             .extension_information(xkb::X11_EXTENSION_NAME)?
@@ -64,7 +64,7 @@ impl XkbKeyboard {
     /// Reads the map again.
     ///
     /// # Errors
-    /// [`XkbError`] if the connection broke.
+    /// [`XkbError`] if the connection is broken.
     pub fn read(conn: &RustConnection) -> Result<XkbKeyboard, XkbError> {
         let none = xkb::MapPart::default();
         let parts = xkb::MapPart::KEY_TYPES | xkb::MapPart::KEY_SYMS | xkb::MapPart::MODIFIER_MAP;
@@ -106,7 +106,7 @@ impl XkbKeyboard {
             from_code: HashMap::new(),
         };
         let named: Vec<(u8, String)> = named.collect();
-        // Only evdev has the up arrow at 111; in the older `xfree86` set that is Print.
+        // Only evdev has the up arrow at 111. In the older `xfree86` set, this is Print.
         let evdev = named
             .iter()
             .any(|(keycode, name)| *keycode == 111 && name == "UP");
@@ -136,7 +136,8 @@ impl XkbKeyboard {
     }
 }
 
-/// X key codes start at 8 (X protocol, section 8, "Setup"); evdev drivers add that to the code.
+/// X key codes start at 8 (X protocol, section 8, "Setup"); evdev drivers add this offset to the
+/// code.
 const EVDEV_OFFSET: u8 = 8;
 
 /// Selects the core keyboard in XKB requests (`XkbUseCoreKbd`).

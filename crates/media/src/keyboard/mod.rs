@@ -1,7 +1,7 @@
 //! Keyboards of X servers and Wayland compositors: the physical keys of key codes, and their symbols.
 //!
-//! Shared by input source and input sink. Not an input method: dead keys and compose sequences are
-//! in module `compose`, used by the source.
+//! The input source and the input sink share this module. It is not an input method: dead keys and compose sequences are in
+//! module `compose`, which the source uses.
 //!
 //! Spec: The X Keyboard Extension, protocol version 1.0 (XKB), sections 7, 12 and 18.
 

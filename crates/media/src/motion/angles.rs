@@ -1,11 +1,11 @@
-//! The angles of a pose since a centre, and their selection for two axes of input.
+//! The angles of a pose relative to a centre, and their selection for two axes of input.
 
 use std::str::FromStr;
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 
-/// Maximum pitch in radians with a known yaw: 85°. Beyond, yaw and roll exchange.
+/// Maximum pitch in radians at which the yaw is known: 85°. Beyond it, yaw and roll are exchanged.
 const MAX_PITCH: f32 = 85.0 * std::f32::consts::PI / 180.0;
 
 /// An angle of a pose.
@@ -28,7 +28,7 @@ pub struct SignedAxis {
     pub inverted: bool,
 }
 
-/// The angles that move input to the right and downwards; `None`: none.
+/// The angles that move input to the right and downwards; `None` if no angle does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Axes(pub [Option<SignedAxis>; 2]);
 
@@ -45,9 +45,9 @@ impl Default for Axes {
     }
 }
 
-/// The text names no axes.
+/// The text does not specify valid axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("axes are two of yaw, pitch, roll and none, such as yaw,-pitch")]
+#[error("expected two of yaw, pitch, roll and none, such as yaw,-pitch")]
 pub struct InvalidAxes;
 
 impl FromStr for Axes {
@@ -91,7 +91,7 @@ impl Axes {
     }
 }
 
-/// Degrees since the centre: to the right, down, and to the right shoulder. Full turns count.
+/// Degrees from the centre: to the right, down, and to the right shoulder. Full turns count.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Angles {
     yaw: f64,
@@ -102,8 +102,8 @@ pub(super) struct Angles {
 /// Follows the angles of poses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AngleTracker {
-    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. Yaw and roll are
-    /// the last known ones while the head looks up or down.
+    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. While the head looks up or down, yaw
+    /// and roll keep their last known values.
     last: Option<[f32; 3]>,
     /// Whether the last pose looked up or down.
     vertical: bool,
@@ -111,8 +111,7 @@ pub(super) struct AngleTracker {
 }
 
 impl AngleTracker {
-    /// The angles of a pose; the first one is the centre. While the head looks up or down, yaw and
-    /// roll stay.
+    /// The angles of a pose; the first one is the centre. While the head looks up or down, yaw and roll do not change.
     pub(super) fn follow(&mut self, pose: &Pose) -> Angles {
         let angles = head_angles(Rotation::of(pose));
         let last = self.last.replace(angles).unwrap_or(angles);

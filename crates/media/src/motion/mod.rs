@@ -1,10 +1,11 @@
 //! Input for games from the rotation of a head or hand: relative pointer motion, or a stick of a
-//! game pad. An unmodified game turns its view with it.
+//! game pad. With this, an unmodified game turns its view.
 //!
-//! Angles are yaw, pitch and roll of a pose (rotations around y, x and z, in this order) since the
-//! centre: at the start, or of the last recentring. There is no smoothing, which would be latency.
+//! Angles are yaw, pitch and roll of a pose (rotations around y, x and z, in this order) relative
+//! to the centre, which is the pose at the start or at the last recentring. There is no smoothing,
+//! because it would add latency.
 //!
-//! Has no clock and no devices.
+//! This module has no clock and no devices.
 
 mod angles;
 pub mod pad;
@@ -32,18 +33,18 @@ pub enum Output {
 /// The settings of a mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MotionSettings {
-    /// The effect.
+    /// The effect of the rotation.
     pub output: Output,
-    /// The angles that move it.
+    /// The angles that control it.
     pub axes: Axes,
-    /// Degrees without an effect: around the centre for a pad, and after each change of direction
+    /// Degrees that have no effect: around the centre for a pad, and after each change of direction
     /// for the pointer.
     pub dead_zone: f32,
 }
 
 impl MotionSettings {
-    /// Counts of a mouse per degree: a full turn is 3600 counts, as with the emulated head
-    /// ([`crate::head::mouse`]) backwards.
+    /// Counts of a mouse per degree: a full turn is 3600 counts. This is the inverse of the factor
+    /// of the emulated head ([`crate::head::mouse`]).
     pub const USUAL_GAIN: f32 = 10.0;
 
     /// Degrees of a stick's full deflection: a comfortable turn of a head (guess).
@@ -100,7 +101,7 @@ impl Motion {
         }
     }
 
-    /// Follows a pose without an effect: while input is not for the host. A stick is released.
+    /// Follows a pose without an effect, while input is not for the host. Releases the stick.
     pub fn pause(&mut self, pose: &Pose) -> Option<Effect> {
         let angles = self.axes.select(self.angles.follow(pose));
         match &mut self.output {
@@ -112,8 +113,8 @@ impl Motion {
         }
     }
 
-    /// Makes the newest pose the centre: the stick is released, and the pointer returns by all of
-    /// its motion since the last centre, up to 2^15 counts with each event.
+    /// Makes the newest pose the centre. The stick is released, and the pointer moves back by its
+    /// total motion since the last centre, up to 2^15 counts per event.
     pub fn recentre(&mut self) -> Vec<Effect> {
         self.angles.recentre();
         match &mut self.output {
@@ -162,7 +163,7 @@ mod tests {
         let moved = motion.pose(&pose(10.0, 2.0));
         assert_eq!(sum(moved), [100, 30]);
         assert_eq!(motion.pose(&pose(10.0, 2.0)), None);
-        // A sum of steps below a count is not lost.
+        // A sum of steps below one count is not lost.
         let steps =
             (1..=1000_i16).filter_map(|n| motion.pose(&pose(10.0 - f32::from(n) * 0.003, 2.0)));
         assert_eq!(sum(steps.collect::<Vec<_>>()), [30, 0]);
@@ -217,8 +218,8 @@ mod tests {
     }
 
     proptest! {
-        /// The pointer is where the head looks, whatever its path: to half a count, and the dead
-        /// zone.
+        /// The pointer is where the head looks, whatever its path, except for half a count and the
+        /// dead zone.
         #[test]
         fn no_path_loses_counts(
             path in proptest::collection::vec((-60.0_f32..60.0, -60.0_f32..60.0), 1..60),

@@ -1,5 +1,5 @@
-//! The game pad whose right stick a motion deflects: the player's first pad, or, without one, a pad
-//! of its own.
+//! The game pad whose right stick a motion deflects. It is the player's first pad or, if there is
+//! none, a separate one.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PAD_BUTTONS, PadId, PadIdentity, PadName, PadState};
@@ -8,18 +8,18 @@ use openuvr_proto::input::pad::{PAD_BUTTONS, PadId, PadIdentity, PadName, PadSta
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MotionPad {
     deflection: [i16; 2],
-    /// The player's own pad, if it is connected.
+    /// The player's pad, if it is connected.
     player: Option<PadState>,
 }
 
 impl MotionPad {
-    /// The pad: the first one.
+    /// The number of the pad, which is the first one.
     fn number() -> PadId {
         PadId::default()
     }
 
-    /// The connection of its own pad. It has all buttons and both sticks: games ignore pads with
-    /// fewer.
+    /// The connection of the separate pad. It has all buttons and both sticks, because games ignore
+    /// pads with fewer.
     #[must_use]
     pub fn connected() -> InputEvent {
         InputEvent::PadConnected {
@@ -47,13 +47,13 @@ impl MotionPad {
         }
     }
 
-    /// Deflects the stick: the event for the host.
+    /// Deflects the stick. Returns the event for the host.
     pub fn deflect(&mut self, deflection: [i16; 2]) -> InputEvent {
         self.deflection = deflection;
         self.state()
     }
 
-    /// The events for the host in place of this one of the player's pads.
+    /// The events for the host that replace this event of one of the player's pads.
     pub fn replace(&mut self, event: InputEvent) -> [Option<InputEvent>; 2] {
         let ours = event.pad() == Some(MotionPad::number());
         let (first, second) = match event {
@@ -74,7 +74,8 @@ impl MotionPad {
         [Some(first), second]
     }
 
-    /// The state after a connection, which is neutral.
+    /// The state to send after a connection, which resets it to neutral. `None` if the stick is
+    /// released.
     fn deflected(&self) -> Option<InputEvent> {
         (self.deflection != [0; 2]).then(|| self.state())
     }
@@ -126,12 +127,12 @@ mod tests {
             panic!("a state");
         };
         assert!(state.is_down(PadButton::South) && state.sticks == [7, 8, 32_700, 0]);
-        // Without it, its own pad is back.
+        // Without the player's pad, the separate one is back.
         let unplugged = InputEvent::PadDisconnected { pad: pad(0) };
         let events = motion.replace(unplugged);
         assert_eq!(events, [Some(MotionPad::connected()), None]);
         assert_eq!(sticks(&motion.deflect([1, 1])), [0, 0, 1, 1]);
-        // Another pad is not changed.
+        // A different pad is not changed.
         let other = InputEvent::Pad { pad: pad(1), state };
         assert_eq!(motion.replace(other), [Some(other), None]);
         let other = InputEvent::PadDisconnected { pad: pad(1) };

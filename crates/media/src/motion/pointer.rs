@@ -4,7 +4,7 @@ use openuvr_proto::input::event::InputEvent;
 
 use super::Effect;
 
-/// Maximum number of events of a return to the centre; further counts are dropped.
+/// Maximum number of events of a return to the centre; remaining counts are dropped.
 const MAX_RETURN: usize = 64;
 
 /// A pointer that follows two angles.
@@ -12,11 +12,11 @@ const MAX_RETURN: usize = 64;
 pub(super) struct Pointer {
     /// Counts per degree.
     gain: f64,
-    /// Degrees.
+    /// The dead zone in degrees.
     dead_zone: f64,
     /// The angles that the pointer has followed, in degrees.
     followed: [f64; 2],
-    /// Counts not yet sent: less than one of each.
+    /// Counts not yet sent, less than one in each direction.
     rest: [f64; 2],
     /// Counts sent since the centre.
     sent: [i64; 2],
@@ -45,7 +45,7 @@ impl Pointer {
             let whole = exact.trunc().clamp(i16::MIN.into(), i16::MAX.into());
             #[allow(clippy::cast_possible_truncation, reason = "within the range of i16")]
             let whole_count = whole as i16;
-            // Counts beyond the largest event come with the next pose.
+            // Counts that exceed the largest event are sent with the next pose.
             self.rest[axis] = exact - whole;
             self.sent[axis] += i64::from(whole_count);
             counts[axis] = whole_count;
@@ -53,13 +53,13 @@ impl Pointer {
         motion(counts)
     }
 
-    /// Follows these angles without motion.
+    /// Follows these angles without moving the pointer.
     pub(super) fn skip_to(&mut self, angles: [f64; 2]) {
         self.followed = angles;
         self.rest = [0.0; 2];
     }
 
-    /// The motion back by all counts since the centre, which the followed angles become.
+    /// The motion back by all counts since the centre. The followed angles become the centre.
     pub(super) fn recentre(&mut self) -> Vec<Effect> {
         self.skip_to([0.0; 2]);
         let mut left = std::mem::take(&mut self.sent);
@@ -93,7 +93,7 @@ mod tests {
             let noise = if n % 2 == 0 { 0.49 } else { -0.49 };
             assert_eq!(pointer.move_to([noise, -noise]), None);
         }
-        // A motion beyond it is followed half a degree behind.
+        // A motion beyond the dead zone is followed half a degree behind.
         let expected = InputEvent::PointerRelative { dx: 95, dy: 0 };
         assert_eq!(
             pointer.move_to([10.0, 0.0]),

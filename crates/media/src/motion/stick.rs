@@ -2,16 +2,16 @@
 
 use super::Effect;
 
-/// Steps of a deflection: 512 in each direction are finer than the sticks of pads (8 to 10 bits),
-/// and keep a sensor's noise off the link.
+/// Size of a deflection's steps. 512 steps in each direction are finer than the sticks of pads (8
+/// to 10 bits), and keep a sensor's noise off the link.
 const STEP: f64 = 64.0;
 
 /// A stick that follows two angles.
 #[derive(Clone, Debug)]
 pub(super) struct Stick {
-    /// Degrees of full deflection, at least one more than the dead zone.
+    /// Degrees for full deflection, at least one more than the dead zone.
     range: f64,
-    /// Degrees.
+    /// The dead zone in degrees.
     dead_zone: f64,
     deflection: [i16; 2],
 }

@@ -1,11 +1,12 @@
-//! Description and state of an event device, as a file that its server writes and any process may
-//! read: the answers to the kernel's `EVIOCG…` requests (`linux/input.h`), each at a fixed offset.
+//! Description and state of an event device, in a file that its server writes and any process may
+//! read. It contains the answers to the kernel's `EVIOCG…` requests (`linux/input.h`), each at a
+//! fixed offset.
 //!
-//! Both sides belong to one build on one machine; numbers have native byte order.
+//! Both sides belong to the same build on the same machine, so numbers have native byte order.
 
 use super::codes::{ABS_CNT, EV_ABS, EV_CNT, EV_FF, EV_KEY, EV_SYN, FF_CNT, KEY_CNT};
 
-/// The first bytes of a file; changes with the offsets below.
+/// The first bytes of a file, which change with the offsets below.
 pub const MAGIC: u32 = 0x4f56_5031;
 
 /// `struct input_id`: bus, vendor, product, version, a `u16` each.
@@ -18,9 +19,9 @@ pub const LOCATION: Field = Field::new(NAME.end(), 32);
 pub const EFFECTS: Field = Field::new(LOCATION.end(), 4);
 /// A bit for each supported event type.
 pub const KINDS: Field = Field::new(EFFECTS.end(), EV_CNT / 8);
-/// A bit for each supported key and button …
+/// A bit for each supported key and button.
 pub const KEYS: Field = Field::new(KINDS.end(), KEY_CNT / 8);
-/// … and for each that is down.
+/// A bit for each key and button that is down.
 pub const KEYS_DOWN: Field = Field::new(KEYS.end(), KEY_CNT / 8);
 /// A bit for each supported axis.
 pub const AXES: Field = Field::new(KEYS_DOWN.end(), ABS_CNT / 8);
@@ -58,11 +59,11 @@ impl Field {
     }
 }
 
-/// The bit set of the supported codes of an event type; `None`: the type has none.
+/// The bit set of the supported codes of an event type; `None` if the type has no such set.
 #[must_use]
 pub fn bits_of(kind: u16) -> Option<Field> {
     match kind {
-        // As in the kernel: for "synchronisation", the event types.
+        // As in the kernel, "synchronisation" means the event types.
         EV_SYN => Some(KINDS),
         EV_KEY => Some(KEYS),
         EV_ABS => Some(AXES),
@@ -83,9 +84,9 @@ pub fn info_of(axis: u16) -> Option<Field> {
 pub struct Axis {
     /// Current value.
     pub value: i32,
-    /// Its smallest value.
+    /// Minimum value.
     pub minimum: i32,
-    /// Its largest value.
+    /// Maximum value.
     pub maximum: i32,
     /// Noise threshold.
     pub fuzz: i32,
@@ -162,7 +163,7 @@ impl Description {
         self
     }
 
-    /// Applies an event; returns the changed field.
+    /// Applies an event. Returns the changed field.
     pub fn follow(&mut self, kind: u16, code: u16, value: i32) -> Option<Field> {
         match kind {
             EV_KEY => {

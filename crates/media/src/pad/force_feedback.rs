@@ -1,5 +1,5 @@
-//! Computes a pad's rumble from the effects that programs upload, start and stop: like the kernel's
-//! ff-memless for pads without effect memory, all playing effects are added up.
+//! Computes a pad's rumble from the effects that programs upload, start and stop. All playing
+//! effects are added up, as in the kernel's ff-memless for pads without effect memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::requests::{Effect, Request};
 /// Maximum number of effects of one program: the capacity of a pad.
 const MAX_EFFECTS: u16 = 16;
 
-/// The program that uploaded an effect, and the effect's number there.
+/// The program that uploaded an effect, and the program's number for the effect.
 type Key = (u64, u16);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +29,13 @@ struct Playing {
 }
 
 impl Uploaded {
-    /// Duration of one repetition; `None`: no limit.
+    /// Duration of one repetition; `None` if it is unlimited.
     fn once(&self) -> Option<Duration> {
         let (delay, length) = (self.effect.delay, self.effect.length);
         (length > 0).then(|| Duration::from_millis(u64::from(delay) + u64::from(length)))
     }
 
-    /// Whether it is active, and when that changes.
+    /// Whether the effect is active, and when that changes.
     fn at(&self, now: Instant) -> (bool, Option<Instant>) {
         let Some(Playing { since, count }) = self.playing else {
             return (false, None);
@@ -95,12 +95,12 @@ impl ForceFeedback {
         }
     }
 
-    /// A program has closed the pad: removes its effects.
+    /// Removes the effects of a program that has closed the pad.
     pub fn left(&mut self, by: u64) {
         self.effects.retain(|(from, _), _| *from != by);
     }
 
-    /// The rumble now.
+    /// The rumble at this time.
     #[must_use]
     pub fn rumble(&self, now: Instant) -> Rumble {
         let mut sums = [0_u32; 2];
@@ -118,7 +118,7 @@ impl ForceFeedback {
         Rumble { strong, weak }
     }
 
-    /// When the rumble changes without further requests.
+    /// When the rumble changes if there are no more requests.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         self.effects.values().filter_map(|e| e.at(now).1).min()
@@ -189,7 +189,7 @@ mod tests {
         );
         it.take(at(4), 2, Request::Erase(0));
         assert_eq!(it.rumble(at(4)), Rumble::OFF);
-        // Effects never uploaded, or beyond the capacity.
+        // These effects were never uploaded, or exceed the capacity.
         it.take(at(4), 2, Request::Play(0, 1));
         it.take(at(4), 2, Request::Upload(16, effect(1, 0, 0)));
         it.take(at(4), 2, Request::Play(16, 1));

@@ -21,8 +21,8 @@ pub mod xbox;
 /// The environment variable with the path of FOLDER for a process that should see its devices.
 pub const FOLDER: &str = "OPENUVR_PADS";
 
-/// Prefix of the physical location of our own devices: a client on the host's machine must not
-/// forward them as the user's pads.
+/// Prefix of the physical location of our own devices, which a client on the host's machine must
+/// not forward as the user's pads.
 pub const OWN_LOCATION: &str = "openuvr/";
 
 /// The subfolder listed or watched in place of `/dev/input`.
@@ -31,7 +31,8 @@ pub const DEVICES: &str = "dev";
 /// The subfolder with the sockets.
 pub const SOCKETS: &str = "socket";
 
-/// The number of the first device, `event240`: far from the kernel's numbers, which count from 0.
+/// The number of the first device, `event240`. It is far from the kernel's numbers, which count
+/// from 0.
 pub const FIRST_EVENT: u32 = 240;
 
 /// Maximum number of devices in a folder.

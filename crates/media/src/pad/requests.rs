@@ -6,7 +6,7 @@ use super::codes::{EV_FF, FF_GAIN};
 /// Size of a request, that of a `struct input_event` with 64-bit times.
 pub const LENGTH: usize = 24;
 
-/// Types that no game writes: far from the kernel's, which are below 0x20.
+/// Types that no game writes, far from the kernel's types, which are below 0x20.
 const UPLOAD: u16 = 0xf001;
 const ERASE: u16 = 0xf002;
 const CLOCK: u16 = 0xf003;
@@ -18,7 +18,7 @@ pub struct Effect {
     pub strong: u16,
     /// The light motor.
     pub weak: u16,
-    /// Duration in milliseconds; 0: until stopped.
+    /// Duration in milliseconds; 0 means until stopped.
     pub length: u16,
     /// Delay after the start in milliseconds.
     pub delay: u16,
@@ -31,7 +31,7 @@ pub enum Request {
     Upload(u16, Effect),
     /// Removes an effect (`EVIOCRMFF`).
     Erase(u16),
-    /// Plays an effect this many times; 0 or less: stops it.
+    /// Plays an effect this many times; 0 or less stops it.
     Play(u16, i32),
     /// Sets the gain of all effects; the maximum is 65 535.
     Gain(u16),
@@ -41,7 +41,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The wire format.
+    /// The request in the wire format.
     #[must_use]
     pub fn to_bytes(self) -> [u8; LENGTH] {
         let (kind, code, value, effect) = match self {

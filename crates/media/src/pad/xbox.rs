@@ -1,8 +1,8 @@
-//! The pad presented to games, whatever the player uses: an Xbox 360 pad like that of the kernel's
-//! driver xpad. All games and their pad databases know it.
+//! The pad presented to games, regardless of the player's pad: an Xbox 360 pad like that of the
+//! kernel's driver xpad. All games and their pad databases support it.
 //!
-//! It has the name of the player's pad and all of its buttons: `docs/adr/0012-game-pads.md`
-//! explains why it does not have that pad's IDs.
+//! It has the name and all the buttons of the player's pad, but not its IDs;
+//! `docs/adr/0012-game-pads.md` explains why.
 
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadState};
 
@@ -13,7 +13,7 @@ use super::description::{Axis, Description};
 /// USB, Microsoft, Xbox 360 pad, version 1.16: `struct input_id`.
 pub const ID: [u16; 4] = [BUS_USB, 0x045e, 0x028e, 0x0110];
 
-/// Number of effects that games may upload, the kernel's `FF_MEMLESS_EFFECTS`.
+/// Number of effects that games may upload: the kernel's `FF_MEMLESS_EFFECTS`.
 pub const EFFECTS: u16 = 16;
 
 /// The code of each button that is a key; the D-pad is a hat, the triggers are axes.
@@ -35,12 +35,12 @@ const KEYS: [(PadButton, u16); 11] = [
 const STICKS: [u16; 4] = [ABS_X, ABS_Y, ABS_RX, ABS_RY];
 const TRIGGERS: [u16; 2] = [ABS_Z, ABS_RZ];
 
-/// Its keys.
+/// The pad's keys.
 pub(crate) fn keys() -> impl Iterator<Item = u16> {
     KEYS.into_iter().map(|(_, code)| code)
 }
 
-/// Its axes.
+/// The pad's axes.
 pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
     let axis = |minimum, maximum, fuzz, flat| Axis {
         value: 0,
@@ -82,8 +82,8 @@ pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
         .with_force(FF_GAIN, EFFECTS.into())
 }
 
-/// The device's events for a change from `before` to `now`, ended by a report; none if the device
-/// does not change.
+/// The device's events for a change from `before` to `now`, followed by a report. Empty if the
+/// device does not change.
 pub fn events(before: &PadState, now: &PadState) -> Vec<(u16, u16, i32)> {
     let mut events = Vec::new();
     for (button, code) in KEYS {
@@ -106,7 +106,7 @@ pub fn events(before: &PadState, now: &PadState) -> Vec<(u16, u16, i32)> {
 /// The value of each axis.
 fn places(state: &PadState) -> [(u16, i32); 8] {
     let [x, y, rx, ry] = state.sticks.map(i32::from);
-    // 256 steps, like the pad.
+    // There are 256 steps, as on the pad.
     let [left, right] = state.triggers.map(|trigger| i32::from(trigger >> 8));
     let between = |low, high| i32::from(state.is_down(high)) - i32::from(state.is_down(low));
     [
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(events(&rest, &held), expected);
         assert_eq!(events(&held, &held), []);
         assert_eq!(events(&held, &rest).len(), expected.len());
-        // A change below the device's resolution.
+        // This change is below the device's resolution.
         let finer = PadState {
             triggers: [0x8000, 0xffff],
             ..held

@@ -1,8 +1,8 @@
-//! Picture buffers shared with a display server: their reads by the server, and the rows in which
-//! each differs from the newest picture.
+//! Picture buffers shared with a display server. Tracks the server's reads of each buffer, and the
+//! rows in which the buffer differs from the newest picture.
 //!
-//! A picture may change some rows only; the others are copied from the displayed picture when the
-//! buffer's own rows are older. The type does no I/O: its owner reports what the server reads.
+//! A picture may change only some rows. The others are copied from the displayed picture if the
+//! buffer's own rows are older. The type does no I/O; its owner reports the server's reads.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::sys::memory::SharedMemory;
 /// and one to write.
 const COUNT: usize = 3;
 
-/// Buffers for BGRX pictures of one size, rows packed, each with the server's name for it.
+/// Buffers for BGRX pictures of one size with packed rows. Each has the server's name for it.
 pub struct Buffers<K> {
     size: Size,
     all: Vec<Buffer<K>>,
@@ -29,7 +29,7 @@ struct Buffer<K> {
     memory: SharedMemory,
     /// Rows that differ from the newest picture.
     behind: Range<u32>,
-    /// Our requests that read it and have not completed.
+    /// The number of our requests that read the buffer and have not completed.
     readers: u32,
 }
 
@@ -38,16 +38,17 @@ struct NextBuffer<K> {
     key: K,
     /// The displayed picture.
     shown: Option<K>,
-    /// Rows from the top that are at least as new as the displayed picture; older rows are below.
+    /// Rows from the top that are at least as new as the displayed picture; the rows below are
+    /// older.
     rows: u32,
-    /// Those of them that differ from the displayed picture.
+    /// Those of `rows` that differ from the displayed picture.
     painted: Range<u32>,
-    /// Those of them that were requested since [`Buffers::take_new_rows`].
+    /// Those of `rows` that were requested since [`Buffers::take_new_rows`].
     new: Range<u32>,
 }
 
 impl<K: Copy + Eq> Buffers<K> {
-    /// New black buffers; `share` passes one to the server.
+    /// Creates black buffers; `share` passes a buffer to the server.
     pub fn new(
         size: Size,
         mut share: impl FnMut(OwnedFd) -> Result<K, PresentError>,
@@ -62,7 +63,7 @@ impl<K: Copy + Eq> Buffers<K> {
             all.push(Buffer {
                 key: share(file)?,
                 memory,
-                // All are black, the initial picture.
+                // All buffers are black, like the initial picture.
                 behind: 0..0,
                 readers: 0,
             });
@@ -79,12 +80,12 @@ impl<K: Copy + Eq> Buffers<K> {
         self.size
     }
 
-    /// The server's names for them.
+    /// The server's names for the buffers.
     pub fn keys(&self) -> impl Iterator<Item = K> {
         self.all.iter().map(|buffer| buffer.key)
     }
 
-    /// A buffer without readers that is not `kept`.
+    /// Returns a buffer without readers that is not `kept`.
     pub fn free(&self, kept: Option<K>) -> Option<K> {
         let free = |each: &&Buffer<K>| each.readers == 0 && Some(each.key) != kept;
         self.all.iter().find(free).map(|buffer| buffer.key)
@@ -112,8 +113,8 @@ impl<K: Copy + Eq> Buffers<K> {
         self.rows(0..self.size.height)
     }
 
-    /// The memory of rows of the next picture. They are requested from top to bottom; those not
-    /// requested keep the displayed picture.
+    /// The memory of rows of the next picture. They must be requested from top to bottom. Rows that
+    /// are not requested keep the displayed picture.
     pub fn rows(&mut self, rows: Range<u32>) -> Option<&mut [u8]> {
         self.keep_rows(rows.start);
         let next = self.next.as_mut()?;
@@ -128,7 +129,7 @@ impl<K: Copy + Eq> Buffers<K> {
         buffer.memory.bytes_mut().get_mut(bytes)
     }
 
-    /// The next picture's rows that were requested since the last call, and are painted by now.
+    /// The next picture's rows that were requested since the last call, and have been painted.
     pub fn take_new_rows(&mut self) -> Range<u32> {
         let next = self.next.as_mut();
         next.map_or(0..0, |next| std::mem::take(&mut next.new))
@@ -140,8 +141,8 @@ impl<K: Copy + Eq> Buffers<K> {
         self.next.as_ref().map(|next| (next.key, next.rows))
     }
 
-    /// Completes the next picture, which is the newest from now on: its buffer, and the rows in
-    /// which it differs from the previous one.
+    /// Completes the next picture, which is the newest from now on. Returns its buffer, and the
+    /// rows in which it differs from the previous picture.
     pub fn finish(&mut self) -> Option<(K, Range<u32>)> {
         self.keep_rows(self.size.height);
         let NextBuffer { key, painted, .. } = self.next.take()?;
@@ -162,7 +163,7 @@ impl<K: Copy + Eq> Buffers<K> {
         let (key, shown, from) = (next.key, next.shown, next.rows);
         next.rows = end;
         let at = |key| self.all.iter().position(|each| each.key == key);
-        // Before the first picture the buffers are black.
+        // Before the first picture, the buffers are black.
         let (Some(to), Some(shown)) = (at(key), shown.and_then(at)) else {
             return;
         };

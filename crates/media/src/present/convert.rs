@@ -1,4 +1,5 @@
-//! Converts any picture to packed BGRX, on the calling thread and, if it is large, on one more.
+//! Converts any picture to packed BGRX, on the calling thread and, if the picture is large, on
+//! another one.
 
 use openuvr_proto::units::Size;
 use yuv::{
@@ -120,7 +121,7 @@ fn last_rows(
     luma: Plane<'_>,
     chroma: Plane<'_>,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
-    // A chroma sample covers two pixels, also at the end of a row of odd length.
+    // A chroma sample covers two pixels, even at the end of a row of odd length.
     let side = size.width.next_multiple_of(2) as usize;
     let rows = |plane: Plane<'_>, from: usize, count: usize| {
         let rows = (from..from + count).map(|n| plane.data.get(n * plane.stride..));
@@ -132,8 +133,8 @@ fn last_rows(
     Some((luma.concat(), chroma.concat()))
 }
 
-/// How many rows of an NV12 picture `yuv` can convert in place: an even number, each with its
-/// complete stride. It skips other rows or panics on them.
+/// The number of rows of an NV12 picture that `yuv` can convert in place: an even number, each with
+/// its complete stride. It skips other rows or panics on them.
 fn whole_pairs(size: Size, luma: Plane<'_>, chroma: Plane<'_>) -> usize {
     let rows = size.height as usize / 2 * 2;
     let has = |plane: Plane<'_>, rows: usize| plane.data.len() >= plane.stride.saturating_mul(rows);

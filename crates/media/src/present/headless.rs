@@ -1,7 +1,8 @@
 //! A surface without a display: writes pictures as PNG files.
 //!
 //! Every n-th picture is written to `frame-<id>.png`, and the newest to `last.png` when the surface
-//! is dropped. For inspection and tests, not for speed: writing takes milliseconds.
+//! is dropped. It serves inspection and tests. It is not fast, because writing a file takes
+//! milliseconds.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -28,7 +29,7 @@ pub struct Headless {
     cursor: Option<Cursor>,
 }
 
-/// Parses `directory[,n]` and opens it.
+/// Parses `directory[,n]` and opens the surface.
 pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentError> {
     let (directory, every) = match argument.rsplit_once(',') {
         None => (argument, None),

@@ -20,16 +20,17 @@ use crate::window::{DrawnWindow, WindowConfig, WindowError};
 
 pub use convert::to_bgrx;
 
-/// A surface that displays pictures, owned by the client's media thread.
+/// A surface that displays pictures. The client's media thread owns it.
 pub trait Presenter: Send {
     /// Passes a picture to the display and returns when the display has accepted it, without
-    /// waiting for a refresh. Scales if the sizes differ.
+    /// waiting for a refresh. Scales the picture if the sizes differ.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
 
-    /// Announces the viewpoint of the next presented picture, whichever method presents it.
+    /// Announces the viewpoint of the next presented picture, regardless of the method that
+    /// presents it.
     fn viewpoint(&mut self, viewpoint: &Viewpoint) {
         let _ = viewpoint;
     }
@@ -41,7 +42,8 @@ pub trait Presenter: Send {
     }
 
     /// The window, for drawing with OpenGL; `None` for other surfaces. After the first OpenGL
-    /// picture nothing else is drawn on it: pointer and text are drawn with the pictures.
+    /// picture, nothing else is drawn on the window, because the pointer and text are drawn with
+    /// the pictures.
     fn window(&self) -> Option<DrawnWindow> {
         None
     }
@@ -52,8 +54,8 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
 
-    /// Whether the host's application wants relative mouse motion instead of pointer positions: a
-    /// surface with a pointer grabs or releases it.
+    /// Reports whether the host's application requests relative mouse motion instead of pointer
+    /// positions. A surface with a pointer grabs or releases it.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -78,15 +80,15 @@ pub trait Presenter: Send {
         false
     }
 
-    /// Takes the oldest report that has arrived, in the order of the pictures where the display
-    /// keeps it; `None` if none waits. A report comes milliseconds after its picture, or never.
+    /// Takes the oldest report that has arrived, in the order of the pictures if the display keeps
+    /// it. `None` if there is no report. A report comes milliseconds after its picture, or never.
     fn presented(&mut self) -> Option<Presented> {
         None
     }
 
-    /// Shows lines of text in a box at the picture's first corner, immediately and over all further
-    /// pictures, until replaced; without lines the box is removed. Characters outside of ISO 8859-1
-    /// appear as `?`. Ignored by surfaces without a viewer.
+    /// Shows lines of text in a box at the picture's first corner, immediately and over all later
+    /// pictures, until replaced. Without lines, the box is removed. Characters outside of ISO
+    /// 8859-1 appear as `?`. Surfaces without a viewer ignore this.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -96,19 +98,20 @@ pub trait Presenter: Send {
     }
 }
 
-/// A frame, and when the display made it visible; without a time it never was visible, since a newer
-/// picture replaced it.
+/// A frame, and the time at which the display made it visible. Without a time, it was never
+/// visible, because a newer picture replaced it.
 pub type Presented = (FrameId, Option<Instant>);
 
 /// The memory of a surface's next picture, which is displayed without a copy.
 pub trait Canvas {
-    /// Rows of the next picture, packed BGRX, to be written completely by the caller. Within a frame
-    /// they are requested from top to bottom; rows not requested keep the previous picture. `None`
-    /// while the surface has no memory to lend: the picture will not be displayed.
+    /// Rows of the next picture, packed BGRX, to be written completely by the caller. Within a
+    /// frame, they must be requested from top to bottom. Rows that are not requested keep the
+    /// previous picture. `None` while the surface has no memory to lend, so that the picture will
+    /// not be displayed.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
-    /// Displays the rows that are painted so far, over the previous picture, if the surface was
-    /// opened for that ([`WindowConfig::slices`]) and can; otherwise they wait for
+    /// Displays the rows that have been painted so far, over the previous picture, if the surface
+    /// was opened for that ([`WindowConfig::slices`]) and supports it. Otherwise, they wait for
     /// [`show`](Canvas::show), which follows unless the frame fails. The rows are final within
     /// their frame.
     ///
@@ -118,8 +121,8 @@ pub trait Canvas {
         Ok(())
     }
 
-    /// Displays the painted picture, as [`Presenter::present`]; `false` if that failed and the
-    /// previous picture stays.
+    /// Displays the painted picture, like [`Presenter::present`]. Returns `false` if that failed,
+    /// so that the previous picture stays.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone, or has no memory for a picture of this size.

@@ -2,7 +2,7 @@
 //! pose.
 //!
 //! The mathematics is in [`openuvr_proto::reproject`]; this module draws pixels, with several
-//! [`BACKENDS`]. The caller provides timing and head pose.
+//! [`BACKENDS`]. The caller provides the timing and the head pose.
 
 mod gl;
 mod software;
@@ -16,7 +16,8 @@ use openuvr_proto::units::Size;
 use crate::present::{PresentError, Presenter};
 pub use software::draw;
 
-/// Draws eye pictures on a surface: always the same surface, on the thread that opened it.
+/// Draws eye pictures on a surface. The surface must always be the same, and used on the thread
+/// that opened it.
 pub trait Reprojector {
     /// Whether it is selected automatically, in preference to later entries of the table.
     fn is_fast(&self) -> bool;
@@ -26,11 +27,11 @@ pub trait Reprojector {
         "the CPU"
     }
 
-    /// Loads a new picture, packed BGRX. The pose is chosen afterwards, so slow work that needs no
-    /// pose is done here.
+    /// Loads a new picture, packed BGRX. The pose is chosen later, so slow work that does not need
+    /// the pose is done here.
     ///
     /// # Errors
-    /// [`PresentError`] if out of memory.
+    /// [`PresentError`] if there is not enough memory.
     fn load(&mut self, source: &Source<'_>) -> Result<(), PresentError>;
 
     /// Draws the newest picture, and returns when it is drawn.
@@ -46,7 +47,8 @@ pub trait Reprojector {
     /// [`PresentError`] if the surface is gone.
     fn show(&mut self, on: &mut dyn Presenter, frame: FrameId) -> Result<(), PresentError>;
 
-    /// Whether it must redraw although picture and pose are unchanged, for example after a resize.
+    /// Whether a redraw is necessary although picture and pose are unchanged, for example after a
+    /// resize.
     fn is_stale(&self) -> bool {
         false
     }
@@ -57,7 +59,7 @@ pub trait Reprojector {
 pub struct DrawParams<'a> {
     /// The last loaded picture.
     pub source: Source<'a>,
-    /// Its regions and their transforms.
+    /// The picture's regions and their transforms.
     pub parts: &'a [AimedRegion],
     /// How pixels are filtered.
     pub filter: Filter,
@@ -68,7 +70,7 @@ pub struct DrawParams<'a> {
 /// The renderer of eye pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DrawBackend {
-    /// The first of the table that works and is fast.
+    /// The first backend of the table that works and is fast.
     Auto,
     /// OpenGL.
     Gl,
@@ -78,7 +80,7 @@ pub enum DrawBackend {
 }
 
 impl DrawBackend {
-    /// Its name on the command line.
+    /// The backend's name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,7 +91,7 @@ impl DrawBackend {
     }
 }
 
-/// Opens a [`Reprojector`] for a surface; otherwise the missing requirement, in one line.
+/// Opens a [`Reprojector`] for a surface, or returns the missing requirement in one line.
 pub type OpenReprojector = fn(&mut dyn Presenter) -> Result<Box<dyn Reprojector>, String>;
 
 /// A reprojection backend.
@@ -125,12 +127,13 @@ pub struct OpenedReprojector {
     pub reprojector: Box<dyn Reprojector>,
     /// Its backend.
     pub with: DrawBackend,
-    /// Why it is not the requested backend, or is slower than expected, in one line.
+    /// One line with the reason why it is not the requested backend, or why it is slower than
+    /// expected.
     pub warning: Option<String>,
 }
 
-/// Opens the requested backend, or the one that always works as fallback. The result stays on this
-/// thread.
+/// Opens the requested backend or, as fallback, the one that always works. The result must stay on
+/// this thread.
 pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
     let mut warning = None;
     for backend in BACKENDS {
@@ -177,14 +180,15 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
 /// The displayed eyes of a stereo picture (side by side).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EyeView {
-    /// Both, side by side.
+    /// Both eyes, side by side.
     #[default]
     Both,
-    /// The left one.
+    /// The left eye.
     Left,
-    /// The right one.
+    /// The right eye.
     Right,
-    /// Both superimposed, for glasses with a red filter on the left and a cyan one on the right.
+    /// Both eyes superimposed, for glasses with a red filter on the left and a cyan one on the
+    /// right.
     Anaglyph,
 }
 
@@ -244,12 +248,12 @@ pub struct EyeRegion {
     pub from: Range<u32>,
     /// Its columns in the displayed picture.
     pub to: Range<u32>,
-    /// The bits that it writes of a pixel, as a little-endian BGRX word.
+    /// The bits of a pixel that the region writes, as a little-endian BGRX word.
     pub mask: u32,
 }
 
 impl EyeRegion {
-    /// The size of its picture, both in the source and displayed.
+    /// The size of the eye's picture, both in the source and displayed.
     #[must_use]
     pub fn size(&self, height: u32) -> Size {
         Size::new(self.from.end - self.from.start, height)
@@ -264,7 +268,7 @@ const RED: u32 = 0xffff_0000;
 const CYAN: u32 = 0x0000_ffff;
 
 /// The displayed size of a picture of `size` with `eyes` views side by side, and the displayed
-/// regions. Surplus columns, if the width is not a multiple of `eyes`, are not displayed.
+/// regions. If the width is not a multiple of `eyes`, the surplus columns are not displayed.
 #[must_use]
 pub fn eye_regions(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<EyeRegion>) {
     let eyes = eyes.clamp(1, 2);
@@ -291,7 +295,7 @@ pub fn eye_regions(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<EyeRegion
 pub struct AimedRegion {
     /// The region.
     pub part: EyeRegion,
-    /// From its displayed pixels to its source pixels, both relative to the region's corner.
+    /// The transform from displayed pixels to source pixels, both relative to the region's corner.
     pub how: Homography,
 }
 

@@ -13,20 +13,20 @@ use super::{AimedRegion, DrawParams, Filter, Reprojector, Source};
 use crate::picture::Picture;
 use crate::present::{PresentError, Presenter};
 
-/// Pixels between two exact ones.
+/// Distance between two exactly computed pixels.
 const STEP: usize = 16;
 
 /// A source pixel in fixed point: 16 fractional bits, the upper 8 of which weight neighbours.
 const ONE: f64 = 65_536.0;
 
-/// Above this many pixels two cores draw: starting a thread takes about 40 µs, the time of 10 000
-/// pixels.
+/// Above this number of pixels, two cores draw. Starting a thread takes about 40 µs, the time of 10
+/// 000 pixels.
 const ONE_CORE: usize = 100_000;
 
 /// Colour outside of the picture.
 const BLACK: u32 = 0;
 
-/// Draws on the memory lent by a surface, or on its own.
+/// Draws on the memory lent by a surface, or on its own memory.
 #[derive(Default)]
 pub(super) struct Software {
     size: Size,
@@ -50,7 +50,7 @@ impl Reprojector for Software {
     ) -> Result<(), PresentError> {
         self.size = params.size;
         let to = match on.canvas() {
-            // A stalled server costs pictures.
+            // If the server is stalled, pictures are lost.
             Some(canvas) => canvas.rows(params.size, 0..params.size.height),
             None => {
                 self.own.resize(params.size.pixels() * 4, 0);
@@ -160,7 +160,7 @@ impl<'a> Eye<'a> {
         if w <= 1e-9 {
             return None;
         }
-        // Far beyond any picture, and four times the value fits an `i32`.
+        // The limits are far beyond any picture, and four times the value fits in an `i32`.
         let fixed = |at: f64| ((at / w - 0.5) * ONE).clamp(-5e8, 1.4e9) as i32;
         Some((fixed(u), fixed(v)))
     }
@@ -187,7 +187,7 @@ impl<'a> Eye<'a> {
                         false => self.edge::<NEAREST, WHOLE>(from, step, span),
                     }
                 }
-                // The horizon: rare, so each pixel is computed separately.
+                // The horizon is rare, so each pixel is computed separately.
                 _ => {
                     for (i, pixel) in span.chunks_exact_mut(4).enumerate() {
                         let place = self.place(centre(x + i), y);
@@ -237,7 +237,7 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Black outside; half a pixel beyond the outermost centres counts as inside.
+    /// Pixels outside are black; half a pixel beyond the outermost centres counts as inside.
     fn anywhere<const NEAREST: bool>(&self, (x, y): (i32, i32)) -> u32 {
         const HALF: i32 = 1 << 15;
         let (right, below) = ((self.width << 16) - HALF, (self.height << 16) - HALF);
@@ -253,7 +253,7 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// The offset of a source pixel. Both coordinates are inside, so not negative.
+    /// The offset of a source pixel. Both coordinates are inside, and therefore not negative.
     #[allow(clippy::cast_sign_loss, reason = "see above")]
     fn at(&self, x: i32, y: i32) -> usize {
         y as usize * self.stride + self.offset + x as usize * 4
@@ -266,10 +266,11 @@ impl<'a> Eye<'a> {
         found.map_or(BLACK, |pixel| u32::from_le_bytes(*pixel))
     }
 
-    /// The weighted mean of four pixels. Two neighbours are loaded as one word, with 16 bits per
-    /// channel: first four channels at a time between rows, then those of a pixel between columns.
-    /// A mean is a · 256 + (b − a) · weight: one multiplication for all four. In between, channels
-    /// may borrow from each other; the sums are correct, and are 0 to 65 280 each.
+    /// The weighted mean of four pixels. Two neighbours are loaded as one word with 16 bits per
+    /// channel. Four channels at a time are combined first between rows, then between the columns
+    /// of a pixel. A mean is a · 256 + (b − a) · weight, with one multiplication for all four.
+    /// Intermediate channels may borrow from each other, but the sums are correct, and are 0 to 65
+    /// 280 each.
     #[allow(
         clippy::cast_sign_loss,
         clippy::cast_possible_truncation,
@@ -289,7 +290,8 @@ impl<'a> Eye<'a> {
         };
         let even = (mean(upper & EVEN, lower & EVEN, down) >> 8) & EVEN;
         let odd = (mean((upper >> 8) & EVEN, (lower >> 8) & EVEN, down) >> 8) & EVEN;
-        // Now by pixel: even channels in the lower half, odd ones in the upper half.
+        // Now the channels are ordered by pixel: even channels in the lower half, odd ones in the
+        // upper half.
         let first = (even & 0xffff_ffff) | (odd << 32);
         let second = (even >> 32) | (odd & 0xffff_ffff_0000_0000);
         let found = mean(first, second, right);
@@ -297,7 +299,7 @@ impl<'a> Eye<'a> {
     }
 }
 
-/// Writes a pixel, or only a region's bits of it.
+/// Writes a pixel, or only the region's bits of it.
 fn put<const WHOLE: bool>(pixel: &mut [u8], found: u32, mask: u32) {
     let found = match (WHOLE, pixel.first_chunk::<4>()) {
         (false, Some(there)) => (u32::from_le_bytes(*there) & !mask) | (found & mask),
@@ -406,7 +408,7 @@ mod tests {
                 let at = |x: f64| how.source(x + 0.5, y).expect("in front");
                 let (from, to) = (at(f64::from(start)), at(f64::from(start) + 16.0));
                 let exact = at(f64::from(x));
-                // Beyond the source picture there is no error.
+                // Outside of the source picture, the error is not measured.
                 if exact.iter().any(|at| !(0.0..640.0).contains(at)) {
                     continue;
                 }
@@ -438,7 +440,7 @@ mod tests {
     fn a_reversed_head_sees_black() {
         let (_, pixels) = drawn(by(180.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels.iter().all(|byte| *byte == 0));
-        // Half of it is behind the eye.
+        // Half of the picture is behind the eye.
         let (_, pixels) = drawn(by(100.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels[..4] == [0; 4]);
     }

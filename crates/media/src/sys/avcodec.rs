@@ -1,6 +1,7 @@
 //! libavcodec and libavutil, loaded at run time. Distributions have different major versions, so
-//! there are no bindings: options are set by name, and only the first fields of structures, common
-//! to all supported majors, are declared. The modules of `encode` and `decode` use the codecs.
+//! there are no bindings. Options are set by name, and only the first fields of structures, which
+//! are common to all supported majors, are declared. The modules of `encode` and `decode` use the
+//! codecs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ const AV_OPT_SEARCH_CHILDREN: c_int = 1;
 const AV_LOG_QUIET: c_int = -8;
 pub(crate) const EAGAIN: c_int = -libc::EAGAIN;
 
-/// The first fields of `AVPacket`: tested with libavcodec 59; that 58 and 60 to 62 have the same
-/// layout is taken from FFmpeg's history, not tested.
+/// The first fields of `AVPacket`: tested with libavcodec 59. According to FFmpeg's history, 58 and
+/// 60 to 62 have the same layout; this is not tested.
 #[repr(C)]
 pub(crate) struct AvPacket {
     pub(crate) buf: *mut c_void,
@@ -24,10 +25,11 @@ pub(crate) struct AvPacket {
     pub(crate) size: c_int,
 }
 
-/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57; that 56 and 58 to 60
-/// have the same layout is taken from FFmpeg's history, not tested. 60 removed `key_frame`, and
-/// alignment puts `pts` at the same offset with and without it. Every picture's `pts` is compared
-/// with the frame's id, so a different layout shows as a missing picture, not as wrong pixels.
+/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57. According to
+/// FFmpeg's history, 56 and 58 to 60 have the same layout; this is not tested. Version 60 has
+/// removed `key_frame`, but because of alignment, `pts` has the same offset with and without it.
+/// Every picture's `pts` is compared with the frame's id, so a different layout results in a
+/// missing picture, not in wrong pixels.
 #[repr(C)]
 pub(crate) struct AvFrame {
     pub(crate) data: [*mut u8; 8],
@@ -52,7 +54,7 @@ pub(crate) enum AvCodec {}
 #[repr(C)]
 pub(crate) struct AvCodecContext {
     _front: [*mut c_void; 6],
-    /// The owner's data; unused by the library.
+    /// The owner's data, which the library does not use.
     #[cfg(feature = "client")]
     pub(crate) opaque: *mut c_void,
 }
@@ -63,7 +65,7 @@ pub(crate) struct AvCodecContext {
 pub(crate) type RowsAreFinal =
     unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
-/// The functions in use of both libraries.
+/// The functions of both libraries that are used.
 pub(crate) struct Functions {
     #[cfg(feature = "client")]
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
@@ -116,7 +118,7 @@ impl Functions {
     /// Loads the newest supported libavcodec that is installed.
     ///
     /// # Errors
-    /// The supported versions, those found, and what to install.
+    /// Returns the supported versions, those found, and the package to install.
     pub(crate) fn load() -> Result<Arc<Functions>, String> {
         let mut refused = Vec::new();
         for (avcodec, avutil) in MAJORS {
@@ -223,10 +225,10 @@ impl Functions {
     /// Sets an option of a context or of its codec, by name.
     ///
     /// # Errors
-    /// The library's error message.
+    /// Returns the library's error message.
     ///
     /// # Safety
-    /// `context` was allocated by this library and has no other user now.
+    /// `context` must have been allocated by this library and have no other user now.
     pub(crate) unsafe fn set(
         &self,
         context: *mut AvCodecContext,
@@ -251,12 +253,14 @@ impl Functions {
         Ok(())
     }
 
-    /// Makes a decoder call `call` when rows are final (`draw_horiz_band`); `false` if that is not
-    /// supported. There is no option for it, and its offset in the context differs between majors.
-    /// But in all of them the next field is `get_format`, with a default of known address.
+    /// Makes a decoder call `call` when rows are final (`draw_horiz_band`). Returns `false` if that
+    /// is not supported. There is no option for it, and its offset in the context differs between
+    /// majors. However, the next field is `get_format` in all of them, and the address of its
+    /// default is known.
     ///
     /// # Safety
-    /// `context` was allocated by this library, only had options set, and has no other user now.
+    /// `context` must have been allocated by this library, have had only options set, and have no
+    /// other user now.
     #[cfg(feature = "client")]
     pub(crate) unsafe fn report_rows(
         &self,
@@ -287,8 +291,8 @@ impl Functions {
     }
 }
 
-/// Whether this process has loaded `library` already: then it may belong to the application, and
-/// its log level is shared by all users.
+/// Whether this process has already loaded `library`. If so, it may belong to the application, and
+/// all users share its log level.
 fn is_loaded(library: &str) -> bool {
     use libloading::os::unix::{Library, RTLD_LAZY};
     // SAFETY: nothing is loaded by this, so no code of the library runs.

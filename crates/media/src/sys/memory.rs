@@ -1,5 +1,5 @@
-//! Memory shared with an X server: a sealed memfd and its mapping. The owners synchronise access by
-//! the server's replies.
+//! Memory shared with an X server: a sealed memfd and its mapping. The owners synchronise access
+//! with the server's replies.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,13 +15,13 @@ pub struct SharedMemory {
     len: usize,
 }
 
-// SAFETY: the mapping is plain memory owned by this value alone; no thread-local state depends on
+// SAFETY: the mapping is plain memory owned only by this value; no thread-local state depends on
 // its address.
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// `len` zero bytes (at least one) and the descriptor with which the server maps them, sealed
-    /// so that neither side can shrink the file.
+    /// Returns `len` zero bytes (at least one), and the descriptor with which the server maps them,
+    /// sealed so that neither side can shrink the file.
     pub fn new(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let len = len.max(1);
         let file = memfd_create(
@@ -50,7 +50,7 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The bytes for writing, under the same condition.
+    /// The bytes for writing. The server must not read or write them while they are borrowed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above: the server only reads it, or writes during a request, until the
         // awaited reply. `&mut self` makes this the only reference in this process.

@@ -11,11 +11,11 @@ pub(crate) mod turbojpeg;
 /// Loads the first of `files` that exists.
 ///
 /// # Errors
-/// The dynamic linker's message for the last one.
+/// Returns the dynamic linker's message for the last file.
 ///
 /// # Safety
-/// The library runs its initialisers: it must have none with preconditions. A path set by the user
-/// is trusted, like a program that they run.
+/// The library runs its initialisers, which must have no preconditions. A path set by the user is
+/// trusted, like a program that they run.
 pub unsafe fn open(
     files: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<libloading::Library, String> {
@@ -30,7 +30,7 @@ pub unsafe fn open(
     Err(reason)
 }
 
-/// The dynamic linker's message, which libloading keeps one level down.
+/// The dynamic linker's message, which libloading provides as the source of its error.
 pub fn words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or(error.to_string(), ToString::to_string)
 }

@@ -27,10 +27,11 @@ const FLAG_NO_REALLOC: c_int = 1024;
 /// The bottom row comes first in memory.
 #[cfg(feature = "host")]
 const FLAG_BOTTOM_UP: c_int = 2;
-/// Chroma is repeated, not interpolated: with 4:2:0 this needs no second pass.
+/// Chroma is repeated, not interpolated. With 4:2:0, this needs no second pass.
 #[cfg(feature = "client")]
 const FLAG_FAST_UPSAMPLE: c_int = 256;
-/// Refuses bands that only cost time (hundreds of scans); since libjpeg-turbo 2.1, ignored before.
+/// Refuses bands that only cost time (hundreds of scans). Available since libjpeg-turbo 2.1, and
+/// ignored before.
 #[cfg(feature = "client")]
 const FLAG_LIMIT_SCANS: c_int = 32768;
 /// Treats a truncated band as an error.
@@ -104,10 +105,10 @@ struct Functions {
 pub(crate) struct Library(Arc<Functions>);
 
 impl Library {
-    /// Loads `path`, or else the system's `libturbojpeg.so.0`.
+    /// Loads `path`, or the system's `libturbojpeg.so.0`.
     ///
     /// # Errors
-    /// The path, the reason, and what to install.
+    /// Returns the path, the reason, and the package to install.
     pub(crate) fn open(path: Option<OsString>) -> Result<Library, String> {
         let file = path.unwrap_or_else(|| "libturbojpeg.so.0".into());
         // SAFETY: libjpeg-turbo has no initialiser with preconditions.
@@ -192,7 +193,7 @@ fn number(n: usize) -> Result<c_int, String> {
     c_int::try_from(n).map_err(|_| format!("{n} is too large for libjpeg-turbo"))
 }
 
-/// Compresses rows to JPEG. One per thread.
+/// Compresses rows to JPEG. Each thread needs its own.
 #[cfg(feature = "host")]
 pub(crate) struct Compressor(Instance);
 
@@ -201,7 +202,7 @@ impl Compressor {
     /// A new compressor.
     ///
     /// # Errors
-    /// If out of memory.
+    /// Returns an error if there is not enough memory.
     pub(crate) fn new(library: &Library) -> Result<Compressor, String> {
         (library.handle(library.0.init_compress)).map(Compressor)
     }
@@ -210,7 +211,8 @@ impl Compressor {
     /// scale) to `out`.
     ///
     /// # Errors
-    /// If it is not packed or too short, or the library refuses; `out` is then unchanged.
+    /// Returns an error if `band` is not packed or too short, or if the library refuses it; `out`
+    /// is then unchanged.
     pub(crate) fn compress(
         &mut self,
         band: &Picture<'_>,
@@ -296,7 +298,7 @@ impl Decompressor {
     /// A new decompressor.
     ///
     /// # Errors
-    /// If out of memory.
+    /// Returns an error if there is not enough memory.
     pub(crate) fn new(library: &Library) -> Result<Decompressor, String> {
         (library.handle(library.0.init_decompress)).map(Decompressor)
     }
@@ -304,8 +306,8 @@ impl Decompressor {
     /// Decompresses a JPEG of `rows` rows of `width` pixels into `bgrx`, without padding.
     ///
     /// # Errors
-    /// If it is not a complete JPEG, has a different size, or `bgrx` is too short; the contents of
-    /// `bgrx` are then unspecified.
+    /// Returns an error if it is not a complete JPEG, has a different size, or `bgrx` is too short;
+    /// the contents of `bgrx` are then unspecified.
     pub(crate) fn decompress(
         &mut self,
         jpeg: &[u8],

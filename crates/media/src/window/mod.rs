@@ -1,10 +1,9 @@
 //! The client's window: state shared by its presenter and its input source.
 //!
-//! On every display: the picture's placement ([`placement`]) and text over the picture ([`panel`]).
-//! On an X display: the window itself (`toplevel`), its contents and mode (`scene`), and the
-//! drawing (`painter`); pictures are received by [`present::x11`](crate::present::x11), and events
-//! by [`input_source::x11`](crate::input_source::x11). The crate `openuvr-wayland` has modules of the
-//! same names for a Wayland compositor.
+//! All displays share the picture's placement ([`placement`]) and text over the picture ([`panel`]). An X display also has
+//! the window itself (`toplevel`), its contents and mode (`scene`), and the drawing (`painter`); pictures are received by
+//! [`present::x11`](crate::present::x11), and events by [`input_source::x11`](crate::input_source::x11). The crate
+//! `openuvr-wayland` has modules of the same names for a Wayland compositor.
 
 pub(crate) mod painter;
 pub mod panel;
@@ -27,10 +26,10 @@ pub struct WindowConfig {
     pub display: Option<String>,
     /// The window's title.
     pub title: String,
-    /// Its initial inner size in pixels, preferably the picture's, which avoids scaling.
+    /// The initial inner size in pixels, preferably that of the picture, which avoids scaling.
     pub size: Size,
-    /// Whether the window is resized with the picture, within the screen, until another program or
-    /// the user resizes it; `size` is then limited to the screen, too.
+    /// Whether the window is resized with the picture, within the screen, until another program or the user resizes it. If
+    /// so, `size` is also limited to the screen.
     pub follow: bool,
     /// Whether it starts in full screen.
     pub full_screen: bool,
@@ -40,10 +39,10 @@ pub struct WindowConfig {
     /// Whether to grab pointer and keyboard, for relative motion and all keys, as soon as the
     /// window is visible.
     pub grab: bool,
-    /// The key mode; `None`: by position while the pointer is grabbed, otherwise as the host's
-    /// application reads keys ([`InputSource::follow`](crate::input_source::InputSource::follow)).
+    /// The key mode. `None` means by position while the pointer is grabbed, otherwise as the host's application reads keys
+    /// ([`InputSource::follow`](crate::input_source::InputSource::follow)).
     pub keys: Option<Keys>,
-    /// Whether a compositor may show a picture in the middle of a refresh, where it can (Wayland).
+    /// Whether a compositor may show a picture in the middle of a refresh, if it supports that (Wayland).
     pub tearing: bool,
     /// Whether the rows of a picture are displayed as they are decoded, instead of all at once
     /// (X11, a display without a window system).
@@ -71,7 +70,7 @@ impl Default for WindowConfig {
 #[derive(Clone, Debug)]
 pub struct DrawnWindow(pub(crate) Arc<SharedWindow>);
 
-/// Why a window could not be opened, or is gone, in one line.
+/// Why a window could not be opened, or why it is gone, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WindowError(pub String);

@@ -2,9 +2,9 @@
 //! host's pointer over it.
 //!
 //! Presenter and input source have one painter each; the picture's resources belong to the server
-//! and are shared by their ids. A picture of the window's size is one `ShmPutImage`; others are
-//! copied to a pixmap and scaled by the server (X Render), possibly on a GPU. The same applies to
-//! pictures for a screen of 8, 15, 16 or 30 bits, which the server converts.
+//! and are shared by their ids. A picture of the window's size needs one `ShmPutImage`. Others are
+//! copied to a pixmap, and the server scales them (X Render), possibly on a GPU. Pictures for a
+//! screen of 8, 15, 16 or 30 bits take the same path, and the server converts them.
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ pub(crate) struct Painter {
     panel: Option<(Arc<Panel>, render::Picture)>,
 }
 
-/// Numbers of requests that read a shared buffer.
+/// Numbers of requests that read the shared buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reads {
-    /// That of the displayed picture.
+    /// Number of requests that read the buffer of the displayed picture.
     pub(crate) shown: u32,
-    /// That of the next picture, see [`Scene::next`].
+    /// Number of requests that read the buffer of the next picture, see [`Scene::next`].
     pub(crate) next: u32,
 }
 
@@ -153,7 +153,7 @@ impl Painter {
             return Ok(Reads::default());
         };
         let Some(segment) = shown.segment else {
-            // An OpenGL client draws all of it with its next picture.
+            // An OpenGL client draws the complete window with its next picture.
             self.stage.spoil();
             return Ok(Reads::default());
         };
@@ -175,7 +175,7 @@ impl Painter {
                 }
             }
         } else {
-            // Of an incomplete picture no rows are scaled.
+            // The rows of an incomplete picture are not scaled.
             let scaled = self.scale(conn, (segment, shown), placement, area, announce);
             reads.shown = scaled.map_err(|cause| stage.gone(&cause))?;
         }
@@ -331,7 +331,7 @@ impl Painter {
         let size = placement.picture;
         let (w, h) = (size16(size.width), size16(size.height));
         conn.create_pixmap(self.copies.depth, pixmap, self.stage.window, w, h)?;
-        // Without padding, the outermost rows and columns would be blended with black.
+        // Without repetition, the outermost rows and columns would be blended with black.
         let padded = render::CreatePictureAux::new().repeat(render::Repeat::PAD);
         conn.render_create_picture(picture, pixmap, self.copies.format, &padded)?;
         let step = |from: u32, to: i32| fixed(i64::from(from), i64::from(to));
@@ -345,7 +345,7 @@ impl Painter {
             },
         )?;
         conn.render_set_picture_filter(picture, b"bilinear", &[])?;
-        // Generations count from 1, so 0 means empty.
+        // Generations count from 1, so 0 means that there is no copy yet.
         Ok(Scaled {
             pixmap,
             picture,
@@ -430,7 +430,7 @@ impl Painter {
 }
 
 impl Copies {
-    /// Formats of our pixels, for a window with others.
+    /// Formats of our pixels, for a window with a different format.
     fn of_24_bits(
         conn: &RustConnection,
         root: xproto::Window,
@@ -454,7 +454,7 @@ impl SharedWindow {
         ))
     }
 
-    /// Handles an asynchronous X error: fatal if the window is gone, otherwise logged.
+    /// Handles an asynchronous X error. It is fatal if the window is gone, otherwise it is logged.
     pub(crate) fn judge(&self, error: &X11Error) -> Result<(), WindowError> {
         if error.bad_value == self.window {
             return Err(WindowError(format!(

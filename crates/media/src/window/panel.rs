@@ -22,7 +22,7 @@ const MARGIN: u32 = 6;
 /// Pixels between two lines.
 const LEADING: u32 = 2;
 
-/// Maximum line length and number of lines; text beyond is cut off.
+/// Maximum line length and number of lines; text beyond these is cut off.
 const COLUMNS: usize = 100;
 const ROWS: usize = 40;
 
@@ -74,7 +74,7 @@ impl Panel {
     }
 }
 
-/// About fifty lines in a window's height, but never illegibly small.
+/// A font with about fifty lines in a window's height, but never illegibly small.
 fn font_for(window: Size) -> &'static MonoFont<'static> {
     match window.height {
         ..480 => &FONT_6X13,

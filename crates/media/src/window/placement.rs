@@ -1,4 +1,4 @@
-//! The placement of a picture in a window: as large as possible, centred, with its aspect ratio,
+//! The placement of a picture in a window: as large as possible, centred, with its own aspect ratio
 //! and black bars.
 
 use std::ops::Range;
@@ -10,13 +10,13 @@ use crate::cursor::Cursor;
 /// A rectangle in window pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rect {
-    /// Its left edge.
+    /// Left edge.
     pub x: i32,
-    /// Its upper edge.
+    /// Upper edge.
     pub y: i32,
-    /// Its width.
+    /// Width.
     pub width: i32,
-    /// Its height.
+    /// Height.
     pub height: i32,
 }
 

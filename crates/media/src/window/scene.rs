@@ -22,7 +22,7 @@ pub(crate) struct SharedWindow {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
-    /// Whether its pixel format is that of our pictures.
+    /// Whether the window's pixel format is that of our pictures.
     pub(crate) stores_bgrx: bool,
     /// Whether OpenGL's drawing is outdated.
     stale: AtomicBool,
@@ -32,7 +32,7 @@ pub(crate) struct SharedWindow {
 /// The mutable state.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Whether the user is an observer: the cursor is always drawn over the picture.
+    /// Whether the user is an observer. If so, the cursor is always drawn over the picture.
     pub(crate) observer: bool,
     /// The window's inner size.
     pub(crate) window: Size,
@@ -48,13 +48,13 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is grabbed for relative motion.
     pub(crate) grabbed: bool,
-    /// Whether the host's application requests that.
+    /// Whether the host's application requests relative motion.
     pub(crate) relative: bool,
-    /// How the window's size follows the picture's; `None`: it does not, or no longer.
+    /// How the window's size follows the picture's; `None` if it does not, or no longer does.
     pub(crate) following: Option<AutoSize>,
 }
 
-/// A window that has its picture's size until it is resized otherwise.
+/// A window that has its picture's size until it is resized by other means.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AutoSize {
     /// The maximum size.
@@ -78,7 +78,7 @@ impl AutoSize {
         Some(size)
     }
 
-    /// Handles a resize reported by the server; whether the window still follows.
+    /// Handles a resize reported by the server. Returns whether the window still follows.
     pub(crate) fn on_resized(&mut self, size: Size) -> bool {
         if self.full_screen {
             return true;
@@ -94,21 +94,21 @@ impl AutoSize {
 /// A picture in a shared buffer, or drawn by OpenGL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DisplayedPicture {
-    /// The buffer; `None`: only OpenGL draws the window.
+    /// The buffer. `None` if only OpenGL draws the window.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
     /// Numbers the pictures of this window, to detect outdated copies.
     pub(crate) generation: u64,
 }
 
-/// The rows that are painted of an incomplete picture of the displayed one's size.
+/// The painted rows of an incomplete picture that has the size of the displayed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirstRows {
     /// The buffer.
     pub(crate) segment: shm::Seg,
     /// Number of rows from the top.
     pub(crate) rows: u32,
-    /// Numbers them among the pictures of this window.
+    /// Numbers the rows among the pictures of this window.
     pub(crate) generation: u64,
 }
 
@@ -160,7 +160,7 @@ impl SharedWindow {
     }
 
     pub(crate) fn scene(&self) -> MutexGuard<'_, Scene> {
-        // Every change of the scene is a plain assignment: a panic leaves it valid.
+        // Every change of the scene is a plain assignment, so a panic leaves it valid.
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

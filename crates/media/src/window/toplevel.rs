@@ -27,7 +27,7 @@ x11rb::atom_manager! {
     }
 }
 
-/// The maximum window size: the screen, minus panels where their size is known.
+/// The maximum window size: the screen, minus panels if their size is known.
 pub(crate) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Size, ReplyOrIdError> {
     let atoms = Atoms::new(conn)?.reply()?;
     let all = Size::new(
@@ -67,7 +67,7 @@ pub(crate) fn set_title(
     Ok(())
 }
 
-/// The window, owned by the input source.
+/// The window. The input source owns it.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) id: xproto::Window,
@@ -128,7 +128,7 @@ impl Window {
             if config.full_screen {
                 window.toggle_full_screen(conn)?;
             }
-            // Without a window manager nothing else sets the focus. An error (not viewable yet)
+            // Without a window manager, nothing else sets the focus. An error (not viewable yet)
             // arrives as an event.
             let parent = xproto::InputFocus::PARENT;
             conn.set_input_focus(parent, id, x11rb::CURRENT_TIME)?;
@@ -140,7 +140,8 @@ impl Window {
     pub(crate) fn toggle_full_screen(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         self.full_screen = !self.full_screen;
         if self.is_managed(conn)? {
-            // _NET_WM_STATE_ADD is 1, _NET_WM_STATE_REMOVE 0; source indication 1: an application.
+            // _NET_WM_STATE_ADD is 1, _NET_WM_STATE_REMOVE 0; source indication 1 means an
+            // application.
             let action = u32::from(self.full_screen);
             let data = [action, self.atoms._NET_WM_STATE_FULLSCREEN, 0, 1, 0];
             let message =
@@ -207,7 +208,7 @@ fn describe(
         AtomEnum::ATOM,
         &[atoms.WM_DELETE_WINDOW],
     )?;
-    // 1: ask a compositor not to delay pictures until a refresh.
+    // 1 requests that a compositor does not delay pictures until a refresh.
     conn.change_property32(
         PropMode::REPLACE,
         id,

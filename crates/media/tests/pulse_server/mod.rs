@@ -24,8 +24,8 @@ pub(crate) struct PulseServer {
 }
 
 impl PulseServer {
-    /// Starts one with the default sink `usual`, a null sink. `None`, with a message, if PulseAudio
-    /// is not installed; a test failure in CI.
+    /// Starts a server with the default sink `usual`, a null sink. Returns `None`, with a message,
+    /// if PulseAudio is not installed; in CI, this is a test failure.
     pub(crate) fn start() -> Option<PulseServer> {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("native");
@@ -45,25 +45,25 @@ impl PulseServer {
         })
     }
 
-    /// Restarts it at the same address, in its initial state.
+    /// Restarts the server at the same address, in its initial state.
     pub(crate) fn again(&mut self) {
         self.kill();
         let child = spawn(self.folder.path()).expect("it started before");
         self.child = when_up(child, &self.folder.path().join("native"));
     }
 
-    /// Kills it, like a crash.
+    /// Kills the server, like a crash.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Suspends it without replies until [`PulseServer::go_on`].
+    /// Suspends the server without replies until [`PulseServer::go_on`].
     pub(crate) fn hold(&self) {
         self.signal("-STOP");
     }
 
-    /// Resumes it.
+    /// Resumes the server.
     pub(crate) fn go_on(&self) {
         self.signal("-CONT");
     }
@@ -131,7 +131,7 @@ fn spawn(folder: &Path) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Waits until it responds.
+/// Waits until the server responds.
 fn when_up(mut child: Child, socket: &Path) -> Child {
     let mut up = false;
     for _ in 0..500 {

@@ -1,13 +1,13 @@
-//! Skipping a test for lack of a program, a device or a privilege.
+//! Skips tests that lack a program, a device or a privilege.
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
 use std::path::Path;
 
-/// Prints why a test is skipped. Name the package that it lacks.
+/// Prints why a test is skipped. The text should contain the missing package.
 ///
 /// # Panics
-/// With `CI=true`: CI has all packages, devices and privileges.
+/// Panics with `CI=true`, because CI has all packages, devices and privileges.
 pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");

@@ -42,7 +42,7 @@ impl Stalls {
         stalls
     }
 
-    /// Ends the threads after a last wake-up, which counts too; returns the maximum.
+    /// Ends the threads after a last wake-up, which also counts. Returns the maximum.
     fn longest(mut self) -> Duration {
         self.stop();
         Duration::from_micros(self.longest.load(Ordering::Relaxed))
@@ -75,11 +75,11 @@ fn cores() -> Vec<CpuSet> {
         .collect()
 }
 
-/// The result of `measure`. A failed measurement is repeated if the machine stalled for longer than `limit`
-/// meanwhile, up to `tries` measurements in all.
+/// The result of `measure`. A failed measurement is repeated if the machine stalled for longer than `limit` in the meantime,
+/// up to `tries` measurements in total.
 ///
 /// # Panics
-/// With the error of a measurement that no stall explains, or with all errors and stalls after the last one.
+/// Panics with the error of a measurement that no stall explains, or with all errors and stalls after the last one.
 pub(crate) fn measured_without_stalls<T>(
     tries: usize,
     limit: Duration,
@@ -92,7 +92,7 @@ pub(crate) fn measured_without_stalls<T>(
     })
 }
 
-/// The same for measurements that come with the longest stall.
+/// Like [`measured_without_stalls`], for measurements that report the longest stall themselves.
 pub(crate) fn repeated_after_stalls<T>(
     tries: usize,
     limit: Duration,

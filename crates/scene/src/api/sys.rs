@@ -1,4 +1,4 @@
-//! Bindings to libopenuvr as for any C program: opened at run time, called by its header.
+//! Bindings to libopenuvr, as for any C program. It is opened at run time and called according to its header.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -31,7 +31,7 @@ use bindings::{
 /// An opaque `openuvr_context`.
 type Handle = *mut c_void;
 
-/// The used functions, with the types of `openuvr.h`.
+/// The functions in use, with the types of `openuvr.h`.
 struct Functions {
     config_default: unsafe extern "C" fn(*mut openuvr_config) -> c_int,
     open: unsafe extern "C" fn(*const openuvr_config, *mut Handle, *mut c_char, usize) -> c_int,
@@ -47,14 +47,14 @@ struct Functions {
 /// The open library.
 pub(super) struct Library {
     functions: Functions,
-    /// Last: the functions belong to it.
+    /// The last field, because the functions belong to it.
     _library: libloading::Library,
 }
 
 /// The settings of the stream.
 pub(super) struct Settings {
     pub(super) size: Size,
-    /// The OpenGL name of the pixel buffer: BGRA without gaps.
+    /// The OpenGL name of the pixel buffer: BGRA without padding.
     pub(super) buffer: u32,
     pub(super) fps: f64,
     pub(super) bitrate: Option<Bitrate>,
@@ -74,7 +74,7 @@ pub(super) enum InputEvent {
 
 impl Library {
     /// # Errors
-    /// The library is missing, or lacks a function.
+    /// Returns an error if the library is missing or lacks a function.
     pub(super) fn open(path: &Path) -> Result<Library> {
         // SAFETY: the caller names libopenuvr; its initialisation has no effects.
         let library = unsafe { libloading::Library::new(path) }
@@ -102,7 +102,7 @@ impl Library {
     /// Starts the stream.
     ///
     /// # Errors
-    /// The library's error message.
+    /// Returns the library's error message.
     pub(super) fn start(self, settings: &Settings) -> Result<Context> {
         let text = |text: &Option<String>| text.clone().map(CString::new).transpose();
         let (bind, pin) = (text(&settings.bind)?, text(&settings.pin)?);
@@ -191,7 +191,7 @@ impl Context {
     /// Submits the picture in the pixel buffer.
     ///
     /// # Errors
-    /// The library's reason.
+    /// Returns the library's reason.
     pub(super) fn submit(&mut self, and_wait: bool) -> Result<()> {
         let functions = &self.library.functions;
         // SAFETY: the context is open, and the OpenGL context of the window is current here.

@@ -5,7 +5,7 @@ use openuvr_proto::units::Size;
 /// An event of the window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Event {
-    /// A key or button was pressed; not a repeat.
+    /// A key or button was pressed. Repeats are not reported.
     Press,
     /// A movement key was pressed or released.
     Walk(Direction, bool),

@@ -1,4 +1,4 @@
-//! The window and the OpenGL calls of the scene: everything of it that needs `unsafe`.
+//! The window and the OpenGL calls of the scene: all of its code that needs `unsafe`.
 //!
 //! Other modules decide what to draw ([`room`](super::room), [`camera`](super::camera)).
 //! Xlib and libGL, or libwayland and libEGL, are opened at run time, so that the program starts without them.

@@ -50,7 +50,7 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// Uploads all resources; `smooth` filters textures, which costs about a fifth of the time in software.
+    /// Uploads all resources. `smooth` filters textures, which costs about a fifth of the time in software.
     pub(crate) fn new(
         window: &Window,
         textures: &[Texture],
@@ -100,7 +100,7 @@ impl Renderer {
         // SAFETY: see `new`; all names were made by this context.
         unsafe {
             gl.viewport(0, 0, pixels(size.width), pixels(size.height));
-            // The room is closed and convex: its shell covers each pixel exactly once, behind everything else, and only
+            // The room is closed and convex, so its shell covers each pixel exactly once, behind everything else, and only
             // the objects in it need depth testing.
             gl.clear(glow::DEPTH_BUFFER_BIT);
             gl.disable(glow::DEPTH_TEST);
@@ -182,7 +182,7 @@ impl Renderer {
         }
     }
 
-    /// Reads the picture before it is swapped: BGRX, top row first. `into` must have the length of a picture of
+    /// Reads the picture before it is swapped, as BGRX with the top row first. `into` must have the length of a picture of
     /// `size`.
     pub(crate) fn read(&self, size: Size, into: &mut [u8]) {
         const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
@@ -217,7 +217,7 @@ impl Renderer {
         }
     }
 
-    /// A buffer for pictures of `size`, BGRA without gaps, bottom row first.
+    /// A buffer for pictures of `size`, BGRA without padding, bottom row first.
     pub(crate) fn pixel_buffer(&self, size: Size) -> Result<PixelBuffer> {
         let gl = &self.gl;
         // SAFETY: see `new`.
@@ -291,7 +291,7 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
             gl.delete_shader(shader);
         }
         for (index, name) in ["place", "normal", "at"].iter().enumerate() {
-            // Vertices of two attributes have no normal; the second attribute takes its index.
+            // Vertices with two attributes have no normal, so the second attribute takes its index.
             let index = if vertex == CODE_VERTEX && *name == "at" {
                 1
             } else {

@@ -12,15 +12,15 @@ use super::x11::X11Window;
 /// The display to open a window on.
 #[derive(Clone, PartialEq, Debug)]
 enum DisplayName {
-    /// Such as `:1`.
+    /// An X display, such as `:1`.
     X11(String),
-    /// Such as `wayland-1`, or the path of its socket.
+    /// A Wayland display, such as `wayland-1`, or the path of its socket.
     Wayland(String),
 }
 
 impl DisplayName {
-    /// The display of the options `--display` and `--wayland` (empty: without a value), else of the environment. Where
-    /// both window systems are, the X display is chosen.
+    /// The display of the options `--display` and `--wayland` (empty: without a value), otherwise of the environment. If
+    /// both window systems are available, the X display is chosen.
     fn choose(
         display: Option<&str>,
         wayland: Option<&str>,
@@ -38,7 +38,7 @@ impl DisplayName {
         match found {
             Some(name) => Ok(name),
             None => bail!(
-                "no display is known: give --display, such as :0, or --wayland, such as wayland-1, or set DISPLAY or \
+                "no display is known: use --display, such as :0, or --wayland, such as wayland-1, or set DISPLAY or \
                  WAYLAND_DISPLAY"
             ),
         }
@@ -52,11 +52,11 @@ pub(crate) enum Window {
 }
 
 impl Window {
-    /// Opens a window on the X display `display` or the Wayland display `wayland` (empty: `$WAYLAND_DISPLAY`); without
-    /// either on `$DISPLAY`, else on `$WAYLAND_DISPLAY`.
+    /// Opens a window on the X display `display` or the Wayland display `wayland` (empty: `$WAYLAND_DISPLAY`). Without
+    /// either, opens it on `$DISPLAY`, otherwise on `$WAYLAND_DISPLAY`.
     ///
     /// # Errors
-    /// No display is known, it can't be opened, or it has no OpenGL; or a library is missing.
+    /// Returns an error if no display is known, it can't be opened or has no OpenGL, or a library is missing.
     pub(crate) fn open(
         display: Option<&str>,
         wayland: Option<&str>,
@@ -83,7 +83,7 @@ impl Window {
         }
     }
 
-    /// The events since the last call; does not wait.
+    /// The events since the last call, without waiting.
     pub(crate) fn events(&mut self) -> Vec<Event> {
         match self {
             Window::X11(window) => window.events(),
@@ -91,9 +91,9 @@ impl Window {
         }
     }
 
-    /// Shows the drawn picture. On X11 it returns when the X server has displayed it (where OpenGL is drawn in
-    /// software, the swap itself waits for that); on Wayland when the picture is with the compositor, which no
-    /// application waits for.
+    /// Shows the drawn picture. On X11, it returns when the X server has displayed the picture (if OpenGL is drawn in
+    /// software, the swap itself waits for that). On Wayland, it returns when the compositor has received the picture,
+    /// because applications do not wait for the compositor.
     pub(crate) fn swap(&self) {
         match self {
             Window::X11(window) => window.swap(),

@@ -27,7 +27,7 @@ impl X11Window {
     /// Opens a window on the display with this name.
     ///
     /// # Errors
-    /// There is no such display, or it has no OpenGL; or a library is missing.
+    /// Returns an error if there is no such display, it has no OpenGL, or a library is missing.
     pub(crate) fn open(named: &str, size: Size, full_screen: bool) -> Result<X11Window> {
         let x = xlib::Xlib::open().context("libX11 is missing: apt install libx11-6")?;
         let glx = glx::Glx::open().context("libGL is missing: apt install libgl1")?;
@@ -143,7 +143,7 @@ impl X11Window {
         self.size
     }
 
-    /// The events since the last call; does not wait.
+    /// The events since the last call, without waiting.
     pub(crate) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         // SAFETY: the display is open; XNextEvent fills the event it is given, and each union
@@ -175,7 +175,7 @@ impl X11Window {
                         ));
                     }
                     xlib::MapNotify => {
-                        // Without a window manager the window must take the keyboard focus itself.
+                        // Without a window manager, the window must take the keyboard focus itself.
                         (self.x.XSetInputFocus)(
                             self.display,
                             self.window,
@@ -220,7 +220,7 @@ impl X11Window {
         found.map_or(null(), |function| function as *const c_void)
     }
 
-    /// Disables vertical synchronisation: the scene has its own clock.
+    /// Disables vertical synchronisation, because the scene has its own clock.
     fn no_vertical_sync(&self) {
         // SAFETY: the functions have the types that GLX_EXT_swap_control and
         // GLX_MESA_swap_control give them, and are called only where the extension is listed.

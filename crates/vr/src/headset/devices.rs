@@ -14,11 +14,12 @@ const HANDS: [&str; 2] = ["/user/hand/left", "/user/hand/right"];
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 
-/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty: none.
+/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty if there is
+/// none.
 const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     (Buttons::A_X, "a_x", ["x/click", "a/click"]),
     (Buttons::B_Y, "b_y", ["y/click", "b/click"]),
-    // The right one is reserved by the runtime.
+    // The runtime reserves the right one.
     (Buttons::MENU_SYSTEM, "menu", ["menu/click", ""]),
     (Buttons::THUMBSTICK, "stick", ["thumbstick/click"; 2]),
     (Buttons::A_X_TOUCH, "a_x_touch", ["x/touch", "a/touch"]),
@@ -40,7 +41,7 @@ const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     ),
 ];
 
-/// The actions of the controllers. Used on the session's thread only.
+/// The actions of the controllers. They are used only on the session's thread.
 pub(super) struct Devices {
     set: xr::ActionSet,
     paths: [xr::Path; 2],

@@ -16,7 +16,7 @@ pub(super) fn pose(location: &xr::SpaceLocation) -> Option<Pose> {
     Pose::new([at.x, at.y, at.z], [q.x, q.y, q.z, q.w]).ok()
 }
 
-/// The same with its velocities, as far as valid.
+/// The pose of a location with its velocities, as far as valid.
 pub(super) fn moving_pose(
     location: &xr::SpaceLocation,
     velocity: &xr::SpaceVelocity,

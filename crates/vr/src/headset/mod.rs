@@ -1,6 +1,6 @@
-//! A headset as a client: head and controller poses go to the host, and the host's pictures go to the headset's
-//! runtime, with the poses and fields of view that they were rendered with, so that the runtime can reproject them
-//! to the current head pose.
+//! A headset as a client. Head and controller poses go to the host, and the host's pictures go to the headset's runtime. The
+//! pictures come with the poses and fields of view with which they were rendered, so that the runtime can reproject them to
+//! the current head pose.
 //!
 //! A separate thread runs the runtime's frame loop. Each frame shows the newest picture, repeating the last one if
 //! necessary.
@@ -60,7 +60,7 @@ pub struct About {
     pub refresh: Option<f32>,
 }
 
-/// A picture that was not uploaded yet.
+/// A picture that has not been uploaded yet.
 struct PendingPicture {
     size: Size,
     bgrx: Vec<u8>,
@@ -90,7 +90,8 @@ impl Headset {
     /// frame. `clock` reads the monotonic clock.
     ///
     /// # Errors
-    /// The OpenXR loader, runtime, headset or Vulkan is missing or fails, or no thread can be created.
+    /// Returns an error if the OpenXR loader, runtime, headset or Vulkan is missing or fails, or if no thread can be
+    /// created.
     pub fn open(clock: fn() -> Instant) -> Result<(Headset, Receiver<Sample>), VrError> {
         let shared = Arc::<Shared>::default();
         let (samples, receiver) = sync_channel(QUEUE_LEN);
@@ -143,7 +144,7 @@ impl Headset {
 
     /// Vibrates a controller.
     pub fn vibrate(&self, haptic: Haptic) {
-        // Dropped if the session has ended or the queue is full.
+        // The request is dropped if the session has ended or the queue is full.
         let _ = self.haptics.try_send(haptic);
     }
 }
@@ -237,8 +238,8 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses of the current time, not of the display time: only the host knows when its picture
-                    // will be displayed.
+                    // Poses are those of the current time, not of the display time, because only the host knows when its
+                    // picture will be displayed.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
                     self.upload_pending(shared)?;
@@ -288,7 +289,7 @@ impl HeadsetSession {
         Ok(())
     }
 
-    /// Ends a frame with the displayed picture: at the views that it was rendered with, or fixed to the eyes if
+    /// Ends a frame with the displayed picture. It is shown at the views with which it was rendered, or fixed to the eyes if
     /// these are unknown.
     fn show(&mut self, frame: Frame) -> Result<(), VrError> {
         let eyes = self.session.views(frame)?;

@@ -41,13 +41,13 @@ pub enum RoomEvent {
     VisibilityChanged(bool),
 }
 
-/// The most times in [`RoomStatistics`]: one and a half minutes at 90 Hz.
+/// Maximum number of times in [`RoomStatistics`]: one and a half minutes at 90 Hz.
 const MAX_TIMES: usize = 8192;
 
 /// The statistics of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RoomStatistics {
-    /// Drawn frames.
+    /// Number of drawn frames.
     pub frames: u32,
     /// The durations of `xrEndFrame` for the last 8192 frames.
     pub end_frame_times: Vec<Duration>,
@@ -57,7 +57,7 @@ pub struct RoomStatistics {
 /// default the one that the runtime recommends.
 ///
 /// # Errors
-/// The OpenXR loader, runtime, headset or Vulkan is missing or fails.
+/// Returns an error if the OpenXR loader, runtime, headset or Vulkan is missing or fails.
 pub fn run(
     eye: Option<Size>,
     stop: &AtomicBool,
@@ -86,7 +86,7 @@ pub fn run(
 }
 
 struct Room {
-    /// Dropped before the painter that created them.
+    /// They are dropped before the painter that created them.
     targets: [Target; 2],
     painter: Painter,
     shapes: Shapes,

@@ -12,7 +12,7 @@ const WALL: f32 = 4.0;
 const FLOOR: f32 = -1.6;
 const CEILING: f32 = 1.4;
 
-/// The distance of lines, and of the vertices of lit walls, in metres.
+/// The distance between lines, and between the vertices of lit walls, in metres.
 const STEP: f32 = 0.5;
 
 /// The distance of the lines from their wall, in metres.
@@ -28,7 +28,7 @@ struct Block {
     middle: [f32; 3],
     sides: [f32; 3],
     colour: [f32; 3],
-    /// Emissive: its pixels have exactly this colour.
+    /// Whether it is emissive, so that its pixels have exactly this colour.
     emissive: bool,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Shapes {
 impl Shapes {
     pub(super) fn new() -> Shapes {
         let mut vertices = Vec::new();
-        // Front to back, so that the depth test rejects hidden fragments.
+        // The order is front to back, so that the depth test rejects hidden fragments.
         let still = append(&mut vertices, |to| {
             BLOCKS.iter().for_each(|block| cuboid(to, block, [0.0; 3]));
             walls(to);
@@ -249,7 +249,7 @@ fn light(position: [f32; 3], normal: [f32; 3]) -> f32 {
     let squared: f32 = to_lamp.iter().map(|v| v * v).sum();
     let far = squared.sqrt().max(0.01);
     let facing: f32 = (0..3).map(|axis| to_lamp[axis] / far * normal[axis]).sum();
-    // Attenuation is weaker than physical, so that the whole room is visible.
+    // Attenuation is weaker than in reality, so that the whole room is visible.
     AMBIENT + (1.0 - AMBIENT) * facing.max(0.0) / (1.0 + 0.08 * squared)
 }
 

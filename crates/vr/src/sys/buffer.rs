@@ -61,7 +61,8 @@ impl Buffer {
         Ok(made)
     }
 
-    /// Copies these bytes to the start, up to its capacity. The device must not use the buffer during the copy.
+    /// Copies these bytes to the start of the buffer, up to its capacity. The device must not use the buffer during the
+    /// copy.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), VrError> {
         let count = bytes.len().min(self.capacity);
         let device = &self.gpu.functions;

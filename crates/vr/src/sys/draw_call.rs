@@ -33,7 +33,7 @@ pub(crate) struct Constants {
 }
 
 impl Constants {
-    /// Every device supports 128.
+    /// Size of the constants. Every device supports 128 bytes.
     pub(super) const BYTES: u32 = 96;
 
     /// The constants of a mesh.

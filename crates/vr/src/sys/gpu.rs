@@ -33,7 +33,7 @@ pub(crate) struct Gpu {
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
     instance: ash::Instance,
     name: String,
-    /// Dropped last: the other fields call its code.
+    /// The library is dropped last, because the other fields call its code.
     _library: Library,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct NewSession {
 }
 
 impl Gpu {
-    /// Creates a device as the runtime requires, and a session on it.
+    /// Creates a device that meets the runtime's requirements, and a session on it.
     pub(crate) fn session(
         instance: &xr::Instance,
         system: xr::SystemId,
@@ -179,7 +179,7 @@ impl Gpu {
         Ok((functions, physical, family))
     }
 
-    /// The same physical device again: the specification allows this query at any time.
+    /// Queries the same physical device again. The specification allows this query at any time.
     fn physical(
         &self,
         instance: &xr::Instance,

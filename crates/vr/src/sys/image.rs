@@ -11,7 +11,7 @@ use crate::error::VrError;
 /// Allocates memory of a type with all of these properties.
 ///
 /// # Safety
-/// The device is valid.
+/// The device must be valid.
 pub(super) unsafe fn allocate(
     gpu: &Gpu,
     needs: vk::MemoryRequirements,
@@ -33,7 +33,7 @@ pub(super) unsafe fn allocate(
 /// A view of a whole image with one layer.
 ///
 /// # Safety
-/// The image belongs to the device and has this format.
+/// The image must belong to the device and have this format.
 pub(super) unsafe fn view(
     gpu: &Gpu,
     image: vk::Image,

@@ -13,7 +13,7 @@ use super::pipeline::{Pass, Pipelines, STAGES};
 use super::target::{Target, colours};
 use crate::error::VrError;
 
-/// The most frames in flight on the device.
+/// Maximum number of frames in flight on the device.
 const FRAMES_IN_FLIGHT: usize = 2;
 
 /// The timeout of one wait for the device, in ns; waits are repeated.
@@ -25,7 +25,7 @@ pub(crate) struct EyeFrame<'a> {
     pub(crate) draw_calls: Vec<DrawCall>,
 }
 
-/// The renderer. Used on the thread of the session's frames only.
+/// The renderer. It is used only on the thread of the session's frames.
 pub(crate) struct Painter {
     gpu: Arc<Gpu>,
     pass: Pass,
@@ -136,7 +136,7 @@ impl Painter {
     }
 
     /// # Safety
-    /// The command buffer is recording, and the framebuffer's image is acquired.
+    /// The command buffer must be recording, and the framebuffer's image must be acquired.
     unsafe fn record(
         &self,
         commands: vk::CommandBuffer,
@@ -188,7 +188,7 @@ impl Painter {
                     let pipeline = self.pipelines.of(call.kind);
                     device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::GRAPHICS, pipeline);
                 }
-                // A structure of plain numbers without padding.
+                // This is a structure of plain numbers without padding.
                 let bytes = std::slice::from_raw_parts(
                     (&raw const call.constants).cast::<u8>(),
                     size_of::<Constants>(),

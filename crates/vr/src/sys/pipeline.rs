@@ -11,7 +11,7 @@ use crate::error::VrError;
 /// Both stages, from `room.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/room.spv"));
 
-/// The depth format: every device supports this or one other; every VR device supports this.
+/// The depth format. Every device supports this format or one other, and every VR device supports this one.
 pub(super) const DEPTH: vk::Format = vk::Format::D32_SFLOAT;
 
 /// The shader stages with push constants.
@@ -157,7 +157,7 @@ impl Drop for Pipelines {
 }
 
 /// # Safety
-/// The device and these objects of it are valid.
+/// The device and these objects of it must be valid.
 unsafe fn pipeline(
     device: &ash::Device,
     module: vk::ShaderModule,

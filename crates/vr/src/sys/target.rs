@@ -12,10 +12,10 @@ use super::image::{Image, view};
 use super::pipeline::{DEPTH, Pass};
 use crate::error::VrError;
 
-/// Supported colour formats: shader colours are linear, and the device converts them.
+/// Supported colour formats. Shader colours are linear, and the device converts them.
 const COLOURS: [vk::Format; 2] = [vk::Format::R8G8B8A8_SRGB, vk::Format::B8G8R8A8_SRGB];
 
-/// The runtime's preferred one of [`COLOURS`].
+/// The format of [`COLOURS`] that the runtime prefers.
 pub(super) fn colours(session: &xr::Session<xr::Vulkan>) -> Result<vk::Format, VrError> {
     let formats = session.enumerate_swapchain_formats();
     let formats = formats.map_err(VrError::openxr("list the swapchain formats"))?;
@@ -104,7 +104,7 @@ impl Target {
         framebuffer.ok_or_else(|| VrError("the OpenXR runtime returned an unknown image".into()))
     }
 
-    /// Releases the image; its draw commands must have been submitted.
+    /// Releases the image. Its draw commands must have been submitted.
     pub(super) fn release(&mut self) -> Result<(), VrError> {
         self.swapchain
             .release_image()

@@ -20,7 +20,7 @@ const COLOURS: [(vk::Format, bool); 2] = [
 /// The timeout of one wait for the device, in ns; waits are repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// A swapchain for pictures of one size. Used on the thread of the session's frames only.
+/// A swapchain for pictures of one size. It is used only on the thread of the session's frames.
 pub(crate) struct Upload {
     size: Size,
     swapchain: xr::Swapchain<xr::Vulkan>,
@@ -134,7 +134,7 @@ impl Upload {
     }
 
     /// # Safety
-    /// The image is acquired, and the device has finished the commands.
+    /// The image must be acquired, and the device must have finished the commands.
     unsafe fn record(&self, image: vk::Image) -> Result<(), vk::Result> {
         let device = &self.gpu.functions;
         let begin = vk::CommandBufferBeginInfo::default()
@@ -162,7 +162,7 @@ impl Upload {
             vk::ImageLayout::TRANSFER_DST_OPTIMAL,
             vk::AccessFlags::TRANSFER_WRITE,
         );
-        // The layout that XR_KHR_vulkan_enable2 requires on release.
+        // XR_KHR_vulkan_enable2 requires this layout on release.
         let shown = (
             vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL,
             vk::AccessFlags::COLOR_ATTACHMENT_READ,

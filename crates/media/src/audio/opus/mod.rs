@@ -1,9 +1,9 @@
 //! Opus (RFC 6716) with libopus, loaded at run time: encodes blocks of samples to payloads, and
 //! decodes them.
 //!
-//! The encoder uses the mode "restricted low delay": its look-ahead is 2.5 ms, less than in any
-//! other mode, and it codes with CELT only. In-band FEC is not available in this mode and not
-//! needed: the protocol repeats complete payloads (`openuvr_proto::send::timed`).
+//! The encoder uses the mode "restricted low delay". Its look-ahead is 2.5 ms, less than in any
+//! other mode, and it codes with CELT only. In-band FEC is neither available in this mode nor
+//! needed, because the protocol repeats complete payloads (`openuvr_proto::send::timed`).
 
 mod sys;
 
@@ -11,13 +11,13 @@ use openuvr_proto::units::Bitrate;
 
 use super::{AudioError, CHANNELS};
 
-/// Default bitrate in bit/s: 96 kbit/s is nearly transparent for most music with frames of 20 ms
-/// (listening tests at hydrogenaud.io, 2014); shorter frames, with their headers and shorter
-/// windows, get a third more.
+/// Default bitrate in bit/s. 96 kbit/s is nearly transparent for most music with frames of 20 ms
+/// (listening tests at hydrogenaud.io, 2014). Shorter frames have more headers and shorter windows,
+/// so they get a third more.
 pub const BITRATE: Bitrate = Bitrate(128_000);
 
-/// The range of bitrates in bit/s: below it, music suffers; Opus does not use more than its upper
-/// end (RFC 6716, section 2.1.1).
+/// The range of bitrates in bit/s. Music suffers below the range, and Opus does not use more than
+/// the upper end (RFC 6716, section 2.1.1).
 pub const BITRATES: std::ops::RangeInclusive<u64> = 16_000..=510_000;
 
 /// The encoder's complexity, 0 to 10 (guess: half; `examples/audio_latency.rs` measures its cost).
@@ -35,10 +35,11 @@ pub struct Encoder {
 
 impl Encoder {
     /// An encoder for payloads of nearly constant length (CBR, so that a stream's rate is known),
-    /// or with variable bitrate.
+    /// or of variable bitrate.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed (the text names the package), or refuses.
+    /// [`AudioError`] if libopus is not installed (the text names the package), or if it refuses
+    /// the settings.
     pub fn open(bitrate: Bitrate, variable: bool) -> Result<Encoder, AudioError> {
         let library = sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?;
         let mut encoder = sys::Encoder::new(&library, bits(bitrate)?, variable, COMPLEXITY)?;
@@ -58,7 +59,7 @@ impl Encoder {
     /// Encodes a block: 2.5, 5, 10 or 20 ms of sample frames times [`CHANNELS`].
     ///
     /// # Errors
-    /// [`AudioError`] for other lengths; the encoder stays usable.
+    /// [`AudioError`] if the block has a different length; the encoder stays usable.
     pub fn encode(&mut self, block: &[f32]) -> Result<&[u8], AudioError> {
         let written = self.encoder.encode(block, &mut self.bytes)?;
         Ok(&self.bytes[..written.min(MAX_BYTES)])
@@ -97,7 +98,7 @@ impl Decoder {
     /// A decoder in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed (the text names the package), or refuses.
+    /// [`AudioError`] if libopus is not installed (the text names the package), or if it refuses.
     pub fn open() -> Result<Decoder, AudioError> {
         let library = sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?;
         tracing::debug!(version = library.version(), "opened the Opus decoder");
@@ -124,7 +125,7 @@ impl Decoder {
     /// extrapolation, fading out.
     ///
     /// # Errors
-    /// [`AudioError`] for other lengths.
+    /// [`AudioError`] if the length is not one of these.
     pub fn conceal(&mut self, frames: usize) -> Result<&[f32], AudioError> {
         let room = self.samples.len();
         let out = &mut self.samples[..room.min(frames * CHANNELS)];

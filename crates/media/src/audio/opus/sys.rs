@@ -1,5 +1,5 @@
-//! libopus, loaded at run time: encoder and decoder of its C API. Settings are chosen in the parent
-//! module.
+//! libopus, loaded at run time: the encoder and decoder of its C API. The parent module chooses the
+//! settings.
 //!
 //! This declares the part of opus.h and opus_defines.h that is unchanged since libopus 1.0, the ABI
 //! of `libopus.so.0`.
@@ -55,7 +55,7 @@ struct Functions {
 pub(super) struct Library(Arc<Functions>);
 
 impl Library {
-    /// Loads `path`, or else the system's `libopus.so.0`.
+    /// Loads `path`, or the system's `libopus.so.0`.
     ///
     /// # Errors
     /// [`AudioError`] with the path, the reason, and the package to install.
@@ -126,8 +126,8 @@ pub(super) struct Encoder {
     state: NonNull<OpusEncoder>,
 }
 
-// SAFETY: libopus keeps all state behind the pointer and uses no thread-local state; only `&mut
-// self` calls it.
+// SAFETY: libopus keeps all state behind the pointer and uses no thread-local state; only methods
+// with `&mut self` call it.
 unsafe impl Send for Encoder {}
 
 impl Encoder {
@@ -241,8 +241,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes `bytes` into `out`; without bytes, conceals all of `out`. Returns the sample frames
-    /// written.
+    /// Decodes `bytes` into `out`, or conceals all of `out` without bytes. Returns the sample
+    /// frames written.
     pub(super) fn decode(
         &mut self,
         bytes: Option<&[u8]>,

@@ -22,10 +22,10 @@ pub const CAPTURE: CaptureBackend = CaptureBackend {
     open: |settings| Ok(Box::new(Capture::open(None, settings)?)),
 };
 
-/// The monitor of the default sink, as both servers name it.
+/// The monitor of the default sink, under the name that both servers use.
 const DEFAULT_MONITOR: &str = "@DEFAULT_MONITOR@";
 
-/// The default source, as both servers name it.
+/// The default source, under the name that both servers use.
 const DEFAULT_SOURCE: &str = "@DEFAULT_SOURCE@";
 
 /// Records from a fixed device, or follows the default.
@@ -43,10 +43,10 @@ pub struct Capture {
 
 impl Capture {
     /// Records from the monitor of the sink [`Settings::device`], or from the source of that name,
-    /// of `server` (`None`: `$PULSE_SERVER`, or the session's server).
+    /// on `server` (`None`: `$PULSE_SERVER`, or the session's server).
     ///
     /// # Errors
-    /// [`AudioError`] without libpulse, server or device.
+    /// [`AudioError`] if libpulse, the server or the device is missing.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Capture, AudioError> {
         Ok(Capture {
             server: server.map(str::to_owned),
@@ -88,7 +88,7 @@ impl Capture {
         let stream = record(self.server.as_deref(), &self.settings)?;
         let device = stream.device();
         if device == before {
-            // No device replaced a removed one.
+            // The device was removed, and there is no replacement.
             return there;
         }
         self.stream = stream;
@@ -98,7 +98,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes samples from the server; `waited`: they woke this thread.
+    /// Takes samples from the server. `waited` tells whether they woke this thread.
     fn take(&mut self, waited: bool) -> Result<(), AudioError> {
         let (blocks, pending, now) = (&mut self.blocks, &mut self.pending, clock::now());
         let mut pieces = 0;
@@ -120,7 +120,7 @@ impl Capture {
     }
 }
 
-/// The server's name of the default device, if the settings name none.
+/// The server's name of the default device, if the settings specify no device.
 fn default_device(settings: &Settings) -> Option<&'static str> {
     match settings.device.as_deref() {
         None => Some(DEFAULT_MONITOR),
@@ -131,8 +131,8 @@ fn default_device(settings: &Settings) -> Option<&'static str> {
 
 /// Starts recording.
 fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioError> {
-    // Half a payload: the server then delays samples by a quarter of a payload on average. With
-    // ADJUST_LATENCY the sink uses periods of this length, too.
+    // Half a payload, with which the server delays samples by a quarter of a payload on average.
+    // With ADJUST_LATENCY the sink uses periods of this length, too.
     let attributes = BufferAttributes {
         fragment: bytes(frames_in(settings.frame / 2)),
         ..BufferAttributes::DEFAULT
@@ -157,8 +157,8 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
     Ok(stream)
 }
 
-/// Passes on all samples that arrived together as one chunk: waiting for this thread did not make
-/// them late.
+/// Passes on all samples that arrived together as one chunk. Those that waited for this thread are
+/// not late.
 fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
     if !pending.is_empty() {
         blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));

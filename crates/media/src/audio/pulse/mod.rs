@@ -1,8 +1,8 @@
 //! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is loaded at
 //! run time: records sinks, plays, and creates null sinks.
 //!
-//! Each capture and each playback has its own connection and main loop, which is run by the calls
-//! of its owner: samples are not passed between threads.
+//! Each capture and each playback has its own connection and main loop. Calls of its owner run the
+//! main loop, so samples are not passed between threads.
 
 mod capture;
 mod null_sink;

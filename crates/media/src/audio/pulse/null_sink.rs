@@ -1,4 +1,5 @@
-//! A null sink: an application plays to it and is recorded, without sound on the machine.
+//! A null sink: the sound of an application that plays to it is recorded, but not audible on the
+//! machine.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +14,8 @@ const MODULE: &str = "module-null-sink";
 /// sink's number follow.
 const PREFIX: &str = "openuvr_";
 
-/// A sink that exists as long as this value. An application plays to it when started with the
-/// environment variable `PULSE_SINK` set to its name.
+/// A sink that exists as long as this value. An application plays to it if started with the
+/// environment variable `PULSE_SINK` set to the sink's name.
 pub struct NullSink {
     connection: Connection,
     module: u32,
@@ -22,11 +23,11 @@ pub struct NullSink {
 }
 
 impl NullSink {
-    /// Creates a sink in `server` (`None`: `$PULSE_SERVER`, or the session's server), and removes
+    /// Creates a sink on `server` (`None`: `$PULSE_SERVER`, or the session's server), and removes
     /// sinks left by killed processes of this program.
     ///
     /// # Errors
-    /// [`AudioError`] without libpulse or server, or if the server refuses.
+    /// [`AudioError`] if libpulse or the server is missing, or if the server refuses.
     pub fn create(server: Option<&str>) -> Result<NullSink, AudioError> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let mut connection = Connection::open(server, NAME)?;
@@ -44,9 +45,9 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        // Without rewinding it renders at most 50 ms ahead, not 2 s, until a client requests less;
-        // samples rendered ahead are missing in its monitor at the start of a stream. Since
-        // PulseAudio 15.
+        // Without rewinding, the sink renders at most 50 ms ahead, not 2 s, until a client requests
+        // less. Samples rendered ahead are missing in its monitor at the start of a stream.
+        // Available since PulseAudio 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;
@@ -62,7 +63,7 @@ impl NullSink {
         &mut self.connection
     }
 
-    /// Its name: the value for `PULSE_SINK`, and the device of the capture.
+    /// The sink's name: the value for `PULSE_SINK`, and the device of the capture.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -106,7 +107,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether the process may exist: processes of other namespaces are unknown.
+    /// Whether the process may exist. Processes of other namespaces are unknown, so they may.
     fn lives(self) -> bool {
         self.namespace != namespace() || Path::new(&format!("/proc/{}", self.process)).exists()
     }

@@ -30,14 +30,15 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Plays to the sink [`Settings::device`] of `server` (`None`: `$PULSE_SERVER`, or the
+    /// Plays to the sink [`Settings::device`] on `server` (`None`: `$PULSE_SERVER`, or the
     /// session's server).
     ///
     /// # Errors
-    /// [`AudioError`] without libpulse, server or sink.
+    /// [`AudioError`] if libpulse, the server or the sink is missing.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Playback, AudioError> {
-        // With EARLY_REQUESTS the sink's period is the minimum request: this is its latency, and
-        // the queue in front of it is under our control. Playback starts with the first sample.
+        // With EARLY_REQUESTS, the sink's period is the minimum request. The period determines the
+        // sink's latency, and the queue in front of the sink is under our control. Playback starts
+        // with the first sample.
         let attributes = BufferAttributes {
             maximum: bytes(RATE as usize),
             target: bytes(frames_in(settings.frame * AHEAD)),
@@ -88,8 +89,8 @@ impl AudioPlayback for Playback {
         self.process_events()
     }
 
-    /// Messages of the server stay in the socket until the fill level is queried: it sends one for
-    /// each period, twice per payload, and each would wake this thread for nothing.
+    /// Leaves the server's messages in the socket until the fill level is queried. The server sends
+    /// one for each period, twice per payload, and each would wake this thread unnecessarily.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         wait::until(give_up, self.stream.connection.waker())

@@ -1,5 +1,5 @@
 //! Predicts the arrival of the server's chunks, so that a reader that needs several of them wakes
-//! up once. Has no clock.
+//! up only once. This module has no clock.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::{duration_of, frames_in};
 
-/// Margin after the expected time by which most chunks have arrived: the jitter of the server's
+/// Margin after the expected time after which most chunks have arrived: the jitter of the server's
 /// threads (guess). Waking up later adds to the latency.
 const GRACE: Duration = Duration::from_micros(250);
 
-/// Correction towards earlier times whenever the arrival of a chunk was not observed, until a
-/// reader waits for one and observes it: about each tenth time.
+/// Correction towards earlier times whenever the arrival of a chunk was not observed. It
+/// accumulates until a reader waits for a chunk and observes its arrival, about each tenth time.
 const EARLIER: Duration = Duration::from_micros(25);
 
 /// The timing of a server's chunks.
@@ -20,13 +20,13 @@ const EARLIER: Duration = Duration::from_micros(25);
 pub(super) struct Rhythm {
     /// Duration of a chunk.
     piece: Duration,
-    /// When the next is expected; `None`: unknown.
+    /// When the next chunk is expected; `None`: unknown.
     next: Option<Instant>,
 }
 
 impl Rhythm {
-    /// This many chunks were there at `now`, with `frames` sample frames in total; `waited`: a
-    /// reader waited for them.
+    /// Records that this many chunks were available at `now`, with `frames` sample frames in total.
+    /// `waited` tells whether a reader waited for them.
     pub(super) fn arrived(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
         let Some(each) = usize::try_from(pieces)
             .ok()
@@ -35,7 +35,7 @@ impl Rhythm {
             return;
         };
         self.piece = duration_of(each);
-        // When the last of them was expected.
+        // When the last of these chunks was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
             // Otherwise the timing has changed.
@@ -45,8 +45,8 @@ impl Rhythm {
         self.next = Some(last + self.piece);
     }
 
-    /// When enough chunks for `lacking` sample frames should be there; `None`: one is enough, or
-    /// the timing is unknown.
+    /// When enough chunks for `lacking` sample frames should be available. `None` if one is enough,
+    /// or the timing is unknown.
     pub(super) fn full_at(&self, lacking: usize) -> Option<Instant> {
         let each = frames_in(self.piece);
         let pieces = u32::try_from(lacking.checked_div(each)?).ok()?;
@@ -91,7 +91,7 @@ mod tests {
                 let late = at.since(there);
                 assert!(late <= GRACE + EARLIER, "{late:?}");
                 if at < there {
-                    // One is there; the reader waits for the other.
+                    // One is available; the reader waits for the other.
                     rhythm.arrived(at, 1, 120, false);
                     woken += 1;
                     rhythm.arrived(there, 1, 120, true);

@@ -5,8 +5,8 @@ use crate::audio::{AudioError, RATE};
 
 const MODULE: &str = "module-remap-source";
 
-/// A microphone that exists as long as this value. An application records from it when started with
-/// the environment variable `PULSE_SOURCE` set to its name.
+/// A microphone that exists as long as this value. An application records from it if started with
+/// the environment variable `PULSE_SOURCE` set to the microphone's name.
 pub struct VirtualMicrophone {
     sink: NullSink,
     source: String,
@@ -14,14 +14,14 @@ pub struct VirtualMicrophone {
 }
 
 impl VirtualMicrophone {
-    /// Creates one in `server` (`None`: `$PULSE_SERVER`, or the session's server).
+    /// Creates a virtual microphone on `server` (`None`: `$PULSE_SERVER`, or the session's server).
     ///
     /// # Errors
-    /// [`AudioError`] without libpulse or server, or if the server refuses.
+    /// [`AudioError`] if libpulse or the server is missing, or if the server refuses.
     pub fn create(server: Option<&str>) -> Result<VirtualMicrophone, AudioError> {
         let mut sink = NullSink::create(server)?;
         let monitor = format!("{}.monitor", sink.name());
-        // Many programs list no monitors, to avoid feedback.
+        // Many programs do not list monitors, to avoid feedback.
         let source = format!("{}_microphone", sink.name());
         let argument = format!(
             "master={monitor} source_name={source} format=float32le rate={RATE} channels=2 \
@@ -56,7 +56,7 @@ impl VirtualMicrophone {
 
 impl Drop for VirtualMicrophone {
     fn drop(&mut self) {
-        // Before its master, which is removed with the sink.
+        // Unloaded before its master, which is removed with the sink.
         if let Some(module) = self.module
             && let Err(error) = self.sink.connection().unload_module(module)
         {

@@ -1,9 +1,10 @@
 //! Whether a client of an X display hides its pointer (XFIXES 4, `HideCursor`).
 //!
 //! The server does not report it: `GetCursorImage` returns the hidden pointer's image, and no
-//! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). So the clients' requests to hide and
-//! show it are recorded and counted as the server counts them: for each client, until it has shown
-//! the pointer as often or ends. Nothing else is recorded. Requests before the start are unknown.
+//! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the
+//! clients' requests to hide and show the pointer, and counts them as the server does: for each
+//! client, until it has shown the pointer as often as it has hidden it, or ends. Nothing else is
+//! recorded. Earlier requests are unknown.
 //!
 //! The server sends recorded requests when it next writes to any client.
 //!
@@ -26,7 +27,8 @@ use x11rb::x11_utils::TryParse as _;
 use crate::capture::CaptureError;
 use crate::capture::x11::display::Display;
 
-/// Kinds of replies (RECORD 1.13, `RecordEnableContext`, `category`; x11rb names none).
+/// Kinds of replies (RECORD 1.13, `RecordEnableContext`, `category`; x11rb has no constants for
+/// them).
 const FROM_CLIENT: u8 = 1;
 const CLIENT_DIED: u8 = 3;
 const END_OF_DATA: u8 = 5;
@@ -37,14 +39,14 @@ const ERROR: u8 = 0;
 const REPLY: u8 = 1;
 const EVENT: usize = 32;
 
-/// Bytes read at once; more are read the next time (guess: hundreds of requests).
+/// Bytes per read; the next read gets the rest (guess: hundreds of requests).
 const CHUNK: usize = 4096;
 
 /// Tracks which clients hide the pointer of a screen.
 pub(super) struct HiddenPointer {
     /// The server writes recorded requests to this connection; after setup it is only read.
     records: Display,
-    /// Received bytes of an incomplete message: at most a reply, which is as long as the largest
+    /// Received bytes of an incomplete message: the longest is a reply, as long as the largest
     /// request that the server accepts (16 MiB, X.Org's `-maxbigreqsize`).
     bytes: Vec<u8>,
     /// Hide requests minus show requests of each client that hides it, by the base of the client's
@@ -53,11 +55,11 @@ pub(super) struct HiddenPointer {
 }
 
 impl HiddenPointer {
-    /// Starts for the screen of `watch`, a connection to `display` that must stay open: recording
-    /// ends with it.
+    /// Starts recording for the screen of `watch`, a connection to `display` that must stay open,
+    /// because recording ends with it.
     ///
     /// # Errors
-    /// [`CaptureError`] if the server lacks RECORD or refuses.
+    /// [`CaptureError`] if the server lacks RECORD or refuses it.
     pub(super) fn open(
         display: Option<&str>,
         watch: &Display,
@@ -87,7 +89,8 @@ impl HiddenPointer {
             conn.record_query_version(1, 13)?.reply()?;
             conn.record_create_context(context, 0, &[CS::ALL_CLIENTS.into()], &[range])?
                 .check()?;
-            // Its replies arrive for the connection's lifetime, and are read in `receive`.
+            // Replies to this request arrive for the connection's lifetime, and are read in
+            // `receive`.
             drop(records.conn.record_enable_context(context)?);
             records.conn.flush()?;
             Ok(())
@@ -110,8 +113,8 @@ impl HiddenPointer {
         self.records.conn.stream().as_fd()
     }
 
-    /// Processes received requests without waiting. May query over `watch`; its events must then
-    /// be processed.
+    /// Processes received requests without waiting. May send queries over `watch`; the caller must
+    /// process that connection's events afterwards.
     ///
     /// # Errors
     /// [`CaptureError`] if recording has ended.
@@ -136,7 +139,7 @@ impl HiddenPointer {
                     Err(e) => return Err(self.records.broke(e)),
                 },
                 Some(ERROR) => return Err(self.records.broke("the server refused to record")),
-                // Events that no client can refuse, such as a keyboard mapping change.
+                // These are events that no client can refuse, such as a keyboard mapping change.
                 Some(_) if self.bytes.len() >= EVENT => EVENT,
                 _ => return Ok(()),
             };
@@ -174,8 +177,8 @@ impl HiddenPointer {
         let count = self.hides.get(&client).copied().unwrap_or(0);
         let count = match (hides, of) {
             (true, Some(of)) if of == root => count.saturating_add(1),
-            // The screen of a destroyed window is unknown: rather show the pointer than hide it
-            // permanently.
+            // The screen of a destroyed window is unknown. It is better to show the pointer than to
+            // hide it permanently.
             (false, of) if of.is_none_or(|of| of == root) => count.saturating_sub(1),
             _ => return,
         };
@@ -190,8 +193,9 @@ impl HiddenPointer {
 /// Whether a request hides or shows the pointer, and its window; `None` for other requests.
 type Request = Option<(bool, Window)>;
 
-/// Parses the first recorded request, of a client with the other byte order if `swapped`: whether
-/// it hides, and its window, unless the server refuses its size; and the remaining data.
+/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns
+/// whether it hides the pointer and its window, unless the server refuses its size, and the
+/// remaining data.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);

@@ -1,4 +1,4 @@
-//! The pointer as a separate stream: position and shape, one file per window system.
+//! The pointer as a separate stream: position and shape. There is one file per window system.
 
 mod hidden_pointer;
 pub mod position;
@@ -26,7 +26,7 @@ pub enum CursorEvent {
     Woken,
 }
 
-/// Watches the pointer of a display over its own connection; owned by one thread.
+/// Watches the pointer of a display over its own connection. One thread owns it.
 pub trait CursorWatch: Send {
     /// The pointer as of the last call of [`CursorWatch::next`].
     fn cursor(&self) -> &Cursor;
@@ -39,6 +39,6 @@ pub trait CursorWatch: Send {
     /// arrived by then are merged. The first calls return the current shape and position.
     ///
     /// # Errors
-    /// [`CaptureError`] if the connection broke.
+    /// [`CaptureError`] if the connection is broken.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError>;
 }

@@ -29,7 +29,7 @@ use crate::cursor::{Cursor, CursorShape};
 /// The largest side of a shape in pixels. A larger shape is cropped around its hot spot.
 const MAX_SIDE: u16 = 256;
 
-/// Watches the pointer of a display over its own connection; owned by one thread.
+/// Watches the pointer of a display over its own connection. One thread owns it.
 pub struct X11Cursor {
     display: Display,
     viewport: Viewport,
@@ -57,8 +57,8 @@ impl X11Cursor {
             conn.xfixes_select_cursor_input(root, CursorNotifyMask::DISPLAY_CURSOR)?
                 .check()?;
             conn.xinput_xi_query_version(2, 2)?.reply()?;
-            // Raw motion events arrive whichever client gets the event. Motion events on the root
-            // window also report warps, unless a window in between selected them.
+            // Raw motion events arrive regardless of which client gets the event. Motion events on
+            // the root window also report warps, unless a window in between has selected them.
             let masks = [EventMask {
                 deviceid: Device::ALL_MASTER.into(),
                 mask: vec![XIEventMask::RAW_MOTION | XIEventMask::MOTION],
@@ -88,7 +88,7 @@ impl X11Cursor {
         self.hidden.as_ref().is_some_and(HiddenPointer::is_hidden)
     }
 
-    /// A client may have hidden or shown the pointer.
+    /// Updates the state after a client may have hidden or shown the pointer.
     fn update_hidden(&mut self) {
         let before = self.is_hidden();
         let heard = self.hidden.as_mut().map(|it| it.receive(&self.display));
@@ -152,15 +152,16 @@ impl CursorWatch for X11Cursor {
         self.waker.clone()
     }
 
-    /// On timeout the position is queried once more, since a program can warp the pointer without an
-    /// event for us.
+    /// On timeout, the position is queried once more, since a program can warp the pointer without
+    /// an event for us.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
         let until = timeout.map(|span| clock::now() + span);
         loop {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
-            // May query the server, and the reply may carry events: therefore before draining them.
+            // This may query the server, and the reply may carry events, so it runs before the
+            // events are drained.
             self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {

@@ -1,12 +1,12 @@
-//! Pictures of an OpenGL application, read back in its own context and process: the GPU writes into
-//! a ring of pixel buffers while the application continues, and the buffers are handed over
-//! ([`Frame`]) without a copy.
+//! Pictures of an OpenGL application, read back in the application's own context and process. The
+//! GPU writes into a ring of pixel buffers while the application continues, and the buffers are
+//! passed on ([`Frame`]) without a copy.
 //!
-//! The application's state, errors and timing stay as they are. It never waits for a picture: the
-//! GPU's fence is checked once, which is enough with a software renderer; otherwise a thread with
-//! its own context, which shares the application's buffers, waits for it. Where no such thread is
-//! possible, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, which is then up
-//! to a frame late.
+//! The application's state, errors and timing stay as they are. It never waits for a picture. The
+//! GPU's fence is checked once, which is enough with a software renderer. Otherwise, a thread with
+//! its own context, which shares the application's buffers, waits for the fence. If no such thread
+//! is possible, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, which is then
+//! up to a frame late.
 //!
 //! | context | method |
 //! |---|---|
@@ -15,15 +15,15 @@
 //! | GL 3.2, ES 3.0 | pixel buffers that are mapped when finished |
 //! | older | `glReadPixels` into ordinary memory: the application waits |
 //!
-//! Rows keep OpenGL's order, the lowest first. `glReadPixels` resolves a multisampled window; an
-//! sRGB window is read as stored.
+//! Rows keep OpenGL's order, lowest first. `glReadPixels` resolves a multisampled window; an sRGB
+//! window is read as stored.
 //!
 //! Measured with Mesa's software renderer at 1280x720: the ring costs as much as a bare
 //! `glReadPixels` (`docs/adr/0009-reading-opengl.md`, which also explains why no shader converts
 //! colours).
 //!
-//! This module links no OpenGL, looks up functions only through the given loader, and opens no
-//! window.
+//! This module links no OpenGL, looks up functions only through the loader passed to it, and opens
+//! no window.
 
 mod sys;
 
@@ -44,25 +44,26 @@ pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 /// at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
 pub type Submit = Arc<dyn Fn(Box<dyn Frame>, RenderInfo) -> Option<Ticket> + Send + Sync>;
 
-/// How the application's context was created, and so how to create one that shares its buffers.
+/// How the application's context was created, which determines how to create one that shares its
+/// buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// By GLX. Another thread may use its display only if libX11 is 1.8 or newer (detected here) or
-    /// the application has called `XInitThreads` (`threads`).
+    /// Through GLX. Another thread may use its display only if libX11 is 1.8 or newer (detected
+    /// here) or the application has called `XInitThreads` (`threads`).
     Glx {
         /// The application has called `XInitThreads`.
         threads: bool,
     },
-    /// By EGL.
+    /// Through EGL.
     Egl,
-    /// By other means, or no second context is wanted.
+    /// By other means, or no second context is needed.
     None,
 }
 
 /// The pixels to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadSource {
-    /// The window's back buffer before the swap; of a window without a back buffer, the visible
+    /// The window's back buffer before the swap. If the window has no back buffer, the visible
     /// pixels.
     Window,
     /// The first colour attachment of a framebuffer object with one sample per pixel.
@@ -71,11 +72,11 @@ pub enum ReadSource {
         name: u32,
     },
     /// A pixel buffer into which the application has read a picture. It is copied on the GPU, so
-    /// that the application may overwrite it at once.
+    /// the application may overwrite it at once.
     Buffer {
         /// Its OpenGL name.
         name: u32,
-        /// The picture's offset in it, in bytes.
+        /// The picture's offset in the buffer, in bytes.
         offset: usize,
         /// A packed format.
         format: PixelFormat,
@@ -87,11 +88,11 @@ pub enum ReadSource {
 /// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadStatus {
-    /// Handed over to the host; `None` if the host is gone.
+    /// The picture was passed to the host; `None` if the host is gone.
     Submitted(Option<Ticket>),
-    /// The GPU is still working on it.
+    /// The GPU is still working on the picture.
     Pending,
-    /// It was skipped.
+    /// The picture was skipped.
     Skipped(SkipReason),
 }
 
@@ -121,7 +122,7 @@ pub enum SkipReason {
     /// The buffer is mapped and can't be copied.
     #[error("the pixel buffer is mapped: unmap it first")]
     Mapped,
-    /// The context, its driver or the layout does not support it.
+    /// The context, its driver or the layout does not support reading the picture.
     #[error("{0}")]
     Unsupported(&'static str),
 }

@@ -104,7 +104,7 @@ fn a_static_picture_is_requested_once() {
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
     assert_eq!(app.missing_still(at(6000)), None, "it was handed over");
-    // A picture too soon after another.
+    // This picture comes too soon after another.
     assert!(app.wants(at(6000)));
     let _ = app.submit(picture(&pool, 3), RenderInfo::default());
     while app.wants(at(6001)) {
@@ -170,7 +170,7 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert_eq!(app.wants_still(at(0)), None, "no window covers them");
     app.overlaid(at(0), true);
     assert!(!app.wants(at(0)));
-    // Pending when the window appeared.
+    // This picture was pending when the window appeared.
     let _ = app.submit(picture(&pool, 1), RenderInfo::default());
     assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
     let still = app.wants_still(at(1)).expect("the first");
@@ -183,7 +183,7 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert_eq!(app.missing_still(at(1000)), None, "it was handed over");
     let stills = (1000..4000).filter(|ms| app.wants_still(at(*ms)).is_some());
     assert!((188..=192).contains(&stills.count()));
-    // From here on the application's current picture is unknown.
+    // From here on, the application's current picture is unknown.
     app.overlaid(at(4000), false);
     assert_eq!(app.wants_still(at(4100)), None);
     let rest = app.missing_still(at(4100)).expect("the current picture");

@@ -1,7 +1,7 @@
-//! The swapchain formats that are streamed, and the pixel formats in which they are handed over.
+//! The swapchain formats that are streamed, and the pixel formats in which they are submitted.
 //!
-//! No colour management: only sRGB is accepted; wide-gamut pictures (HDR10, scRGB) would need a
-//! tone curve that only their application knows.
+//! There is no colour management. Only sRGB is accepted, because wide-gamut pictures (HDR10, scRGB)
+//! would need a tone curve that only their application has.
 
 use ash::vk;
 
@@ -24,7 +24,7 @@ impl Pixels {
     /// The layout of a swapchain's images.
     ///
     /// # Errors
-    /// Why such a swapchain is not streamed.
+    /// Returns the reason why such a swapchain is not streamed.
     pub fn of(format: vk::Format, space: vk::ColorSpaceKHR) -> Result<Pixels, String> {
         if space != vk::ColorSpaceKHR::SRGB_NONLINEAR {
             return Err(format!(
@@ -47,7 +47,7 @@ impl Pixels {
         }
     }
 
-    /// The format in which they can be handed over without a copy; `None`: a copy is needed.
+    /// The format in which pictures can be submitted without a copy. `None` if a copy is needed.
     #[must_use]
     pub fn as_they_are(self) -> Option<PixelFormat> {
         match self {

@@ -1,8 +1,8 @@
-//! Decides when a burst of damage is a complete picture: at once for a swap, after a short silence
-//! for a painter that needs several requests.
+//! Decides when a burst of damage is a complete picture: at once for a swap, or after a short
+//! silence for a painter that needs several requests.
 //!
-//! It only decides the time of capture. Later drawing is not lost: the server reports new damage,
-//! and the next frame contains it.
+//! It decides only the time of capture. Later drawing is not lost, because the server reports new
+//! damage, and the next frame contains it.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Area {
         i64::from(self.right - self.left) * i64::from(self.bottom - self.top)
     }
 
-    /// As a block of a picture, if it is valid.
+    /// The area as a block of a picture, if it is valid.
     pub(super) fn block(self) -> Option<Block> {
         let edge = |n: i32| u32::try_from(n).ok();
         Some(Block {
@@ -86,8 +86,9 @@ impl Area {
     }
 }
 
-/// Percentage of the target that damage must cover to be a complete picture at once. A swap is one
-/// request for the complete window; a border or status line drawn by the client may stay unchanged.
+/// Percentage of the target that damage must cover to count as a complete picture at once. A swap
+/// is one request for the complete window; a border or status line drawn by the client may stay
+/// unchanged.
 const WHOLE_PERCENT: i64 = 90;
 
 /// Silence after which partial damage is captured: a guess between the pauses of a painter that
@@ -97,18 +98,18 @@ const QUIET: Duration = Duration::from_micros(500);
 /// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Number of bursts that are debounced even if they look complete, after one that looked complete
-/// was soon followed by a part of it (a painter that clears its window first): a guess, one second
-/// at 60 Hz.
+/// Number of bursts that are debounced even if they look complete, after a burst that looked
+/// complete was soon followed by a part of it (a painter that clears its window first). A guess:
+/// one second at 60 Hz.
 const DEBOUNCED_BURSTS: u32 = 60;
 
-/// The debouncer's state. Has no clock: `now` is an argument.
+/// The debouncer's state. It has no clock; `now` is an argument.
 #[derive(Debug)]
 pub(super) struct DamageDebounce {
     target: Area,
     burst: Option<Burst>,
-    /// The last burst's rectangle. The same rectangle again is complete at once: an animated window
-    /// in a large display is not delayed in each frame.
+    /// The last burst's rectangle. The same rectangle again is complete at once, so that an
+    /// animated window in a large display is not delayed in each frame.
     last: Area,
     /// When a burst was last released at once.
     released_at_once: Option<Instant>,
@@ -134,8 +135,8 @@ impl DamageDebounce {
         }
     }
 
-    /// The application drew in `area`. An empty area starts a burst without covering anything (the
-    /// target was resized or mapped, and will be painted).
+    /// Records that the application has drawn in `area`. An empty area starts a burst without
+    /// covering anything (the target was resized or mapped, and will be painted).
     pub(super) fn damaged(&mut self, now: Instant, area: Area) {
         let whole = self.is_whole(area);
         match &mut self.burst {
@@ -147,7 +148,7 @@ impl DamageDebounce {
                 let soon = self
                     .released_at_once
                     .is_some_and(|at| now.since(at) <= LONGEST);
-                // Other applications draw beside it, such as a clock.
+                // Other applications draw next to it, such as a clock.
                 let there = !area.within(self.last).is_empty();
                 if !whole && soon && there {
                     self.debounced_bursts = DEBOUNCED_BURSTS;
@@ -170,7 +171,7 @@ impl DamageDebounce {
         Some((burst.latest + QUIET).min(burst.begun + LONGEST))
     }
 
-    /// The burst was captured at `now`; the next damage starts another.
+    /// Records that the burst was captured at `now`. The next damage starts another one.
     pub(super) fn release(&mut self, now: Instant) {
         let Some(burst) = self.burst.take() else {
             return;
@@ -256,7 +257,7 @@ mod tests {
         let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 1000, 1000));
         s.release(Instant(0));
-        // The first stroke after the clearing is soon and small.
+        // The first stroke after the clearing follows soon and is small.
         s.damaged(Instant(MS), area(0, 0, 50, 50));
         s.release(Instant(2 * MS));
         for n in 1..60 {

@@ -15,7 +15,7 @@ use crate::pixel_layout::PixelLayout;
 /// A private X connection; its events have no other reader.
 pub(crate) struct Display {
     pub(crate) conn: RustConnection,
-    /// For messages: `X display :0`.
+    /// The name for messages: `X display :0`.
     pub(crate) name: String,
     screen: usize,
 }
@@ -82,7 +82,7 @@ impl Display {
     }
 
     /// Flushes queued requests, then waits until the server has sent data, one of `others` is
-    /// readable or `until` is reached. The caller has drained the events already read.
+    /// readable or `until` is reached. The caller must have drained the events already read.
     pub(crate) fn wait(
         &self,
         others: [Option<BorrowedFd<'_>>; 2],

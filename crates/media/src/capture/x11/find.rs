@@ -13,18 +13,18 @@ use super::{WindowName, WindowQuery};
 use crate::capture::CaptureError;
 use openuvr_clock as clock;
 
-/// Poll interval while waiting. New windows come with an event, but toolkits may set the title
-/// later.
+/// Poll interval while waiting. New windows cause an event, but toolkits may set the title later.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Searched levels of the window tree: window managers add one to three around a client.
+/// Number of window-tree levels to search. Window managers add one to three around a client.
 const DEPTH: u8 = 4;
 
-/// Limits: windows visited in one search, and bytes read of a title.
+/// Maximum number of windows visited in one search, and of bytes read of a title.
 const WINDOWS: usize = 4096;
 const TITLE: u32 = 1024;
 
-/// The viewable window that matches `query`; waits up to its limit while `goes_on` returns true.
+/// Returns the viewable window that matches `query`. Waits up to the query's limit while `goes_on`
+/// returns true.
 pub(super) fn window(
     display: &Display,
     query: &WindowQuery,
@@ -154,7 +154,7 @@ fn is_viewable(display: &Display, window: Window) -> Result<bool, ReplyError> {
         .is_ok_and(|a| a.map_state == MapState::VIEWABLE && a.class == WindowClass::INPUT_OUTPUT))
 }
 
-/// An X error only means that the window is gone; a broken connection is an error.
+/// An X error only means that the window is gone. A broken connection is an error.
 fn known<T>(reply: Result<T, ReplyError>) -> Result<Result<T, ()>, ReplyError> {
     match reply {
         Ok(value) => Ok(Ok(value)),

@@ -1,5 +1,5 @@
-//! The persistent picture: the server copies changed areas into shared memory. Other pixel layouts
-//! are converted when copied from there.
+//! The persistent picture: the server copies changed areas into shared memory. Pixels in other
+//! layouts are converted when they are copied from there.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -17,7 +17,7 @@ use crate::sys::memory::SharedMemory;
 /// Bytes per pixel of the picture; no layout has more.
 const PIXEL: usize = 4;
 
-/// The picture in a MIT-SHM segment, and a second segment for parts: the server writes rows without
+/// The picture in a MIT-SHM segment, and a second segment for parts. The server writes rows without
 /// padding, so a part can't be written in place.
 #[derive(Debug)]
 pub(super) struct Image {
@@ -69,7 +69,7 @@ impl Image {
             size,
             form,
             picture: segment()?,
-            // Untouched pages take no memory.
+            // Unused pages take no memory.
             part: segment()?,
             whole: false,
         })
@@ -77,14 +77,14 @@ impl Image {
 
     /// Detaches the segment from the server; the memory is freed with `self`.
     pub(super) fn release(self, display: &Display) {
-        // On a broken connection, the server has detached it already.
+        // If the connection is broken, the server has already detached it.
         let _ = display.conn.shm_detach(self.picture.id);
         let _ = display.conn.shm_detach(self.part.id);
     }
 
     /// Copies `block`, a part of the picture, from `drawable`, where the picture starts at `origin`
-    /// and pixels may be cells of `colormap`. Returns the request's sequence number: earlier
-    /// drawing is included.
+    /// and pixels may be cells of `colormap`. Returns the request's sequence number; the picture
+    /// includes earlier drawing.
     pub(super) fn fetch(
         &mut self,
         display: &Display,
@@ -158,7 +158,7 @@ impl Image {
         }
     }
 
-    /// Discards the contents: there is no picture until all rows are fetched again.
+    /// Discards the contents. There is no picture until all rows have been fetched again.
     pub(super) fn forget(&mut self) {
         self.whole = false;
     }

@@ -1,15 +1,17 @@
-//! Capture from an X display: all of it, a region, or one window even when others cover it.
+//! Capture from an X display: all of it, a region, or one window, even while other windows cover
+//! it.
 //!
 //! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's
-//! pixels separate from those that cover it. Not a periodic screen grabber: without drawing,
-//! nothing happens. The pointer is not in the picture: see [`cursor`](super::cursor).
+//! pixels separate from those that cover it. This is not a periodic screen grabber: without
+//! drawing, nothing happens. The picture does not include the pointer; see
+//! [`cursor`](super::cursor).
 //!
 //! The damage level is *bounding box*, and each report is subtracted. Raw rectangles would arrive
 //! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the
-//! encoder works); *non-empty* has no rectangle, so a swap would look like a part. A bounding box
-//! is one event for a swap, with its rectangle; then it is silent until the box grows, which the
-//! subtraction compensates. Only a region uses *delta rectangles*: a box around drawing on both
-//! sides of the region would include the region, too.
+//! encoder works). *Non-empty* reports no rectangle, so a swap would look like a part. With a
+//! bounding box, a swap is one event with its rectangle. Then the server is silent until the box
+//! grows, which the subtraction compensates. Only a region uses *delta rectangles*, because a box
+//! around drawing on both sides of the region would include the region, too.
 //!
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
@@ -64,13 +66,13 @@ pub struct Target {
 pub enum CaptureArea {
     /// The complete display.
     Display,
-    /// One window, whether or not others cover it.
+    /// One window, even while others cover it.
     Window(WindowQuery),
     /// A rectangle in the display's pixels, clipped to the display.
     Region {
-        /// Its left edge.
+        /// Left edge.
         x: i32,
-        /// Its upper edge.
+        /// Upper edge.
         y: i32,
         /// Its sides.
         size: Size,
@@ -80,7 +82,7 @@ pub enum CaptureArea {
 /// The window to capture.
 #[derive(Clone, Debug)]
 pub struct WindowQuery {
-    /// Its id or text.
+    /// The window's id or text.
     pub name: WindowName,
     /// How long to wait until it is viewable, for example while an application starts.
     pub wait: Duration,
@@ -89,9 +91,9 @@ pub struct WindowQuery {
 /// Identifies a window.
 #[derive(Clone, Debug)]
 pub enum WindowName {
-    /// Its X id, as reported by `xwininfo`.
+    /// The window's X id, as reported by `xwininfo`.
     Id(u32),
-    /// A part of its title or class, ignoring case; the largest window if several match.
+    /// A part of the window's title or class, ignoring case. If several windows match, the largest.
     Text(String),
 }
 
@@ -103,9 +105,9 @@ const FAILURES: u32 = 5;
 pub struct X11Capture {
     display: Display,
     surface: Surface,
-    /// `None` if the target is no window.
+    /// `None` if the target is not a window.
     transients: Option<Transients>,
-    /// As `transients`.
+    /// `None` if the target is not a window.
     successor: Option<Successor>,
     image: Image,
     damage: Damage,
@@ -113,22 +115,24 @@ pub struct X11Capture {
     pace: Pace,
     waker: Waker,
     viewport: Viewport,
-    /// While unwatched, damage is neither subtracted nor fetched: the server soon reports none.
+    /// Whether there are viewers. While there are none, damage is neither subtracted nor fetched,
+    /// so the server soon stops reporting it.
     watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
-    /// Whether damage was reported since the last subtraction: until then the server is silent.
+    /// Whether damage has been reported since the last subtraction. Once it has been, the server is
+    /// silent.
     reported: bool,
-    /// Where the last picture differs from the previous one; `None`: unknown.
+    /// Where the last picture differs from the previous one; `None` if unknown.
     changed: Option<Block>,
-    /// The last fetch's sequence number and area: earlier reports are outdated.
+    /// The last fetch's sequence number and area. Earlier reports for this area are outdated.
     fetched: Option<(u64, Area)>,
     /// Whether the target must be queried again, or only its position.
     remade: bool,
     moved: bool,
     destroyed: bool,
     hidden: bool,
-    /// It was hidden and is visible again, and the caller was not notified.
+    /// Whether the target was hidden and is visible again, and the caller has not been notified.
     back: bool,
     failures: u32,
 }
@@ -143,8 +147,8 @@ pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
     open_while(target, &mut || true)
 }
 
-/// The same with cancellation: while waiting for a window, `goes_on` is called every few
-/// milliseconds, for the first time when the window was not found at once.
+/// Like [`open`], but cancellable. While waiting for a window, `goes_on` is called every few
+/// milliseconds, for the first time if the window was not found at once.
 ///
 /// # Errors
 /// As [`open`]; also if the window does not exist when `goes_on` returns false.
@@ -201,7 +205,7 @@ impl X11Capture {
         Ok(capture)
     }
 
-    /// The target's position on the display, for any thread, always up to date.
+    /// The target's position on the display, always up to date. Any thread may read it.
     #[must_use]
     pub fn shared_viewport(&self) -> Viewport {
         self.viewport.clone()
@@ -247,7 +251,8 @@ impl X11Capture {
         }
     }
 
-    /// The server had executed our requests up to `heard` when it reported the damage.
+    /// Processes a damage report. The server had executed our requests up to `heard` when it
+    /// reported the damage.
     fn on_damage(&mut self, event: &NotifyEvent, heard: u64) {
         self.reported = true;
         let area = self.surface.touched(event.area);
@@ -264,7 +269,7 @@ impl X11Capture {
         self.debounce.damaged(clock::now(), area);
     }
 
-    /// Queries the target again after a change; returns the event for the caller.
+    /// Queries the target again after a change. Returns the event for the caller.
     fn follow(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.destroyed {
             return self.follow_successor();
@@ -294,7 +299,7 @@ impl X11Capture {
         self.back |= std::mem::take(&mut self.hidden);
         self.update_viewport();
         self.forget_all(size);
-        // It is about to be painted.
+        // The target will soon be painted.
         self.debounce.damaged(clock::now(), Area::EMPTY);
         let form = form_of(&self.display, &self.surface)?;
         let resized = size != self.image.size();
@@ -323,7 +328,7 @@ impl X11Capture {
         Ok(())
     }
 
-    /// The window is destroyed: follows the window that replaces it, or ends.
+    /// Follows the window that replaces the destroyed one, or ends.
     fn follow_successor(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         let Some(successor) = &mut self.successor else {
             return Ok(Some(CaptureEvent::Ended("window destroyed")));
@@ -368,7 +373,7 @@ impl X11Capture {
         self.viewport.set_window(self.surface.window());
     }
 
-    /// Fetches damaged areas into the picture. `false` if the target has changed meanwhile.
+    /// Fetches damaged areas into the picture. `false` if the target has changed in the meantime.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
         let (Some((drawable, origin)), Some((_, colormap))) =
             (self.surface.pixels(), self.surface.visual())
@@ -413,7 +418,7 @@ impl X11Capture {
             return Ok(());
         };
         match transients.paint(&self.display, place, covered, &mut self.image) {
-            // The display was resized meanwhile: they are searched again.
+            // The display has been resized in the meantime, so transients are searched again.
             Err(ReplyError::X11Error(_)) => transients.forget(),
             painted => painted.map_err(|e| self.display.broke(e))?,
         }
@@ -436,9 +441,9 @@ impl X11Capture {
 enum Step {
     /// A new picture is available.
     Frame,
-    /// None yet, but events may have arrived meanwhile.
+    /// No picture yet, but events may have arrived in the meantime.
     Again,
-    /// Wait for the server, at most until then; `None`: no limit.
+    /// Wait for the server, at most until this time; `None`: no limit.
     Wait(Option<Instant>),
 }
 
@@ -456,7 +461,8 @@ impl X11Capture {
             self.debounce.release(now);
             self.pace.offer(now);
         }
-        // A waiting frame that becomes due while the next one is painted waits for that one.
+        // If a waiting frame becomes due while the next one is being painted, it waits for that
+        // one.
         if has_come(self.pace.due()) && self.debounce.due().is_none() {
             if !self.fetch()? {
                 return Ok(Step::Again);
@@ -464,7 +470,7 @@ impl X11Capture {
             self.pace.take(now);
             return Ok(Step::Frame);
         }
-        // While the next frame is painted, the waiting frame's due time is ignored.
+        // While the next frame is being painted, the waiting frame's due time is ignored.
         Ok(Step::Wait(self.debounce.due().or(self.pace.due())))
     }
 }
@@ -511,7 +517,7 @@ impl Capture for X11Capture {
             }
             self.drain_events()?;
             if self.watched {
-                // Sent together with the next request for pixels, ahead of it.
+                // This is sent together with the next request for pixels, ahead of it.
                 self.subtract()?;
             }
             if std::mem::take(&mut self.back) {
@@ -524,8 +530,7 @@ impl Capture for X11Capture {
                     return Ok(event);
                 }
                 if !self.destroyed {
-                    // The replies may have carried events, for which the socket does not become
-                    // readable.
+                    // The replies may have carried events, which do not make the socket readable.
                     continue;
                 }
             }
@@ -556,8 +561,8 @@ impl Capture for X11Capture {
         self.waker.clone()
     }
 
-    /// Watched by default. A new viewer gets the current contents: an older picture is discarded,
-    /// and [`Capture::next`] returns a new one even without drawing.
+    /// The default is watched. A new viewer gets the current contents: an older picture is
+    /// discarded, and [`Capture::next`] returns a new one even if nothing is drawn.
     fn set_watched(&mut self, watched: bool) {
         let begins = watched && !self.watched;
         self.watched = watched;

@@ -1,8 +1,8 @@
-//! The window with which an application replaces one that it destroyed, as games do when they
-//! restart their video.
+//! The window with which an application replaces a destroyed window, as games do when they restart
+//! their video.
 //!
-//! Only a window that appears shortly before or after the end of the old one: the user did not
-//! choose the application's other windows.
+//! Only a window that appears shortly before or after the end of the old one counts, because the
+//! user did not choose the application's other windows.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -19,16 +19,17 @@ use super::display::Display;
 use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
 
-/// How long an application may take (guess: a large game loads its textures meanwhile).
+/// How long an application may take to open it (guess: a large game loads its textures during this
+/// time).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much earlier than the end of the old window it may appear (guess).
+/// How long before the end of the old window it may appear (guess).
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// Poll interval: a window comes with an event, but is reparented into its frame only later.
+/// Poll interval. A new window causes an event, but is reparented into its frame only later.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Remembered windows; more than any application opens in a second.
+/// Maximum number of remembered windows: more than any application opens in a second.
 const MAX_WINDOWS: usize = 64;
 
 /// The search for the successor of a destroyed window.
@@ -36,19 +37,19 @@ const MAX_WINDOWS: usize = 64;
 pub(super) enum SuccessorState {
     /// This window replaced it.
     Window(Window),
-    /// It may still appear.
+    /// A successor may still appear.
     Pending,
-    /// There is none.
+    /// There is no successor.
     Absent,
 }
 
-/// The application of the captured window, and windows that appeared since.
+/// The application of the captured window, and windows that have appeared since.
 pub(super) struct Successor {
     atoms: Atoms,
     process: Option<u32>,
-    /// Readable when the process has ended; Linux 5.3.
+    /// Readable when the process has ended; needs Linux 5.3.
     end: Option<OwnedFd>,
-    /// Its WM_CLASS, used when the process is unknown.
+    /// The application's WM_CLASS, used when the process is unknown.
     class: Vec<u8>,
     /// Recently mapped children of the root.
     mapped: Vec<(Window, Instant)>,
@@ -56,7 +57,7 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// For `window`, which exists.
+    /// Creates the search for `window`, which must exist.
     pub(super) fn of(display: &Display, window: Window) -> Result<Successor, CaptureError> {
         let conn = &display.conn;
         let ask = || -> Result<_, ReplyError> {
@@ -97,8 +98,8 @@ impl Successor {
         }
     }
 
-    /// The window is destroyed: searches for its successor. Called first when it is destroyed, then
-    /// every [`POLL_INTERVAL`].
+    /// Searches for the successor of the destroyed window. To be called when the window is
+    /// destroyed, then every [`POLL_INTERVAL`].
     pub(super) fn search(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
         let now = clock::now();
         let gone = *self.gone.get_or_insert(now);

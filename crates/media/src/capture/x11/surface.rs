@@ -18,7 +18,7 @@ use crate::capture::CaptureError;
 /// The display, a region of it, or a window's pixmap.
 pub(super) struct Surface {
     kind: Kind,
-    /// `None` while it is not viewable.
+    /// `None` while the surface is not viewable.
     shown: Option<SurfaceGeometry>,
 }
 
@@ -27,10 +27,11 @@ enum Kind {
     Root { part: Option<Area> },
     Window {
         id: Window,
-        /// Its ancestor among the root's children: the window manager's frame, or itself.
+        /// The window's ancestor among the root's children: the window manager's frame, or the
+        /// window itself.
         top: Window,
-        /// The storage that XComposite keeps for it, valid until the window is resized or mapped
-        /// again, even when others cover it.
+        /// The storage that XComposite keeps for the window, even while others cover it. Valid
+        /// until the window is resized or mapped again.
         pixmap: Option<Pixmap>,
     },
 }
@@ -51,16 +52,16 @@ struct SurfaceGeometry {
 /// The effect of an X event on the surface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SurfaceChange {
-    /// Only its position on the display changed.
+    /// Only the surface's position on the display has changed.
     Moved,
-    /// Its pixels moved, or it was mapped or unmapped: [`Surface::renew`].
+    /// The surface's pixels have moved, or it was mapped or unmapped. Requires [`Surface::renew`].
     Remade,
-    /// It was destroyed.
+    /// The surface was destroyed.
     Destroyed,
 }
 
 impl Surface {
-    /// Finds the target, waiting for a window while `goes_on` returns true, and selects its events.
+    /// Finds the target and selects its events. Waits for a window while `goes_on` returns true.
     pub(super) fn open(
         display: &Display,
         area: &CaptureArea,
@@ -141,7 +142,7 @@ impl Surface {
         }
     }
 
-    /// The window, if it is one.
+    /// The window, if the surface is one.
     pub(super) fn window(&self) -> Option<Window> {
         match self.kind {
             Kind::Root { .. } => None,
@@ -149,8 +150,8 @@ impl Surface {
         }
     }
 
-    /// Switches to another window, to be queried next; the old one is destroyed. `false` if this
-    /// one is, too.
+    /// Switches to another window, which must then be queried; the old one is destroyed. `false` if
+    /// the new one is destroyed, too.
     pub(super) fn becomes(
         &mut self,
         display: &Display,
@@ -231,7 +232,8 @@ impl Surface {
         };
         self.shown = match looked {
             Ok(shown) => shown,
-            // It changed again or was destroyed during the query: that event is queued.
+            // The window has changed again or was destroyed during the query; the event for that is
+            // queued.
             Err(ReplyError::X11Error(_)) => None,
             Err(e) => return Err(display.broke(e)),
         };
@@ -250,7 +252,7 @@ impl Surface {
         Ok(())
     }
 
-    /// The picture's size; `None` while it is not viewable.
+    /// The picture's size; `None` while the surface is not viewable.
     pub(super) fn size(&self) -> Option<Size> {
         self.shown.map(|s| s.size)
     }
@@ -275,7 +277,7 @@ impl Surface {
         let Some(shown) = self.shown else {
             return Area::EMPTY;
         };
-        // Damage is relative to the watched window; for a window, that is the picture.
+        // Damage is relative to the watched window, which is the picture if the target is a window.
         let (x, y) = match self.kind {
             Kind::Root { .. } => shown.place,
             Kind::Window { .. } => (0, 0),

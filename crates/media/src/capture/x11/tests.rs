@@ -131,7 +131,7 @@ fn a_new_viewer_gets_changes_made_while_unwatched() {
     painter.conn.unmap_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // The window is not viewable: the last picture is better than none.
+    // The window is not viewable, so the last picture is better than none.
     capture.set_watched(true);
     assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
     assert_eq!(corner(&capture), GREEN);

@@ -1,8 +1,8 @@
 //! Windows of the same application in front of the captured window: menus, tooltips and dialogs.
 //! Their pixels are read from the display, where no other application covers them.
 //!
-//! They are not redirected like the window itself: a server may break a window's grab
-//! when it changes the storage, which would close an open menu.
+//! They are not redirected like the window itself, because a server may break a window's grab when
+//! it changes the storage, which would close an open menu.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,7 +22,7 @@ use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
 use crate::pixel_layout::PixelLayout;
 
-/// Maximum number of fetched areas: a partially covered menu has a few.
+/// Maximum number of fetched areas. A partially covered menu has a few.
 const MAX_AREAS: usize = 64;
 
 /// The windows in front of the captured one.
@@ -31,9 +31,9 @@ pub(super) struct Transients {
     /// Whether each window in front belongs to the application; discarded when it is mapped or
     /// unmapped.
     known: HashMap<Window, bool>,
-    /// A window appeared, disappeared or moved.
+    /// Whether a window has appeared, disappeared or moved.
     stale: bool,
-    /// Watches the display while there are any.
+    /// Watches the display while there are transients.
     damage: Option<Damage>,
     /// Their disjoint areas in the picture.
     parts: Vec<Area>,
@@ -73,7 +73,7 @@ impl Transients {
         self.stale = true;
     }
 
-    /// The window itself moved or was replaced.
+    /// Discards the state after the window itself has moved or was replaced.
     pub(super) fn forget(&mut self) {
         self.stale = true;
     }
@@ -83,8 +83,8 @@ impl Transients {
         self.stale
     }
 
-    /// Finds their areas in the picture of `window`, which lies at `place`; returns the changed
-    /// part of the picture.
+    /// Finds the transients' areas in the picture of `window`, which lies at `place`. Returns the
+    /// changed part of the picture.
     pub(super) fn renew(
         &mut self,
         display: &Display,
@@ -95,7 +95,7 @@ impl Transients {
         self.stale = false;
         let parts = match self.find(display, window, place, size) {
             Ok(parts) => parts,
-            // One was destroyed meanwhile: its event is queued.
+            // A window was destroyed in the meantime; the event for that is queued.
             Err(ReplyError::X11Error(_)) => Vec::new(),
             Err(e) => return Err(display.broke(e)),
         };
@@ -140,7 +140,7 @@ impl Transients {
             return None;
         }
         if let Some(damage) = self.damage {
-            // A request without a reply: the connection's next use reports an error.
+            // This request has no reply, so an error is reported at the next use of the connection.
             let _ = (display.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
         }
         let (x, y) = place?;
@@ -156,7 +156,7 @@ impl Transients {
         Some(parts.fold(Area::EMPTY, Area::around))
     }
 
-    /// Paints them into the rows just fetched.
+    /// Paints the transients into the rows just fetched.
     pub(super) fn paint(
         &self,
         display: &Display,
@@ -231,8 +231,7 @@ impl Transients {
         Ok(parts)
     }
 
-    /// The windows in front of the captured one, the lowest first; their owners are known
-    /// afterwards.
+    /// The windows in front of the captured one, lowest first. On return, their owners are known.
     fn in_front(&mut self, display: &Display, window: Window) -> Result<Vec<Window>, ReplyError> {
         let conn = &display.conn;
         let application = Application::of(

@@ -6,8 +6,8 @@ use openuvr_proto::units::Size;
 
 use crate::application::WindowScope;
 
-/// The captured target's position on its display, and its window; shared between threads, since
-/// windows move and are replaced.
+/// The captured target's position on its display, and its window. It is shared between threads,
+/// because windows move and are replaced.
 #[derive(Clone, Debug)]
 pub struct Viewport(Arc<Mutex<Location>>);
 
@@ -29,24 +29,25 @@ impl Viewport {
         })))
     }
 
-    /// Its current left and upper edge on the display and its size, in pixels. From any thread.
+    /// The target's current left and upper edge on the display and its size, in pixels. May be
+    /// called from any thread.
     #[must_use]
     pub fn now(&self) -> (i32, i32, Size) {
         self.lock().at
     }
 
-    /// Sets the position and size. From any thread.
+    /// Sets the position and size. May be called from any thread.
     pub fn set(&self, x: i32, y: i32, size: Size) {
         self.lock().at = (x, y, size);
     }
 
-    /// The window that receives input. `None`: a display or a region.
+    /// The window that receives input. `None` for a display or a region.
     #[must_use]
     pub fn window(&self) -> Option<u32> {
         self.lock().window
     }
 
-    /// Sets the window. From any thread.
+    /// Sets the window. May be called from any thread.
     pub fn set_window(&self, window: Option<u32>) {
         self.lock().window = window;
     }
@@ -57,7 +58,7 @@ impl Viewport {
         self.lock().scope
     }
 
-    /// Sets the other windows that receive input. From any thread.
+    /// Sets the other windows that receive input. May be called from any thread.
     pub fn set_window_scope(&self, scope: WindowScope) {
         self.lock().scope = scope;
     }

@@ -1,8 +1,8 @@
-//! COMPOUND_TEXT, the text format of old programs: parts in several character sets after escape
-//! sequences.
+//! COMPOUND_TEXT, the text format of old programs. It consists of parts in several character sets,
+//! which escape sequences select.
 //!
-//! Supported are ASCII, Latin-1, Latin-9 and UTF-8; programs that use others provide UTF8_STRING as
-//! well today.
+//! ASCII, Latin-1, Latin-9 and UTF-8 are supported. Programs that use others also provide
+//! UTF8_STRING today.
 //!
 //! Spec: X.Org's "Compound Text Encoding", version 1.1.
 

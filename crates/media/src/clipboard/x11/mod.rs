@@ -1,8 +1,9 @@
 //! The clipboard of an X display: reads copied text, and offers text for pasting.
 //!
-//! It has its own connection and thread: clipboard owners may be slow, dead or hostile, and must
-//! not block other components. Only the selection CLIPBOARD, which users fill explicitly; never
-//! PRIMARY, which contains any marked text. `read` queries other programs, `offer` answers them.
+//! It has its own connection and thread, because clipboard owners may be slow, dead or hostile, and
+//! must not block other components. It uses only the selection CLIPBOARD, which users fill
+//! explicitly, and never PRIMARY, which contains any selected text. `read` sends requests to other
+//! programs, and `offer` answers theirs.
 //!
 //! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
 
@@ -43,7 +44,7 @@ x11rb::atom_manager! {
         TIMESTAMP,
         UTF8_STRING,
         UTF8_MIME: b"text/plain;charset=utf-8",
-        // Java's name.
+        // The name that Java uses.
         UTF8_MIME_UPPER: b"text/plain;charset=UTF-8",
         // Without a charset: UTF-8 or Latin-1.
         PLAIN_MIME: b"text/plain",
@@ -51,10 +52,10 @@ x11rb::atom_manager! {
     }
 }
 
-/// The clipboard of a display; owned by one thread.
+/// The clipboard of a display. One thread owns it.
 pub struct X11Clipboard {
     conn: RustConnection,
-    /// For messages: `X display :0`.
+    /// The name for messages: `X display :0`.
     name: String,
     root: Window,
     /// The selection owner, a hidden window.
@@ -62,15 +63,15 @@ pub struct X11Clipboard {
     atoms: Atoms,
     waker: Waker,
     watch: WatchMode,
-    /// Maximum bytes of UTF-8 to read.
+    /// Maximum number of UTF-8 bytes to read.
     most: usize,
     reading: Option<TextRequest>,
     offers: Offers,
 }
 
 impl X11Clipboard {
-    /// Connects to `display` (`:0`; empty: the environment variable DISPLAY). Reads text of other
-    /// programs as `watch` says, up to `most` bytes of UTF-8.
+    /// Connects to `display` (`:0`; empty: the environment variable DISPLAY). `watch` selects which
+    /// text of other programs is read, up to `most` bytes of UTF-8.
     ///
     /// # Errors
     /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
@@ -166,7 +167,7 @@ impl X11Clipboard {
             Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
                 self.offers.answer(conn, atoms, e)?;
             }
-            // Most likely a window of another program was destroyed: its transfer times out.
+            // Most likely, a window of another program was destroyed. Its transfer times out.
             _ => {}
         }
         Ok(ReadProgress::Pending)
@@ -186,7 +187,7 @@ impl X11Clipboard {
         Ok(())
     }
 
-    /// Destroying the window drops late replies of the owner.
+    /// Stops the current read by destroying its window, which drops late replies of the owner.
     fn stop_reading(&mut self) -> Result<(), ReplyError> {
         if let Some(reading) = self.reading.take() {
             self.conn.destroy_window(reading.window)?;
@@ -225,8 +226,8 @@ impl Clipboard for X11Clipboard {
 
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         self.offers.set(text);
-        // The server's current time is correct: the newest copy wins, wherever it was made. The
-        // notification contains the time.
+        // The server's current time is correct, because the newest copy wins, wherever it was made.
+        // The notification contains the time.
         let owns = |conn: &RustConnection| {
             conn.set_selection_owner(self.window, self.atoms.CLIPBOARD, x11rb::CURRENT_TIME)?;
             conn.flush()

@@ -15,7 +15,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// Part size of longer texts: X servers accept requests of 256 KiB without an extension.
+/// Part size of longer texts. X servers accept requests of 256 KiB without an extension.
 const PART: usize = 128 * 1024;
 
 /// Maximum number of concurrent transfers in parts; more are refused (guess).
@@ -57,12 +57,12 @@ impl Offers {
         self.since = at;
     }
 
-    /// Another program has copied since.
+    /// Discards the offer, because another program has copied since.
     pub(super) fn forget(&mut self) {
         self.text = None;
     }
 
-    /// Whether `text` is the last offer: a clipboard manager may offer it as its own.
+    /// Whether `text` is the last offer, because a clipboard manager may offer it as its own.
     pub(super) fn is_latest(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
@@ -74,7 +74,7 @@ impl Offers {
         atoms: &Atoms,
         request: &SelectionRequestEvent,
     ) -> Result<(), ReplyError> {
-        // Programs older than ICCCM name none.
+        // Programs older than ICCCM specify none.
         let property = match request.property {
             x11rb::NONE => request.target,
             property => property,
@@ -97,7 +97,7 @@ impl Offers {
     }
 
     /// Stores each target's content in the property named with it (ICCCM, section 2.6.2), and marks
-    /// the failed ones; whether the request was readable.
+    /// the failed ones. Returns whether the request was readable.
     fn store_multiple(
         &mut self,
         conn: &RustConnection,
@@ -123,7 +123,7 @@ impl Offers {
         Ok(!given.is_empty())
     }
 
-    /// Stores the requested content in the property; whether it is available.
+    /// Stores the requested content in the property. Returns whether the content is available.
     fn store(
         &mut self,
         conn: &RustConnection,
@@ -167,7 +167,7 @@ impl Offers {
         self.start_transfer(conn, atoms, (to, property), (kind, bytes))
     }
 
-    /// Starts a transfer in parts; `false` if there are too many transfers.
+    /// Starts a transfer in parts. Returns `false` if there are too many transfers.
     fn start_transfer(
         &mut self,
         conn: &RustConnection,
@@ -195,7 +195,7 @@ impl Offers {
         Ok(true)
     }
 
-    /// A program has taken a part: stores the next one, or an empty part as the end.
+    /// Stores the next part after a program has taken one, or an empty part as the end.
     pub(super) fn taken(
         &mut self,
         conn: &RustConnection,

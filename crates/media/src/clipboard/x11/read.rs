@@ -1,8 +1,8 @@
 //! Requests the text of the clipboard's owner.
 //!
-//! First requests the available targets (TARGETS), then text, at once or in parts (INCR). Each
-//! request has its own window, so that late replies of an owner are dropped. No step blocks:
-//! replies are events, and a silent owner times out.
+//! The available targets (TARGETS) are requested first, then the text, which arrives at once or in
+//! parts (INCR). Each request has its own window, so that late replies of an owner are dropped. No
+//! step blocks, because replies are events and an unresponsive owner times out.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use x11rb::rust_connection::RustConnection;
 use super::{Atoms, compound};
 use crate::clipboard::ReadFailure;
 
-/// Timeout of a silent owner (guess: one that is starting something).
+/// Timeout of an unresponsive owner (guess: one that is busy starting something).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Maximum number of targets considered: programs offer some dozens.
+/// Maximum number of targets considered. Programs offer some dozens.
 const MAX_TARGETS: u32 = 1024;
 
 /// The progress of a request.
@@ -29,11 +29,11 @@ pub(super) enum ReadProgress {
 }
 
 enum Step {
-    /// Targets were requested.
+    /// Targets have been requested.
     Targets,
-    /// The text was requested.
+    /// The text has been requested.
     Text,
-    /// It arrives in parts of this type.
+    /// The text arrives in parts of this type.
     Parts(Atom, Vec<u8>),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct TextRequest {
 }
 
 impl TextRequest {
-    /// Requests the owner's targets. `copied`: the time of its ownership.
+    /// Requests the owner's targets. `copied` is the time at which it became the owner.
     pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,
@@ -77,7 +77,7 @@ impl TextRequest {
         Ok(())
     }
 
-    /// Handles the owner's reply: the data is in `property`, or the request failed.
+    /// Handles the owner's reply, which is data in `property` or a failure.
     pub(super) fn answered(
         &mut self,
         conn: &RustConnection,
@@ -89,7 +89,7 @@ impl TextRequest {
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
-                // An owner without TARGETS is asked for the best one.
+                // The best target is requested from an owner without TARGETS.
                 let target = match none {
                     true => Some(atoms.UTF8_STRING),
                     false => self.choose(conn, atoms)?,
@@ -156,18 +156,18 @@ impl TextRequest {
                 false => decoded(atoms, property.type_, property.value, most),
             }));
         }
-        // The owner announces the minimum size, or none.
+        // The owner announces the minimum size, or no size.
         let announced = property.value32().and_then(|mut size| size.next());
         if announced.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > most)) {
             return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         self.step = Step::Parts(x11rb::NONE, Vec::new());
-        // Deleting the property tells the owner to start.
+        // Deleting the property signals the owner to start.
         conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
         Ok(ReadProgress::Pending)
     }
 
-    /// The property has a new value: the next part of a transfer in parts.
+    /// Handles a new value of the property: the next part of a transfer in parts.
     pub(super) fn more(
         &mut self,
         conn: &RustConnection,
@@ -196,8 +196,8 @@ impl TextRequest {
 }
 
 /// Decodes `bytes` of a type: STRING is Latin-1; other types are accepted if they are ASCII.
-/// `text/plain` has no charset: bytes that are not UTF-8 are Latin-1, in which any bytes are valid,
-/// so control bytes are rejected.
+/// `text/plain` has no charset, so bytes that are not UTF-8 are taken as Latin-1. In Latin-1 any
+/// bytes are valid, so control bytes are rejected.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {

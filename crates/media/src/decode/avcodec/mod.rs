@@ -1,12 +1,12 @@
-//! H.264 with libavcodec, loaded at run time, fed slice by slice: when the last slice arrives, the
-//! others are decoded.
+//! H.264 with libavcodec, loaded at run time and fed slice by slice. When the last slice arrives, the others are already
+//! decoded.
 //!
-//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If it can't be filled (a key
-//! frame's slice), the frame is dropped, the codec is reopened, and a key frame is awaited. Every
-//! picture gets a last slice: otherwise libavcodec would delay the next ones.
+//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If it can't be filled (a key frame's slice), the frame
+//! is dropped, the codec is reopened, and a key frame is awaited. Every picture gets a last slice, because libavcodec would
+//! otherwise delay the next ones.
 //!
-//! On a surface that lends its memory each slice is painted while the next one is decoded:
-//! libavcodec reports the rows that are final.
+//! On a surface that lends its memory, each slice is painted while the next one is decoded, because libavcodec reports the
+//! rows that are final.
 
 mod sys;
 
@@ -29,8 +29,7 @@ static SOFTWARE: sys::Kind = sys::Kind {
         ("flags2", "+chunks"),
         ("threads", "1"),
         ("thread_type", "slice"),
-        // Otherwise libavcodec conceals the rest of the picture after every chunk: 10–25 times
-        // slower (measured).
+        // Otherwise, libavcodec conceals the rest of the picture after every chunk: 10–25 times slower (measured).
         ("enable_er", "0"),
     ],
     whole: false,
@@ -44,8 +43,8 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware that takes pictures from main memory and returns them there. It gets a picture when it
-/// is complete, so it finishes later than the CPU, which has decoded most of it by then.
+/// Hardware that takes pictures from main memory and returns them there. It gets a picture only when the picture is
+/// complete, so it finishes later than the CPU, which has decoded most of the picture by then.
 pub const HARDWARE: [Backend; 3] = [
     Backend {
         name: "h264_cuvid",
@@ -85,7 +84,7 @@ const PICTURE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Side of a macroblock in pixels.
 const MACROBLOCK: u32 = 16;
 
-/// Poll interval meanwhile.
+/// Poll interval while waiting for a hardware picture.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 struct Avcodec {
@@ -93,9 +92,9 @@ struct Avcodec {
     pskip: PSkip,
     /// The incomplete picture.
     current: Option<Current>,
-    /// There is no reference picture.
+    /// Whether there is no reference picture.
     needs_key_frame: bool,
-    /// The failed frame: its other chunks are refused.
+    /// The failed frame, whose other chunks are refused.
     refused: FrameId,
     synthesised: Vec<u8>,
     painted: Painted,
@@ -109,7 +108,7 @@ struct Avcodec {
 /// The part of the incomplete picture that is on the canvas.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Painted {
-    /// Address of its luma plane: a different address means a different picture.
+    /// Address of the picture's luma plane. A different address means a different picture.
     source: usize,
     size: Size,
     /// Rows from the top.
@@ -138,8 +137,7 @@ impl Avcodec {
         })
     }
 
-    /// Feeds a chunk; returns whether the library now holds this frame's picture. An error resets
-    /// the decoder.
+    /// Feeds a chunk. Returns whether the library now holds this frame's picture. An error resets the decoder.
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, DecodeError> {
         let outcome = if self.refused == chunk.frame && !chunk.first {
             Err("a part of it could not be decoded".to_owned())
@@ -156,7 +154,7 @@ impl Avcodec {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
             abandoned => {
-                // The frame is too late, but the library must not wait for the rest of it.
+                // The frame is too late, but the library must not wait for its remaining slices.
                 if !self.library.is_whole()
                     && let Some(Err(what)) = abandoned.map(|current| self.close(current))
                 {
@@ -235,7 +233,7 @@ impl Avcodec {
             Err(error) => Err(error.to_string()),
         };
         self.synthesised = slice;
-        // The repeated picture is not certain.
+        // It is uncertain which picture is repeated.
         self.changed.push(current.next_mb..end);
         current.next_mb = end;
         sent
@@ -258,9 +256,8 @@ impl Avcodec {
 
     fn hand_over(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         let pts = i64::from(frame.0);
-        // Older pictures, too late for their own frames, must be removed first. One of this frame
-        // means that a damaged slice extended to the end of the picture: later slices would be
-        // taken for another picture.
+        // Older pictures, which are too late for their own frames, must be removed first. A picture of this frame means that
+        // a damaged slice extended to the end of the picture, so later slices would be taken for a different picture.
         while let Some(early) = self.library.receive()? {
             if early == pts {
                 return Err("it ended before its last slice".into());
@@ -294,7 +291,7 @@ impl Avcodec {
         }
     }
 
-    /// Discards the incomplete frame and all references: the next frame must be a key frame.
+    /// Discards the incomplete frame and all references. The next frame must be a key frame.
     fn reset(&mut self) {
         self.library.restart();
         self.pskip.reset();
@@ -333,7 +330,7 @@ impl Decoder for Avcodec {
         };
         let columns = picture.size.width.div_ceil(MACROBLOCK).max(1);
         let changed = self.changed.iter().map(|mbs| rows_of(mbs, columns));
-        // All of it, if the canvas's content is unknown.
+        // Paints everything if the canvas's content is unknown.
         let all = (!view.follows).then_some(0..u32::MAX);
         let changed = all.into_iter().chain(changed);
         let picture = picture.cropped(view.size);

@@ -25,7 +25,7 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Names and values.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Whether it takes only complete pictures, and returns them at any time: hardware.
+    /// Whether it takes only complete pictures, and returns them at any time, as hardware does.
     pub(super) whole: bool,
 }
 
@@ -105,7 +105,7 @@ impl Context {
 /// The decoder's progress with the incomplete picture.
 struct Progress {
     functions: Arc<Functions>,
-    /// A reference to that picture: its memory stays valid whatever the decoder does.
+    /// A reference to that picture, which keeps its memory valid whatever the decoder does.
     frame: NonNull<AvFrame>,
     /// Final rows from the top; 0 without a picture.
     rows: u32,
@@ -166,7 +166,7 @@ pub(super) struct Decoder {
     kind: &'static Kind,
     /// `None` only if it could not be reopened.
     context: Option<Context>,
-    /// The context has received no data yet.
+    /// Whether the context has received no data yet.
     fresh: bool,
     packet: NonNull<AvPacket>,
     /// Size of the packet's buffer without its padding.
@@ -224,7 +224,7 @@ impl Decoder {
         })
     }
 
-    /// Sends a chunk; `false` if a picture must be received first.
+    /// Sends a chunk. Returns `false` if a picture must be received first.
     pub(super) fn send(&mut self, bytes: &[u8], pts: i64) -> Result<bool, String> {
         let context = self.context()?;
         self.fresh = false;
@@ -281,7 +281,7 @@ impl Decoder {
         self.kind.whole
     }
 
-    /// Receives a picture, if one is ready: its `pts`.
+    /// Receives a picture, if one is ready. Returns its `pts`.
     pub(super) fn receive(&mut self) -> Result<Option<i64>, String> {
         let context = self.context()?;
         // SAFETY: context and frame are valid; the library releases the frame's old picture.
@@ -306,8 +306,9 @@ impl Decoder {
         unsafe { self.progress.as_mut() }.start_picture();
     }
 
-    /// The incomplete picture, and the number of its final rows, which do not change; the rest of
-    /// the picture is undefined. `None` if there are none, or the library does not report them.
+    /// The incomplete picture, and the number of its final rows, which do not change. The rest of
+    /// the picture is undefined. `None` if there are no final rows, or the library does not report
+    /// them.
     pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
         // SAFETY: valid as long as `self`; written by the library only while it works, which takes
         // `&mut self`.
@@ -362,9 +363,9 @@ impl Decoder {
         })
     }
 
-    /// Discards pending data and all references by reopening the codec: after a damaged slice a
-    /// mere flush leaves coefficients behind in libavcodec 59, which are visible in the next key
-    /// frame (found by the test with damaged bytes).
+    /// Discards pending data and all references by reopening the codec. After a damaged slice, a
+    /// flush is not enough, because libavcodec 59 keeps coefficients that are visible in the next
+    /// key frame (found by the test with damaged bytes).
     pub(super) fn restart(&mut self) {
         if self.fresh {
             return;

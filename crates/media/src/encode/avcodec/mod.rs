@@ -1,9 +1,9 @@
-//! H.264 with the encoders of libavcodec, loaded at run time, by name: hardware, and libx264 for
-//! comparison. They return complete pictures, which are sent as one slice: nothing is sent or
-//! decoded while a picture is being encoded.
+//! H.264 with the encoders of libavcodec, which are loaded at run time and selected by name:
+//! hardware, and libx264 for comparison. They return complete pictures, which are sent as one
+//! slice, so nothing is sent or decoded while a picture is being encoded.
 //!
-//! The library controls the rate ([`Rate::Cbr`]), since it has no quantiser per picture. Only
-//! `libx264` was tested; the hardware options follow the drivers' documentation.
+//! The library controls the rate ([`Rate::Cbr`]), because it has no quantiser per picture. Only
+//! `libx264` has been tested; the hardware options follow the drivers' documentation.
 
 mod sys;
 
@@ -62,8 +62,8 @@ const COMMON: Backend = Backend {
     open: |settings| open(&LIBX264, settings),
 };
 
-/// An encoder of libavcodec, and its options in addition to the common ones: minimal delay, no B
-/// frames, CAVLC (for concealment of lost pictures), key frames on request.
+/// An encoder of libavcodec, and its options in addition to the common ones, which are minimal
+/// delay, no B frames, CAVLC (for concealment of lost pictures), key frames on request.
 struct Kind {
     name: &'static str,
     /// Names and values of FFmpeg's documentation of the codec.
@@ -129,7 +129,7 @@ const LIBX264: Kind = Kind {
 /// Timeout of a hardware picture: 30 frames at 60 Hz; the first picture starts a driver (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Poll interval meanwhile.
+/// Poll interval while waiting for a hardware picture.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Key-frame interval without requests: the largest value that every encoder accepts, 4.6 hours at
@@ -141,10 +141,10 @@ struct Avcodec {
     library: sys::Encoder,
     settings: Settings,
     total_mbs: u32,
-    /// The newest parameter sets: not every encoder repeats them.
+    /// The newest parameter sets, because not every encoder repeats them.
     sets: Vec<u8>,
     joined: Vec<u8>,
-    /// The last frame failed: references can't be trusted.
+    /// Whether the last frame failed, so that references can't be trusted.
     broken: bool,
 }
 
@@ -204,7 +204,7 @@ fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A buffer of one frame: no frame is much larger than its share.
+/// A rate-control buffer of one frame, so that no frame is much larger than its share.
 fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
     let rate = bitrate.0.min(2_000_000_000);
     [

@@ -1,4 +1,4 @@
-//! An encoder of libavcodec with its picture and packet. The parent module chooses options.
+//! An encoder of libavcodec with its picture and packet. The parent module chooses the options.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -95,7 +95,7 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// Sets an option by name, also while the encoder runs.
+    /// Sets an option by name, even while the encoder runs.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         // SAFETY: the context is ours.
         unsafe { self.functions.set(self.context.as_ptr(), name, value) }
@@ -120,7 +120,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Submits `picture`: NV12 of the encoder's size, checked to its end by the caller.
+    /// Submits `picture`: NV12 of the encoder's size. The caller must have checked that it is
+    /// complete.
     pub(super) fn send(
         &mut self,
         picture: &Picture<'_>,
@@ -128,7 +129,7 @@ impl Encoder {
         key_frame: bool,
     ) -> Result<(), String> {
         let kind = if key_frame { PICTURE_I } else { PICTURE_ANY };
-        // libavutil 60 lacks `key_frame` in front of the picture's type.
+        // libavutil 60 has no `key_frame` field before the picture's type.
         let place = usize::from(self.functions.avutil < 60);
         // SAFETY: the frame has memory; the library copies it if an earlier picture is still in use.
         let code = unsafe { (self.functions.frame_writable)(self.frame.as_ptr()) };
@@ -172,7 +173,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Receives a coded picture, if one is ready: [`Encoder::packet`].
+    /// Receives a coded picture, if one is ready, which [`Encoder::packet`] then returns.
     pub(super) fn receive(&mut self) -> Result<bool, String> {
         self.full = false;
         // SAFETY: context and packet are valid; the library releases the packet's old data.

@@ -1,8 +1,10 @@
-//! H.264 with Cisco's libopenh264, loaded at run time: where libx264's licence (GPL) is unsuitable.
-//! It takes about twice libx264's time, and returns a picture's slices only when all are done.
+//! H.264 with Cisco's libopenh264, loaded at run time, for use where libx264's licence (GPL) is
+//! unsuitable. It takes about twice libx264's time, and returns a picture's slices only when all
+//! are done.
 //!
-//! Without the library's rate control: the quantiser of each picture is in its [`FrameRequest`].
-//! Baseline profile, so that a lost slice can be concealed (`decode/h264_pskip.rs`).
+//! The library's rate control is not used: the quantiser of each picture is in its
+//! [`FrameRequest`]. The profile is Baseline, so that a lost slice can be concealed
+//! (`decode/h264_pskip.rs`).
 
 mod sys;
 
@@ -35,7 +37,7 @@ struct OpenH264 {
     total_mbs: u32,
     /// The number of slices that the library produces per picture.
     slices: u8,
-    /// The last frame failed: references can't be trusted.
+    /// Whether the last frame failed, so that references can't be trusted.
     broken: bool,
     joined: Vec<u8>,
 }
@@ -58,7 +60,8 @@ impl OpenH264 {
             ..*settings
         };
         let mut encoder = library.encoder(&settings)?;
-        // Small pictures get fewer slices than requested: one test picture shows how many.
+        // Small pictures get fewer slices than requested, so one test picture determines the
+        // number.
         let slices = count_slices(&mut encoder, size)?;
         tracing::debug!(%size, slices, "opened libopenh264");
         Ok(OpenH264 {

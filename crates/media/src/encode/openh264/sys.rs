@@ -2,8 +2,8 @@
 //! the settings.
 //!
 //! The structures are those of codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, tested
-//! here). Versions 2.1 to 2.5 have the same; 2.6 (Debian 13, not tested) has three more numbers
-//! after each layer of its output, and more fields after those declared here.
+//! here). Versions 2.1 to 2.5 have the same structures. Version 2.6 (Debian 13, not tested) has
+//! three more numbers after each layer of its output, and more fields after those declared here.
 #![allow(unsafe_code)]
 
 use std::ffi::{OsString, c_int, c_longlong, c_uchar, c_uint, c_void};
@@ -115,7 +115,7 @@ struct Parameters {
     _later: [u64; 16],
 }
 
-// Compared with a C compiler's results for the headers.
+// These sizes were compared with a C compiler's results for the headers.
 const _: () = assert!(size_of::<Layer>() == 200 && offset_of!(Parameters, complexity) == 832);
 const _: () = assert!(offset_of!(Parameters, max_qp) == 868);
 const _: () = assert!(offset_of!(Parameters, threads) == 892);
@@ -190,7 +190,7 @@ struct Functions {
 }
 
 impl Library {
-    /// Loads `path`, or else the system's library.
+    /// Loads `path`, or the system's library.
     ///
     /// # Errors
     /// [`EncodeError`] with the path, the reason, and what to do.
@@ -351,7 +351,7 @@ impl Encoder {
             (self.table().defaults)(handle, &raw mut *self.parameters)
         };
         let p = &mut *self.parameters;
-        // The filled fields show whether its structure matches.
+        // The filled fields show whether the library's structure matches.
         if failed != 0 || (p.spatial_layers, p.max_qp, p.key_frame_percent) != (1, 51, 400) {
             return Err(EncodeError(
                 "this libopenh264 has unknown structures: install the \
@@ -373,8 +373,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Encodes a picture (I420, of the encoder's size, checked to its end by the caller): its NAL
-    /// units with start codes, valid until the next call.
+    /// Encodes a picture (I420, of the encoder's size; the caller must have checked that it is
+    /// complete). Returns its NAL units with start codes, which are valid until the next call.
     pub(super) fn encode(
         &mut self,
         picture: &Picture<'_>,

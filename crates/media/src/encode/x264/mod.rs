@@ -1,7 +1,8 @@
 //! H.264 with libx264, loaded at run time: each slice is delivered as soon as it is encoded.
 //!
-//! Without the library's rate control unless requested: its cost analysis takes 1 ms (720p) to 2 ms
-//! (1080p) before the first slice. The quantiser of each picture is in its [`FrameRequest`].
+//! The library's rate control is used only if requested, because its cost analysis takes 1 ms
+//! (720p) to 2 ms (1080p) before the first slice. The quantiser of each picture is in its
+//! [`FrameRequest`].
 
 mod part;
 mod sys;
@@ -34,8 +35,8 @@ const QP_MAX: u8 = 51;
 /// IEC 61966-2-1 in ITU-T H.264 table E-4.
 const SRGB: i32 = 13;
 
-/// Size of the decoded picture buffer, so that after a loss an older picture can be the reference:
-/// covers 7 frames of feedback delay, and costs only memory.
+/// Size of the decoded picture buffer, so that after a loss an older picture can be the reference.
+/// It covers 7 frames of feedback delay, and costs only memory.
 const DPB: u8 = 8;
 
 /// libx264 gives each sliced thread at least this many rows of macroblocks, and reduces the number
@@ -52,17 +53,17 @@ struct X264 {
     settings: Settings,
     slice_layout: SliceLayout,
     total_mbs: u32,
-    /// The number of slices of the first thread. Its slices are sent first: if threads share a
-    /// core, with each other or with a client's decoder, it has one priority level more than the
-    /// others, so that the decoder need not wait for the complete picture. Measured on two cores
-    /// with both endpoints: see `docs/adr/0003-encoder-defaults.md`.
+    /// The number of slices of the first thread. Its slices are sent first. Threads may share a
+    /// core with each other or with a client's decoder, so this thread has a priority one level
+    /// higher than the others. The decoder then need not wait for the complete picture. Measured on
+    /// two cores with both endpoints: see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
-    /// The source picture if only a part is encoded.
+    /// The source picture if only a part of the picture is encoded.
     mixed: CompositePicture,
     /// The newest frame.
     newest: FrameId,
-    /// The last frame failed: references can't be trusted.
+    /// Whether the last frame failed, so that references can't be trusted.
     broken: bool,
 }
 
@@ -92,7 +93,7 @@ impl X264 {
             slice_layout,
             total_mbs: u32::from(columns) * u32::from(rows),
             first_part: u32::from(columns) * thread_start(rows, slice_layout.threads, 1),
-            // Two more, for the parameter sets.
+            // Two more buffers are needed for the parameter sets.
             pool: (0..usize::from(slice_layout.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
@@ -120,7 +121,7 @@ impl Encoder for X264 {
     }
 
     fn supports_partial(&self) -> bool {
-        // An intra refresh would code other macroblocks, too.
+        // An intra refresh would also code other macroblocks.
         self.input != PixelFormat::Bgrx
             && self.settings.rate == Rate::Own
             && self.settings.refresh.is_none()
@@ -195,18 +196,19 @@ impl Encoder for X264 {
     }
 }
 
-/// The slices of a picture: libx264 ignores `i_slice_count` with sliced threads, and slices each
+/// The slices of a picture. With sliced threads, libx264 ignores `i_slice_count`, and slices each
 /// thread's rows separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct SliceLayout {
     threads: u8,
     slices: u8,
-    /// Macroblocks of the largest slice; 0: cut into `slices` by rows.
+    /// Macroblocks of the largest slice. If 0, the picture is cut into `slices` by rows.
     max_mbs: u32,
 }
 
 impl SliceLayout {
-    /// At most `slices` slices and at most `threads` threads, with at least one slice per thread.
+    /// A layout with at most `slices` slices and at most `threads` threads, and at least one slice
+    /// per thread.
     fn new(columns: u16, rows: u16, slices: u8, threads: u8) -> SliceLayout {
         let at_most = |limit: u16| u8::try_from(limit.max(1)).unwrap_or(u8::MAX);
         let slices = slices.min(at_most(rows));
@@ -235,8 +237,8 @@ impl SliceLayout {
 fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
     let mut bytes = order.buffer();
     if !(nal.is_slice() || nal.is_parameter_set()) {
-        // Not sent: the banner with the library's version, 700 bytes of the first frame; and the
-        // end of a refresh, which our header contains.
+        // Two units are not sent: the banner with the library's version (700 bytes of the first
+        // frame), and the end of a refresh, which our header contains.
         nal.encode(&mut bytes);
         if let Some(frames) = h264_sei::clean_after(&bytes) {
             order.clean_after(frames);
@@ -294,24 +296,25 @@ fn parameters(
     }
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    // With intra refresh libx264 keeps one picture, and refuses to discard it.
+    // With intra refresh, libx264 keeps one picture, and refuses to discard it.
     p.i_dpb_size = match settings.refresh {
         None => i32::from(DPB),
         Some(_) => 1,
     };
     p.b_cabac = 0; // the client conceals with all-P_Skip slices, which need CAVLC
     p.analyse.i_weighted_pred = 0;
-    // Full-pixel motion, or quarter-pixel with one refinement. Measured at 720p, 60 frames/s, 10
-    // Mb/s, two threads: 1.2 ms more per frame for 3.5 dB more luma PSNR on slow motion.
+    // Full-pixel motion, or quarter-pixel motion with one refinement. Measured at 720p, 60
+    // frames/s, 10 Mb/s, two threads: 1.2 ms more per frame for 3.5 dB more luma PSNR on slow
+    // motion.
     p.analyse.i_subpel_refine = i32::from(settings.subpel);
-    // Free if no frame has unchanged areas.
+    // This costs nothing if no frame has unchanged areas.
     p.analyse.b_mb_info = 1;
     p.b_aud = 0;
     p.b_annexb = 1;
     p.b_repeat_headers = 1;
 
     match settings.rate {
-        // In CQP mode libx264 clamps a picture's quantiser between those of I and B pictures: the
+        // In CQP mode libx264 clamps a picture's quantiser between those of I and B pictures. The
         // factors widen this range by 36 steps on both sides.
         Rate::Own => {
             p.rc.i_rc_method = number(sys::X264_RC_CQP);

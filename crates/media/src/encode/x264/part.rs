@@ -1,5 +1,5 @@
-//! A picture with only a part updated: all other macroblocks are the encoder's reconstruction of
-//! the previous frame, so that it finds no difference and skips them.
+//! A picture in which only a part is updated. All other macroblocks are the encoder's
+//! reconstruction of the previous frame, so that the encoder finds no difference and skips them.
 //!
 //! libx264 has a flag for unchanged macroblocks, but ignores it if the quantiser is finer than that
 //! of their last coding, which is the case for a refinement.

@@ -45,8 +45,8 @@ const NAL_SLICE_IDR: c_int = 5;
 const NAL_SPS: c_int = 7;
 const NAL_PPS: c_int = 8;
 
-/// libx264 of exactly the build of the bindings: its structures change with every build, and the
-/// only version check is the name of one symbol.
+/// libx264 of exactly the build of the bindings, because its structures change with every build.
+/// The only version check is the name of one symbol.
 #[derive(Clone)]
 pub(super) struct Library(Arc<Functions>);
 
@@ -71,7 +71,7 @@ struct Functions {
 }
 
 impl Library {
-    /// Loads `path`, or else the system's `libx264.so.<build>`.
+    /// Loads `path`, or the system's `libx264.so.<build>`.
     ///
     /// # Errors
     /// [`EncodeError`] with the required build, the builds found, and what to do.
@@ -102,7 +102,7 @@ impl Library {
         Ok(unsafe { parameters.assume_init() })
     }
 
-    /// An encoder with `parameters`; its slices are delivered by [`Encoder::encode`].
+    /// An encoder with `parameters`. [`Encoder::encode`] delivers its slices.
     pub(super) fn encoder(&self, parameters: &x264_param_t) -> Result<Encoder, EncodeError> {
         let mut own = *parameters;
         own.nalu_process = Some(on_nal);
@@ -153,7 +153,7 @@ fn missing(file: &OsString, error: &libloading::Error) -> EncodeError {
     } else {
         format!("found {}", found.join(", "))
     };
-    // libloading keeps the dynamic linker's message one level down.
+    // libloading provides the dynamic linker's message as the source of its error.
     let reason = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
     EncodeError(format!(
         "{} can't be used ({reason}): libx264 build {X264_BUILD} is required, {found}; \
@@ -192,14 +192,15 @@ fn installed() -> Vec<String> {
 
 /// One picture and its parameters.
 pub(super) struct Input<'a> {
-    /// Has the encoder's size and format; checked to its end by the caller.
+    /// The picture, in the encoder's size and format. The caller must have checked that it is
+    /// complete.
     pub(super) picture: &'a Picture<'a>,
     pub(super) key_frame: bool,
     /// `None` if the library controls the rate.
     pub(super) qp: Option<u8>,
     pub(super) pts: i64,
     /// For each macroblock, in raster order, whether its source equals that of the previous frame;
-    /// the caller checks the length.
+    /// the caller must have checked the length.
     pub(super) unchanged: Option<&'a [bool]>,
 }
 
@@ -207,8 +208,8 @@ pub(super) struct Input<'a> {
 pub(super) struct Encoder {
     library: Library,
     handle: NonNull<x264_t>,
-    /// The decoder's view of the newest frame: planes with strides. They belong to the library and
-    /// are valid until the next frame is encoded.
+    /// The decoder's view of the newest frame: planes with strides. The library owns the planes,
+    /// and they are valid until the next frame is encoded.
     newest: Option<[(NonNull<u8>, usize); 3]>,
     /// A picture's flags: one per macroblock.
     flags: Vec<u8>,
@@ -225,11 +226,12 @@ struct Call<'a> {
 }
 
 impl Encoder {
-    /// Encodes one picture; passes each NAL unit to `on_nal`, concurrently from the encoder's
-    /// threads, and all before the call returns. Returns whether it is a key frame.
+    /// Encodes one picture, and passes each NAL unit to `on_nal`, concurrently from the encoder's
+    /// threads. All these calls end before this method returns. Returns whether the picture is a
+    /// key frame.
     ///
     /// # Panics
-    /// If `on_nal` panicked, after the library has returned.
+    /// Panics if `on_nal` has panicked, after the library has returned.
     pub(super) fn encode(
         &mut self,
         input: &Input<'_>,
@@ -388,7 +390,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Starts an intra refresh with the next picture, or after the current one. Only for an encoder
+    /// Starts an intra refresh with the next picture, or after the current one. Requires an encoder
     /// with `b_intra_refresh`.
     pub(super) fn refresh(&mut self) {
         // SAFETY: no picture is being encoded: that takes `&mut self` as well.
@@ -450,7 +452,8 @@ impl Nal<'_> {
         Some((first, last.checked_sub(first)? + 1))
     }
 
-    /// Writes it to `bytes` with its start code. By value: the library can do it once.
+    /// Writes the unit to `bytes` with its start code. Takes it by value, because the library can
+    /// do it only once.
     pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
         bytes.clear();
@@ -482,8 +485,8 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
     }
 }
 
-/// Raises the calling thread's priority by one level, or restores it; without real-time scheduling
-/// or permission, nothing happens. Cheap without a change.
+/// Raises the calling thread's priority by one level, or restores it. Without real-time scheduling
+/// or permission, nothing happens. The call is cheap if nothing changes.
 pub(super) fn boost_priority(more: bool) {
     thread_local!(static BOOSTED: Cell<bool> = const { Cell::new(false) });
     if BOOSTED.replace(more) == more {

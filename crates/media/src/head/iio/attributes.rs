@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
 /// Reads and parses an attribute; `None` if it is missing.
 ///
 /// # Errors
-/// It can't be read, or has another form.
+/// Returns an error if the attribute can't be read or has a different form.
 pub(super) fn parsed<T: FromStr>(path: &Path, form: &str) -> Result<Option<T>, HeadPoseError> {
     let text = match read(path) {
         Ok(text) => text,
@@ -81,7 +81,7 @@ impl Drop for Changes {
 }
 
 fn write(path: &Path, value: &str) -> io::Result<()> {
-    // In one call: the kernel parses each one.
+    // The value is written in one call, because the kernel parses each one.
     let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
     file.write_all(format!("{value}\n").as_bytes())
 }

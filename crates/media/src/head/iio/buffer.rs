@@ -1,8 +1,8 @@
 //! The buffer of an IIO device: its set-up in sysfs, and the scans of its character device.
 //!
-//! The scans come from `/dev/NAME`, where `NAME` is that of the device's folder (`iio:device0`), or
-//! from the file or FIFO `samples` in the folder, which sysfs never has: a recording. A recording in
-//! a regular file is read at the sensor's rate.
+//! The scans come from `/dev/NAME`, where `NAME` is the name of the device's folder
+//! (`iio:device0`). In a recording, they come from the file or FIFO `samples` in the folder, which
+//! does not exist in sysfs. A recording in a regular file is read at the sensor's rate.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -16,15 +16,15 @@ use super::attributes::{self, Changes};
 use super::device::{AXES, Kind, MAX_ENTRIES};
 use super::scan::{Channel, Layout, SampleType, Scan};
 
-/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, for a thread that is
-/// late. The kernel drops the newer ones of a full buffer.
+/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, in case the thread is
+/// late. If the buffer is full, the kernel drops newer scans.
 const LENGTH: &str = "64";
 
 /// Bytes read in one call: 170 scans of six words and a timestamp.
 const READ: usize = 4096;
 
-/// Maximum age of a timestamp of this machine's monotonic clock. An older one is that of another
-/// clock, or of a recording.
+/// Maximum age of a timestamp of this machine's monotonic clock. An older timestamp comes from a
+/// different clock or from a recording.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The scans of a device.
@@ -37,7 +37,7 @@ pub(super) struct Stream {
     period: Option<f64>,
     stamp: Option<i64>,
     arrival: Option<Instant>,
-    /// When a recording in a regular file has its next scan.
+    /// When the next scan of a recording in a regular file is due.
     due: Option<Instant>,
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Stream {
 pub(super) struct Timing {
     /// On the monotonic clock.
     pub(super) at: Instant,
-    /// Seconds since the scan before it.
+    /// Seconds since the previous scan.
     pub(super) step: f64,
 }
 
 impl Stream {
-    /// Sets up the buffer of a device with these sensors. `period` is the number of seconds between
-    /// samples, if known.
+    /// Sets up the buffer of a device that has these sensors. `period` is the number of seconds
+    /// between samples, if known.
     ///
     /// # Errors
-    /// The reason, for a message. `changes` has the changes made so far.
+    /// Returns the reason, for a message. `changes` contains the changes made so far.
     pub(super) fn open(
         device: &Path,
         kinds: &[Kind],
@@ -74,7 +74,7 @@ impl Stream {
             }
             Err(cause) => return Err(format!("can't read {}: {cause}", enable.display())),
         }
-        // Its absence is no error: then the time of arrival is used.
+        // It is no error if this attribute is missing. In that case, the time of arrival is used.
         let _ = changes.set(device.join("current_timestamp_clock"), "monotonic");
         let layout = enable_channels(device, kinds, changes)?;
         let mut set = |path: PathBuf, value: &str| {
@@ -86,7 +86,7 @@ impl Stream {
             set(device.join("trigger/current_trigger"), &trigger)?;
         }
         set(device.join("buffer/length"), LENGTH)?;
-        // Without a hardware queue there is none.
+        // Devices without a hardware queue do not have this attribute.
         let _ = set(device.join("buffer/watermark"), "1");
         set(enable, "1")?;
         let path = node(device);
@@ -103,7 +103,7 @@ impl Stream {
         })
     }
 
-    /// The descriptor to wait for, or the time to wait until.
+    /// The descriptor to wait for, or the time until which to wait.
     pub(super) fn readiness(&self) -> Result<&File, Instant> {
         self.due.map_or(Ok(&self.file), Err)
     }
@@ -111,7 +111,7 @@ impl Stream {
     /// Reads once, without waiting, and passes on each scan.
     ///
     /// # Errors
-    /// The device is gone, or the recording has ended.
+    /// Returns an error if the device is gone, or if the recording has ended.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -148,7 +148,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The time of a scan with this timestamp, with `later` others of the same read behind it.
+    /// The time of a scan with this timestamp, which `later` other scans of the same read follow.
     fn timing(&mut self, stamp: Option<i64>, now: Instant, later: usize) -> Timing {
         let between = |a: Option<i64>, b: Option<i64>| {
             let step = Duration::from_nanos(u64::try_from(b?.checked_sub(a?)?).ok()?);
@@ -255,11 +255,11 @@ fn node(device: &Path) -> PathBuf {
     }
 }
 
-/// Opens it, without blocking; the second value tells whether it is a regular file.
+/// Opens the file without blocking. The second value tells whether it is a regular file.
 fn open_node(path: &Path) -> io::Result<(File, bool)> {
     let kind = std::fs::metadata(path)?.file_type();
     let mut options = OpenOptions::new();
-    // A FIFO that this process may write has no end when its writer goes.
+    // If this process may also write to a FIFO, the FIFO does not end when its writer closes it.
     options.read(true).write(kind.is_fifo());
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     options.custom_flags(flags.cast_signed());

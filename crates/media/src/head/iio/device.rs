@@ -1,5 +1,5 @@
 //! The gyroscope and the accelerometer among the IIO devices of a folder, and the conversion of
-//! their digits.
+//! their raw values.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::super::HeadPoseError;
 use super::attributes::{self, Changes, parsed};
 
-/// Maximum number of entries read from a folder: an attribute each, or a device (guess).
+/// Maximum number of entries read from a folder: each is an attribute or a device (guess).
 pub(super) const MAX_ENTRIES: usize = 512;
 
 /// The axes, as in the names of attributes.
@@ -16,9 +16,9 @@ pub(super) const AXES: [&str; 3] = ["x", "y", "z"];
 /// A kind of sensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Radians a second.
+    /// In radians per second.
     Gyroscope,
-    /// m/s².
+    /// In m/s².
     Accelerometer,
 }
 
@@ -57,10 +57,10 @@ pub(super) struct Sensor {
     pub(super) conversion: Conversion,
 }
 
-/// Finds both sensors: in `folder`, if that is a device, else in its devices.
+/// Finds both sensors: in `folder` if it is a device, otherwise in the devices that it contains.
 ///
 /// # Errors
-/// One is missing, or has attributes that can't be used.
+/// Returns an error if one is missing or has attributes that can't be used.
 pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
     let (gyroscope, accelerometer) = match Kind::Gyroscope.is_in(folder) {
         true => {
@@ -74,14 +74,14 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
         false => {
             let devices = devices(folder).map_err(|cause| {
                 HeadPoseError(format!(
-                    "no IIO devices in {}: {cause}; load the sensor's driver, or name its folder: \
-                     --head-pose iio:FOLDER",
+                    "no IIO devices in {}: {cause}; load the sensor's driver, or specify its folder: --head-pose iio:FOLDER",
                     folder.display()
                 ))
             })?;
             let one = |kind: Kind| devices.iter().find(|device| kind.is_in(device)).cloned();
             let gyroscope = one(Kind::Gyroscope);
-            // The other half of the same chip: below the same device of the bus.
+            // The accelerometer is the other half of the same chip, below the same device of the
+            // bus.
             let accelerometer = gyroscope.as_deref().and_then(|gyroscope| {
                 let chip = parent_of(gyroscope);
                 let near = |device: &&PathBuf| parent_of(device) == chip;
@@ -96,8 +96,8 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
     };
     let missing = |kind: Kind| {
         HeadPoseError(format!(
-            "no {} in {}: no device has {}_x_raw, _y_raw and _z_raw; load its driver (modprobe \
-             inv_mpu6050_i2c, st_lsm6dsx_i2c or similar), or name its folder: --head-pose iio:FOLDER",
+            "no {} in {}: no device has {}_x_raw, _y_raw and _z_raw; load its driver (modprobe inv_mpu6050_i2c, \
+             st_lsm6dsx_i2c or similar), or specify its folder: --head-pose iio:FOLDER",
             kind.name(),
             folder.display(),
             kind.prefix()
@@ -132,7 +132,7 @@ fn parent_of(device: &Path) -> Option<PathBuf> {
     Some(device.canonicalize().ok()?.parent()?.to_owned())
 }
 
-/// The conversion of digits to a vector in the axes of the head.
+/// The conversion of raw values to a vector in the axes of the head.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Conversion {
     scale: [f64; 3],
@@ -182,7 +182,7 @@ impl Conversion {
         })
     }
 
-    /// The vector of these digits.
+    /// The vector of these raw values.
     #[allow(clippy::cast_precision_loss, reason = "digits have at most 32 bits")]
     pub(super) fn apply(&self, digits: [i64; 3]) -> [f64; 3] {
         let sensor = [0, 1, 2].map(|i| (digits[i] as f64 + self.offset[i]) * self.scale[i]);
@@ -199,7 +199,7 @@ impl MountMatrix {
     /// Sensor axes are the head's.
     const IDENTITY: MountMatrix = MountMatrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// Tolerance of its determinant of 1: device trees have few decimals.
+    /// Tolerance for its determinant, which should be 1. Values in device trees have few decimals.
     const TOLERANCE: f64 = 0.05;
 
     /// The determinant.
@@ -216,7 +216,8 @@ pub(super) struct NotARotation;
 impl FromStr for MountMatrix {
     type Err = NotARotation;
 
-    /// Parses `1, 0, 0; 0, 1, 0; 0, 0, 1`. A mirrored frame is refused: a gyroscope has none.
+    /// Parses `1, 0, 0; 0, 1, 0; 0, 0, 1`. A mirrored frame is refused, because a gyroscope can't
+    /// have one.
     fn from_str(text: &str) -> Result<MountMatrix, NotARotation> {
         let row = |text: &str| -> Option<[f64; 3]> {
             let numbers: Result<Vec<f64>, _> = text
@@ -237,8 +238,8 @@ impl FromStr for MountMatrix {
     }
 }
 
-/// Sets the rate of a sensor to the lowest available one that is at least `wanted` a second; returns
-/// its rate, if known. Without permission to change it the current one stays.
+/// Sets the rate of a sensor to the lowest available one that is at least `wanted` per second.
+/// Returns the sensor's rate, if known. Without permission to change the rate, it stays as it is.
 pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> Option<f64> {
     let prefix = sensor.kind.prefix();
     let own = format!("{prefix}_sampling_frequency");
@@ -256,12 +257,12 @@ pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> O
         tracing::info!("the rate of the sensor stays: can't write {path}: {cause}");
     }
     let rate = attributes::read(&path).ok()?.trim().parse::<f64>().ok()?;
-    // A rate beyond these is an error of the driver.
+    // A rate outside of this range is an error of the driver.
     (0.1..=1e5).contains(&rate).then_some(rate)
 }
 
-/// The text of the lowest available rate that is at least `wanted`, else of the highest: from a list
-/// `25 50 100`, or a range `[1 1 200]` of minimum, step and maximum.
+/// The text of the lowest available rate that is at least `wanted`, otherwise of the highest rate.
+/// `available` is a list `25 50 100`, or a range `[1 1 200]` of minimum, step and maximum.
 fn choose_rate(available: &str, wanted: f64) -> Option<String> {
     let text = available.trim();
     if let Some(range) = text

@@ -1,16 +1,14 @@
 //! The orientation of a head from a gyroscope and an accelerometer.
 //!
-//! The filter is VQF (D. Laidig, T. Seel, "VQF: Highly accurate IMU orientation estimation with
-//! bias estimation and magnetic disturbance rejection", Information Fusion 91, 2023), without a
-//! magnetometer: gravity corrects pitch and roll, rest corrects the gyroscope's offset, and yaw
-//! drifts with the error that remains. VQF takes offsets of up to 2° a second; a larger one is measured
-//! before, by [`RestDetector`].
+//! The filter is VQF (D. Laidig, T. Seel, "VQF: Highly accurate IMU orientation estimation with bias estimation and magnetic
+//! disturbance rejection", Information Fusion 91, 2023), without a magnetometer: gravity corrects pitch and roll, rest
+//! corrects the gyroscope's offset, and yaw drifts with the remaining error. VQF handles offsets of up to 2° per second;
+//! [`RestDetector`] measures a larger offset beforehand.
 //!
-//! Sensor axes are those of IIO's mount matrix
-//! (`Documentation/devicetree/bindings/iio/mount-matrix.txt`): x to the right, y up, z to the
-//! viewer, the same as a head's in OpenXR. Position and linear velocity are not measured.
+//! Sensor axes are those of IIO's mount matrix (`Documentation/devicetree/bindings/iio/mount-matrix.txt`): x to the right, y
+//! up, z towards the viewer. A head's axes in OpenXR are the same. Position and linear velocity are not measured.
 //!
-//! Has no clock: the duration of each sample is an argument.
+//! This module has no clock; the duration of each sample is an argument.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
@@ -19,11 +17,11 @@ use vqf_rs::VQF;
 use super::super::recentre::{AHEAD, heading};
 use super::rest::{RestDetector, Window};
 
-/// A residual offset above it, in radians a second around one axis, is taken from
-/// [`RestDetector`]: half of VQF's limit of 2°.
+/// A residual offset above this, in radians per second around one axis, is taken from [`RestDetector`]. It is half of VQF's
+/// limit of 2°.
 const LARGE_OFFSET: f64 = std::f64::consts::PI / 180.0;
 
-/// Uncertainty of an offset measured at rest, in radians a second: 0.03°, VQF's for a rest.
+/// Uncertainty of an offset measured at rest, in radians per second: 0.03°, the value that VQF uses for a rest.
 const OFFSET_SIGMA: f64 = 0.03 * std::f64::consts::PI / 180.0;
 
 /// The state of the filter.
@@ -33,16 +31,16 @@ pub(super) struct Fusion {
     /// The gyroscope's offset, which the filter refines.
     offset: [f64; 3],
     measured: bool,
-    /// Whether gravity is known: without it there is no orientation.
+    /// Whether gravity is known. Without gravity, there is no orientation.
     level: bool,
-    /// Turns the filter's frame so that the first pose looks ahead.
+    /// Rotates the filter's frame so that the first pose looks ahead.
     heading: Option<Rotation>,
     /// The orientation at the start of the current window of the detector.
     window_start: Rotation,
 }
 
 impl Fusion {
-    /// A new one for these sampling intervals in seconds.
+    /// A filter for these sampling intervals in seconds.
     #[must_use]
     pub(super) fn new(gyroscope: f64, accelerometer: f64) -> Fusion {
         Fusion {
@@ -56,7 +54,7 @@ impl Fusion {
         }
     }
 
-    /// Takes an acceleration in m/s². Values that are not finite are ignored.
+    /// Processes an acceleration in m/s². Values that are not finite are ignored.
     pub(super) fn accelerate(&mut self, acceleration: [f64; 3]) {
         if is_usable(acceleration) && acceleration != [0.0; 3] {
             self.detector.accelerate(acceleration);
@@ -65,8 +63,8 @@ impl Fusion {
         }
     }
 
-    /// Takes an angular velocity in radians a second, `step` seconds after the previous one. Values
-    /// that are not finite are ignored.
+    /// Processes an angular velocity in radians per second, `step` seconds after the previous one. Values that are not
+    /// finite are ignored.
     pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) {
         if !is_usable(rate) {
             return;
@@ -81,8 +79,8 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn
-    /// in that window: the heading is that of its start.
+    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn in that window, so the
+    /// heading is the one at its start.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {
@@ -97,8 +95,8 @@ impl Fusion {
         }
     }
 
-    /// The pose after the newest samples, with its angular velocity for this measured one in radians
-    /// a second; `None` before the first acceleration.
+    /// The pose after the newest samples, with the angular velocity derived from the measured `rate` in radians per second.
+    /// `None` before the first acceleration.
     #[must_use]
     pub(super) fn pose(&mut self, rate: [f64; 3]) -> Option<Pose> {
         if !self.level {
@@ -125,7 +123,7 @@ impl Fusion {
     }
 }
 
-/// Whether a vector is finite, and small enough for its square.
+/// Whether a vector is finite, and small enough to be squared.
 fn is_usable(vector: [f64; 3]) -> bool {
     vector.iter().all(|v| v.abs() < 1e6)
 }
@@ -140,8 +138,8 @@ fn around_up(rotation: Rotation) -> Rotation {
     }
 }
 
-/// The rotation around the vertical axis after which a head looks ahead; if it looks up or down,
-/// its upper side tells the direction.
+/// The rotation around the vertical axis after which a head looks ahead. If the head looks up or down, its upper side
+/// determines the direction.
 fn ahead(rotation: Rotation) -> Rotation {
     let direction = rotation.turn(AHEAD);
     heading(direction).unwrap_or_else(|| {

@@ -1,28 +1,28 @@
-//! Supervision of a sensor: one that is silent, repeats one value, or sends too much.
+//! Supervision of a sensor: detects one that is silent, repeats one value, or sends too much.
 //!
-//! Has no clock: the time is an argument.
+//! This module has no clock; the time is an argument.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// A sensor is reported after this time without a sample, or with one value: a sensor's noise
-/// changes the last digit within a few samples (guess).
+/// A sensor is reported after this time without a sample, or with an unchanged value. A sensor's
+/// noise changes the last digit within a few samples (guess).
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// Minimum number of equal samples of a sensor that is stuck.
 const STUCK_SAMPLES: u32 = 50;
 
-/// Maximum number of samples a second: the fastest gyroscopes with a driver in Linux 6.12 have
-/// 8 kHz (adis16475 2 kHz, icm42600 8 kHz).
+/// Maximum number of samples per second: the fastest gyroscopes with a driver in Linux 6.12 have 8
+/// kHz (adis16475 2 kHz, icm42600 8 kHz).
 const MAX_RATE: u32 = 10_000;
 
 /// The state of a gyroscope's samples.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    /// The last value, since when, and the number of its samples.
+    /// The last value, the time since which it has not changed, and its number of samples.
     value: Option<([i64; 3], Instant, u32)>,
-    /// The last sample, or the start.
+    /// Time of the last sample, or of the start.
     heard: Instant,
     /// The start of the current second, and its number of samples.
     second: (Instant, u32),
@@ -32,7 +32,7 @@ pub(super) struct Health {
 /// A fault of a sensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Symptom {
-    /// It sends nothing.
+    /// It sends no samples.
     Silent,
     /// It repeats this value.
     Stuck([i64; 3]),
@@ -41,13 +41,13 @@ pub(super) enum Symptom {
 /// A change of a sensor's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Change {
-    /// A fault began.
+    /// A fault has begun.
     Failed(Symptom),
-    /// The fault ended.
+    /// The fault has ended.
     Recovered,
 }
 
-/// The sensor sends more than [`MAX_RATE`] samples a second.
+/// The sensor sends more than [`MAX_RATE`] samples per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("it sends more than {MAX_RATE} samples a second")]
 pub(super) struct Flood;
@@ -63,10 +63,10 @@ impl Health {
         }
     }
 
-    /// Notes a sample.
+    /// Records a sample.
     ///
     /// # Errors
-    /// [`Flood`]
+    /// [`Flood`] if there are too many samples.
     pub(super) fn sample(
         &mut self,
         value: [i64; 3],
@@ -89,7 +89,7 @@ impl Health {
         let stuck = *count >= STUCK_SAMPLES && now.since(*since) >= STUCK_AFTER;
         let moves = *count == 1;
         Ok(match self.reported {
-            // A silent sensor may come back stuck.
+            // A silent sensor may be stuck when it resumes.
             Some(Symptom::Silent) => self.recover(),
             Some(Symptom::Stuck(_)) if moves => self.recover(),
             None if stuck => self.fail(Symptom::Stuck(value)),
@@ -97,7 +97,7 @@ impl Health {
         })
     }
 
-    /// Notes the time without a sample.
+    /// Records that time has passed without a sample.
     pub(super) fn silence(&mut self, now: Instant) -> Option<Change> {
         let silent = now.since(self.heard) >= STUCK_AFTER;
         (silent && self.reported != Some(Symptom::Silent))
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_flood_is_an_error() {
         let mut health = Health::new(ms(0));
-        // The limit in each second, and then more.
+        // This is the limit in each second, followed by more.
         for n in 0..30_000_i64 {
             let at = Instant(n * 100_000);
             assert!(health.sample([n, 0, 0], at).is_ok(), "{n}");

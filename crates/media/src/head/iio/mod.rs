@@ -1,14 +1,14 @@
-//! A head with an inertial sensor of this machine: a gyroscope and an accelerometer of Linux's
-//! industrial I/O subsystem (IIO), such as an MPU-6050 or LSM6DS3 of a Raspberry Pi.
+//! A head with an inertial sensor of this machine. The sensor is a gyroscope and an accelerometer of Linux's industrial I/O
+//! subsystem (IIO), such as an MPU-6050 or LSM6DS3 of a Raspberry Pi.
 //!
 //! ```text
 //! FOLDER/iio:device0   in_anglvel_*, in_accel_*    attributes
 //!                      scan_elements, buffer       the buffer's set-up
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
-//! Samples come from the buffers if this user may set them up, else from `*_raw`, at the times that
-//! the host aims at. Each one is a pose when it is read. Attributes that were changed are restored
-//! at the end. Yaw drifts by up to a degree a minute, without a magnetometer.
+//! Samples come from the buffers if this user may set them up, otherwise from `*_raw`, read at the times requested by the
+//! host. Each sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
+//! magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 
@@ -47,14 +47,14 @@ use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 /// The kernel's folder of IIO devices.
 pub const DEFAULT_FOLDER: &str = "/sys/bus/iio/devices";
 
-/// Wanted samples a second: two for each refresh of a display of 90 Hz, and within the range of
-/// cheap sensors with both parts on (guess).
+/// Requested samples per second: two for each refresh of a 90 Hz display, and within the range of cheap sensors with both
+/// parts enabled (guess).
 const RATE: f64 = 200.0;
 
-/// Seconds between samples of a sensor with unknown rate.
+/// Seconds between samples of a sensor whose rate is unknown.
 const USUAL_PERIOD: f64 = 1.0 / RATE;
 
-/// Maximum time between two samples of a motion; a longer one is an interruption (guess).
+/// Maximum time between two samples of a motion; a longer time is an interruption (guess).
 const MAX_STEP: Duration = Duration::from_millis(250);
 
 /// What the command line calls it.
@@ -79,16 +79,16 @@ pub struct Iio {
     input: Input,
     tracker: Tracker,
     schedule: Schedule,
-    /// Restored in this order when the files are closed: of the buffers, then of the rates. Drivers refuse another rate
-    /// while a buffer is enabled.
+    /// Changes that are restored when the files are closed, in this order: those of the buffers, then those of the rates.
+    /// Drivers refuse to change the rate while a buffer is enabled.
     _changes: [Changes; 2],
 }
 
 /// The origin of the samples.
 enum Input {
-    /// Of one device, or of two.
+    /// The buffers of one device or of two.
     Buffers(Vec<Stream>),
-    /// Of the gyroscope and the accelerometer, with the time of the last one.
+    /// The current values of the gyroscope and the accelerometer, and the time of the last measurement.
     Polled([RawAxes; 2], Option<Instant>),
 }
 
@@ -106,13 +106,13 @@ impl Iio {
         let (input, interval) = match open_buffers(&sensors, periods, &mut buffers) {
             Ok(streams) => (Input::Buffers(streams), None),
             Err(why) => {
-                // Undoes the set-up so far.
+                // This undoes the set-up so far.
                 drop(std::mem::take(&mut buffers));
                 tracing::info!(
                     "the sensor's values are read one at a time, without its buffer: {why}"
                 );
                 let axes = [RawAxes::open(&sensors[0])?, RawAxes::open(&sensors[1])?];
-                // An error of the first measurement is one of the start.
+                // If the first measurement fails, opening fails.
                 for axes in &axes {
                     axes.read()?;
                 }
@@ -137,7 +137,7 @@ impl Iio {
         })
     }
 
-    /// Waits for samples, at most until `until`, and reads them: the newest pose.
+    /// Waits for samples, at most until `until`, and reads them. Returns the newest pose.
     fn read(&mut self, until: Instant) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         match &mut self.input {
             Input::Buffers(streams) => {
@@ -204,13 +204,13 @@ impl HeadPoseSource for Iio {
         }
     }
 
-    /// Only polled sensors have no timing of their own.
+    /// Used only by polled sensors, which have no timing of their own.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
     }
 }
 
-/// Sets up the buffers of both sensors: one if they are of one device.
+/// Sets up the buffers of both sensors, or a single one if both belong to one device.
 fn open_buffers(
     sensors: &[Sensor; 2],
     periods: [Option<f64>; 2],
@@ -245,12 +245,12 @@ fn wait_for_one(streams: &[Stream], until: Instant) {
         .filter_map(Result::ok)
         .map(|file| PollFd::new(file, PollFlags::IN))
         .collect();
-    // If interrupted, reads anyway.
+    // If interrupted, the caller reads anyway.
     let left = Timespec::try_from(until.since(clock::now())).ok();
     let _ = poll(&mut fds, left.as_ref());
 }
 
-/// The poses of scans. Has no clock.
+/// The poses of scans. It has no clock.
 struct Tracker {
     fusion: Fusion,
     health: Health,

@@ -1,5 +1,5 @@
-//! The current values of a sensor, read one at a time from `*_raw`: for a device without a buffer,
-//! or a user without permission to set it up.
+//! The current values of a sensor, read one at a time from `*_raw`. This serves a device without a
+//! buffer, or a user without permission to set it up.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -10,17 +10,18 @@ use super::super::HeadPoseError;
 use super::attributes::unreadable;
 use super::device::{AXES, Sensor};
 
-/// Maximum length of a value: a sign, ten digits and the line end, and reserve.
+/// Maximum length of a value: a sign, ten digits, the line end, and a reserve.
 const MAX_TEXT: usize = 32;
 
-/// The files of a sensor's axes. They stay open: reading sysfs from the start measures again.
+/// The files of a sensor's axes. They stay open, because each read of a sysfs file from its start
+/// measures again.
 pub(super) struct RawAxes([(PathBuf, File); 3]);
 
 impl RawAxes {
     /// Opens the files.
     ///
     /// # Errors
-    /// [`HeadPoseError`]
+    /// [`HeadPoseError`] if a file can't be opened.
     pub(super) fn open(sensor: &Sensor) -> Result<RawAxes, HeadPoseError> {
         let open = |axis: &str| {
             let path = sensor.kind.raw(&sensor.device, axis);
@@ -31,7 +32,7 @@ impl RawAxes {
         Ok(RawAxes([open(x)?, open(y)?, open(z)?]))
     }
 
-    /// Measures; `None` if a value is being written at this moment.
+    /// Measures the values. `None` if a value is being written at this moment.
     ///
     /// # Errors
     /// [`HeadPoseError`] if the device is gone.

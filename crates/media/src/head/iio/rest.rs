@@ -1,20 +1,20 @@
-//! The offset of a gyroscope, measured while it rests: a cheap one reports up to 20° a second
-//! without motion.
+//! The offset of a gyroscope, measured while it rests. A cheap gyroscope reports up to 20° per
+//! second without motion.
 //!
-//! Samples are summed in windows of a second. A window in which both sensors vary by no more than
-//! their noise is one of rest, and its mean is the offset. A constant rotation with the smoothness
-//! of a rest counts as one; the next real rest corrects that.
+//! Samples are summed in windows of a second. If both sensors vary by no more than their noise in a
+//! window, it is a window of rest, and its mean is the offset. A constant rotation that is as
+//! smooth as a rest counts as one; the next real rest corrects that.
 //!
-//! Has no clock: the duration of each sample is an argument.
+//! This module has no clock; the duration of each sample is an argument.
 
 /// Length of a window in seconds.
 const WINDOW: f64 = 1.0;
 
-/// Minimum number of samples of a window, for a variance worth its name: 16 a second are less than
+/// Minimum number of samples of a window, for a meaningful variance. 16 per second are less than
 /// any tracker's rate (guess).
 const MIN_SAMPLES: u32 = 16;
 
-/// Maximum standard deviation of an axis of the gyroscope at rest, in radians a second: 0.3°, six
+/// Maximum standard deviation of an axis of the gyroscope at rest, in radians per second: 0.3°, six
 /// times the noise of an MPU-6050 (0.05° at 100 Hz, data sheet 3.4, section 6.1); a head that is
 /// held still exceeds it.
 const GYROSCOPE_NOISE: f64 = 0.3 * std::f64::consts::PI / 180.0;
@@ -23,10 +23,10 @@ const GYROSCOPE_NOISE: f64 = 0.3 * std::f64::consts::PI / 180.0;
 /// noise of an MPU-6050 (400 µg/√Hz over 100 Hz, section 6.2).
 const ACCELEROMETER_NOISE: f64 = 0.16;
 
-/// Maximum offset in radians a second: 25°; an MPU-6050 may have 20° (section 6.1).
+/// Maximum offset in radians per second: 25°; an MPU-6050 may have 20° (section 6.1).
 const MAX_OFFSET: f64 = 25.0 * std::f64::consts::PI / 180.0;
 
-/// Mean and variance of a vector, by Welford's method.
+/// Mean and variance of a vector, with Welford's method.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     count: u32,
@@ -51,7 +51,7 @@ impl Spread {
     }
 }
 
-/// The windows of a gyroscope and an accelerometer.
+/// The current window of a gyroscope and an accelerometer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RestDetector {
     elapsed: f64,
@@ -65,8 +65,8 @@ impl RestDetector {
         self.accelerometer.add(acceleration);
     }
 
-    /// Adds an angular velocity in radians a second, `step` seconds after the previous one. Returns
-    /// the outcome of the window that ends here.
+    /// Adds an angular velocity in radians per second, `step` seconds after the previous one.
+    /// Returns the outcome of the window that ends here.
     pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) -> Option<Window> {
         self.gyroscope.add(rate);
         self.elapsed += step;
@@ -89,12 +89,12 @@ impl RestDetector {
 /// The outcome of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Window {
-    /// The sensors rested; the gyroscope's mean is its offset in radians a second.
+    /// The sensors were at rest, so the gyroscope's mean is its offset in radians per second.
     Rest {
         /// Around each axis.
         offset: [f64; 3],
     },
-    /// They moved, or sent too few samples.
+    /// The sensors moved, or sent too few samples.
     Motion,
 }
 

@@ -1,4 +1,4 @@
-//! The samples of an IIO buffer: their type, their place in a scan, and their value.
+//! The samples of an IIO buffer: their type, their position in a scan, and their value.
 //!
 //! A scan holds one sample of each enabled channel, in the order of `scan_elements/*_index`. Each
 //! sample is aligned to its own size and the scan to the largest one, as in
@@ -21,7 +21,7 @@ pub struct SampleType {
     bytes: usize,
     /// Bits below the significant ones.
     shift: u32,
-    /// Number of values in the sample: 1 but for quaternions and the like.
+    /// Number of values in the sample: 1, except for quaternions and similar types.
     repeat: usize,
 }
 
@@ -93,8 +93,8 @@ impl SampleType {
         self.repeat == 1
     }
 
-    /// The first value in `bytes`; `None` if they are too few. An unsigned value beyond `i64` is its
-    /// maximum.
+    /// The first value in `bytes`; `None` if there are too few bytes. An unsigned value beyond the range of `i64` becomes
+    /// its maximum.
     #[must_use]
     pub fn decode(&self, bytes: &[u8]) -> Option<i64> {
         let bytes = bytes.get(..self.bytes)?;
@@ -121,11 +121,11 @@ pub enum Channel {
     Accelerometer(usize),
     /// The time of the scan in nanoseconds.
     Timestamp,
-    /// Another one, skipped.
+    /// A different channel, which is skipped.
     Other,
 }
 
-/// The raw values of a scan. A sensor is present if all its axes are.
+/// The raw values of a scan. A sensor's values are present if all its axes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scan {
     /// Angular velocity.
@@ -173,7 +173,7 @@ impl Layout {
         self.size
     }
 
-    /// The values of a scan; missing ones if `bytes` are too few.
+    /// The values of a scan. If there are too few `bytes`, values are missing.
     #[must_use]
     pub fn decode(&self, bytes: &[u8]) -> Scan {
         let (mut gyroscope, mut accelerometer) = ([None; 3], [None; 3]);
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(decoded.accelerometer, Some([1, 2, 3]));
         assert_eq!(decoded.gyroscope, Some([4, 5, 6]));
         assert_eq!(decoded.timestamp, Some(77));
-        // The temperature in between shifts the others.
+        // The temperature in between shifts the other channels.
         channels.push((3, Channel::Other, word));
         let layout = Layout::new(channels).expect("a layout");
         assert_eq!(layout.size(), 24);

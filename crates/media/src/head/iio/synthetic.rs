@@ -1,5 +1,5 @@
-//! Sensors of tests: the readings of an inertial sensor of known motion, with the errors of cheap
-//! ones, from a seed.
+//! Synthetic sensors for tests: the readings of an inertial sensor with known motion and the errors
+//! of cheap sensors, generated from a seed.
 
 use std::f64::consts::{PI, TAU};
 
@@ -20,11 +20,11 @@ pub(super) enum Motion {
 /// A sensor with noise, offset and quantisation.
 #[derive(Clone, Debug)]
 pub(super) struct Sensor {
-    /// Samples a second.
+    /// Samples per second.
     pub(super) rate: f64,
-    /// The gyroscope's offset in radians a second.
+    /// The gyroscope's offset in radians per second.
     pub(super) offset: [f64; 3],
-    /// Standard deviation of the gyroscope in radians a second.
+    /// Standard deviation of the gyroscope in radians per second.
     gyroscope_noise: f64,
     /// Standard deviation of the accelerometer in m/s².
     accelerometer_noise: f64,
@@ -34,15 +34,15 @@ pub(super) struct Sensor {
     state: u64,
 }
 
-/// Radians a second of a digit: ±500° a second in 16 bits.
+/// Radians per second per raw unit: ±500° per second in 16 bits.
 pub(super) const GYROSCOPE_SCALE: f64 = 500.0 / 32768.0 * PI / 180.0;
 
-/// m/s² of a digit: ±4 g in 16 bits.
+/// m/s² per raw unit: ±4 g in 16 bits.
 pub(super) const ACCELEROMETER_SCALE: f64 = 4.0 * GRAVITY / 32768.0;
 
 impl Sensor {
-    /// An MPU-6050 with an offset of 0.5° a second: noise by its data sheet (revision 3.4, sections
-    /// 6.1 and 6.2) over 100 Hz. That of an LSM6DS3 is no larger.
+    /// An MPU-6050 with an offset of 0.5° per second. Its noise is taken from the data sheet
+    /// (revision 3.4, sections 6.1 and 6.2), over 100 Hz. An LSM6DS3 has no more noise.
     pub(super) fn mpu6050(rate: f64, motion: Motion, seed: u64) -> Sensor {
         let offset = 0.5 * PI / 180.0;
         Sensor {
@@ -77,7 +77,7 @@ impl Sensor {
         )
     }
 
-    /// The next sample as raw digits.
+    /// The next sample as raw values.
     #[allow(clippy::cast_possible_truncation, reason = "like a sensor's digits")]
     pub(super) fn digits(&mut self) -> ([i16; 3], [i16; 3]) {
         let (time, step) = (self.time(), 1.0 / self.rate);

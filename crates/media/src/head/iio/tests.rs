@@ -16,7 +16,7 @@ use super::synthetic::{ACCELEROMETER_SCALE, GYROSCOPE_SCALE, Motion, Sensor};
 use super::*;
 use crate::motion::{self, Axes, Effect, MotionSettings, Output};
 
-/// A wait that only a failure uses up.
+/// A timeout that is reached only if a test fails.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A folder of devices.
@@ -190,7 +190,8 @@ fn a_recorded_turn_turns_the_head() {
     let mut pose = None;
     for n in 1..=200 * 20_i64 {
         let (rate, acceleration) = sensor.digits();
-        // Times of a recording: steps count, not their difference to this clock.
+        // These are the times of a recording. The steps count, not the difference between these
+        // times and this clock.
         fifo.write_all(&scan(rate, acceleration, n * 5_000_000))
             .expect("room");
         pose = head.next(LONG).expect("it works");
@@ -254,7 +255,7 @@ fn two_devices_are_one_head() {
     assert!(head.next(Duration::ZERO).expect("it works").is_some());
     drop(head);
     assert_eq!(tree.contents(), before);
-    // One device's folder names both.
+    // The folder of a single device is used for both sensors.
     let gyroscope = tree.device(1);
     drop(Iio::open(&gyroscope).expect("its neighbour has the other sensor"));
 }
@@ -434,7 +435,7 @@ fn a_recorded_sensor_moves_the_mouse_of_a_game() {
             events += 1;
         }
     }
-    // The view is where the head looks, within a degree.
+    // The head looks where the view points, within a degree.
     let [x, _, z] = sensor.orientation().turn([0.0, 0.0, -1.0]);
     let yaw = f64::from((-x).atan2(-z).to_degrees());
     assert!(yaw.abs() > 20.0, "{yaw}: the head has turned");

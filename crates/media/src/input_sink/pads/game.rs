@@ -1,5 +1,5 @@
 //! Pads for a game with the pads library in its process: [`PadServer`] devices, each an Xbox 360
-//! pad. Devices of [`seats`] exist whether they are in use or not.
+//! pad. Devices of [`seats`] exist even while they are not in use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::pad::force_feedback::ForceFeedback;
 use crate::pad::xbox;
 use crate::waker::Waker;
 
-/// Serves pads in `folder`; the first are the seats with these sockets.
+/// Serves pads in `folder`. The first pads are the seats with these sockets.
 ///
 /// # Errors
 /// [`InputError`] if the folder can't be written to.
@@ -75,7 +75,7 @@ impl Drop for Sink {
 #[derive(Default)]
 struct Felt {
     forces: ForceFeedback,
-    /// As last reported.
+    /// The rumble as last reported.
     reported: Rumble,
 }
 

@@ -14,7 +14,7 @@ use openuvr_proto::input::pad::{MAX_PADS, PadId, PadIdentity, PadState, Rumble};
 use super::InputError;
 use crate::waker::Waker;
 
-/// Presents pads; owned by the host's control thread.
+/// Presents pads. The host's control thread owns it.
 pub trait PadSink: Send {
     /// Adds a pad, with nothing held. It must not exist yet.
     ///
@@ -32,10 +32,10 @@ pub trait PadSink: Send {
     fn held(&mut self, pad: PadId, before: &PadState, now: &PadState) -> Result<(), InputError>;
 }
 
-/// The source of the pads' rumble; owned by a thread of its own.
+/// The source of the pads' rumble. A separate thread owns it.
 pub trait RumbleSource: Send {
-    /// Waits for the next change of a pad's rumble, at most `timeout` (`None`: no limit); `None` on
-    /// timeout and when woken.
+    /// Waits for the next change of a pad's rumble, at most `timeout` (`None`: no limit). Returns
+    /// `None` on timeout and when woken.
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)>;
 
     /// Makes a call of [`RumbleSource::next`] return.
@@ -44,9 +44,9 @@ pub trait RumbleSource: Send {
 
 /// The devices of the player's pads.
 pub struct Pads {
-    /// Receives their state.
+    /// Receives the pads' state.
     pub sink: Box<dyn PadSink>,
-    /// Their rumble.
+    /// Reports the pads' rumble.
     pub rumble: Box<dyn RumbleSource>,
 }
 
@@ -57,7 +57,7 @@ pub struct VirtualPads {
 }
 
 impl VirtualPads {
-    /// Without pads.
+    /// Creates the value without pads.
     #[must_use]
     pub fn new(sink: Box<dyn PadSink>) -> VirtualPads {
         VirtualPads {
@@ -69,7 +69,7 @@ impl VirtualPads {
     /// Handles an event if it concerns pads.
     ///
     /// # Errors
-    /// [`InputError`] of the sink. A pad that can't be created is absent.
+    /// [`InputError`] of the sink. A pad that can't be created stays absent.
     pub fn take(&mut self, event: &InputEvent) -> Result<(), InputError> {
         match *event {
             InputEvent::PadConnected { pad, identity } => {
@@ -91,13 +91,13 @@ impl VirtualPads {
     /// Releases everything held on all pads; they stay plugged in.
     ///
     /// # Errors
-    /// The first error of the sink.
+    /// Returns the first error of the sink.
     pub fn release_all(&mut self) -> Result<(), InputError> {
         let held = |pad| self.hold(pad, PadState::NEUTRAL);
         PadId::all().map(held).fold(Ok(()), Result::and)
     }
 
-    /// Unplugs all pads, when there is no player.
+    /// Unplugs all pads, for the time without a player.
     pub fn unplug_all(&mut self) {
         PadId::all().for_each(|pad| self.unplug(pad));
     }
@@ -113,7 +113,7 @@ impl VirtualPads {
         }
     }
 
-    /// Releases everything held on the pad first.
+    /// Unplugs the pad after releasing everything held on it.
     fn unplug(&mut self, pad: PadId) {
         if self.held[pad.index()].is_some() {
             let _ = self.hold(pad, PadState::NEUTRAL);

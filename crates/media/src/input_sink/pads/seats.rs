@@ -2,9 +2,10 @@
 //! serves them.
 //!
 //! Many games search for pads once, at start, but a host in the game's process starts with the
-//! first picture. So the launcher creates the seats first. A process that opens a seat waits in the
-//! queue of its socket. The host receives the sockets later, serves the waiting processes, and
-//! leaves the seats in place when it ends, for the next host of the same application.
+//! first picture. Therefore, the launcher creates the seats before the application starts. A
+//! process that opens a seat waits in the queue of its socket. The host receives the sockets later,
+//! serves the waiting processes, and leaves the seats in place when it ends, for the next host of
+//! the same application.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,7 +18,7 @@ use super::server;
 use crate::pad::description::Description;
 use crate::pad::xbox;
 
-/// The name of a seat: its player is not known yet.
+/// The name of a seat, whose player is not known yet.
 const NAME: &str = "OpenUVR pad";
 
 /// Pads that exist from the start until their folder is removed.
@@ -41,10 +42,10 @@ impl PartialEq for SeatSockets {
 
 impl Seats {
     /// Creates the first `count` pads (at most [`MAX_PADS`]) in `folder`, which is created if
-    /// missing, accessible to this user only. Leftovers of another process are removed.
+    /// missing and is accessible only to this user. Leftovers of another process are removed.
     ///
     /// # Errors
-    /// The folder can't be written to, or no file descriptor is left.
+    /// Returns an error if the folder can't be written to, or if no file descriptor is left.
     pub fn make(folder: &Path, count: u8) -> io::Result<Seats> {
         server::clear(folder, 0)?;
         let mut sockets = Vec::new();
@@ -65,10 +66,10 @@ impl Seats {
         &self.sockets
     }
 
-    /// After the end of a host: resets all seats, with nothing held.
+    /// Resets all seats after the end of a host, with nothing held.
     pub fn reset(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
-            // Without the folder there are no devices.
+            // If the folder is missing, there are no devices.
             let _ = server::reset(&self.folder, pad.number().into(), &description(pad));
         }
     }
@@ -129,7 +130,7 @@ mod tests {
             stream
         };
         let mut reader = open();
-        // As SDL checks each device.
+        // SDL checks each device like this.
         drop(open());
         let (pad, other) = (PadId::new(0).unwrap(), PadId::new(2).unwrap());
         let rest = PadState::NEUTRAL;
@@ -150,14 +151,14 @@ mod tests {
         assert!(folder.join("dev/event242").exists());
         first.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader), [(EV_KEY, BTN_SOUTH, 1), (EV_SYN, 0, 0)]);
-        // The player is gone: the seat stays for another one.
+        // The player is gone, but the seat stays for another one.
         first.sink.held(pad, &held, &rest).unwrap();
         first.sink.unplug(pad);
         first.sink.plug(pad, &identity).unwrap();
         first.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader).len(), 4);
         assert_ne!(down(), 0);
-        // The host ends with a button down. Seats exist again, with nothing held.
+        // The host ends with a button down. The seats exist again, with nothing held.
         drop(first);
         assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "end of file");
         assert!(file.exists() && !folder.join("dev/event242").exists());

@@ -1,11 +1,11 @@
 //! Event devices without a kernel: a folder with a file for each device and a socket for its events
 //! ([`pad`](crate::pad)). Processes with the library `libopenuvr_pads.so` see them in `/dev/input`.
 //!
-//! A slow reader gets `SYN_DROPPED`, as from the kernel, and reads the device's current state from
-//! the file.
+//! A slow reader gets `SYN_DROPPED`, as from the kernel, and then reads the device's current state
+//! from the file.
 //!
-//! Devices that existed before ([`seats`](super::seats)) are served to the processes that already
-//! opened them, and stay when they are no longer served.
+//! Devices that existed before ([`seats`](super::seats)) are also served to processes that have
+//! already opened them, and stay when they are no longer served.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -39,27 +39,26 @@ const ADMIT_RETRY: Duration = Duration::from_millis(100);
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
-/// Maximum number of processes with a device open; others are refused.
+/// Maximum number of processes that have a device open; others are refused.
 const MAX_READERS: usize = 32;
 
-/// Backlog of processes that open a device before it is served, counting each open: SDL opens a
+/// Backlog of processes that open a device before it is served, counting each open. SDL opens a
 /// device to check it, closes it, and opens it again.
 const WAITING_READERS: i32 = 128;
 
-/// Maximum number of pending requests, and the size of their buffer: far more than motors can
-/// follow.
+/// Maximum number of pending requests, and size of their buffer: far more than motors can follow.
 const MAX_PENDING: usize = 256;
 
-/// Maximum number of unread bytes per reader, by the kernel's accounting: about 50 reports, as many
-/// as the kernel keeps for a pad.
+/// Maximum number of unread bytes per reader, as counted by the kernel: about 50 reports, the same
+/// number that the kernel keeps for a pad.
 const WAITING: usize = 32 << 10;
 
 /// An event from a process that has a device open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderEvent {
-    /// It made a request.
+    /// The process has made a request.
     Request(Request),
-    /// It closed the device.
+    /// The process has closed the device.
     Closed,
 }
 
@@ -82,9 +81,9 @@ struct Device {
     file: File,
     listener: Arc<OwnedFd>,
     readers: Vec<Reader>,
-    /// It existed before, and is not removed by this server.
+    /// Whether the device existed before, so that this server does not remove it.
     seat: bool,
-    /// The last reader could not be admitted for lack of file descriptors.
+    /// Whether the last reader could not be admitted for lack of file descriptors.
     lacks_descriptors: bool,
 }
 
@@ -92,24 +91,24 @@ struct Reader {
     number: u64,
     fd: Arc<OwnedFd>,
     clock: ClockId,
-    /// It missed events.
+    /// Whether the reader has missed events.
     behind: bool,
     /// The start of an incomplete request.
     rest: Vec<u8>,
 }
 
 impl PadServer {
-    /// Serves devices in `folder`, which is created if missing, accessible to this user only.
+    /// Serves devices in `folder`, which is created if missing and is accessible only to this user.
     /// Leftovers of another process are removed.
     ///
     /// # Errors
-    /// The folder can't be written to, or no file descriptor is left.
+    /// Returns an error if the folder can't be written to, or if no file descriptor is left.
     pub fn open(folder: &Path) -> io::Result<PadServer> {
         PadServer::with_seats(folder, Vec::new())
     }
 
-    /// The same in addition to existing devices, each given by its listening socket and
-    /// description. Nothing is held on them.
+    /// Like [`PadServer::open`], but also serves existing devices, each specified by its listening
+    /// socket and description. Nothing is held on them.
     ///
     /// # Errors
     /// As [`PadServer::open`]; also if such a device is missing.
@@ -138,19 +137,19 @@ impl PadServer {
         })
     }
 
-    /// Whether this device existed before, and stays.
+    /// Whether this device existed before, so that it stays.
     #[must_use]
     pub fn is_seat(&self, number: u32) -> bool {
         let state = self.lock();
         state.devices.get(&number).is_some_and(|device| device.seat)
     }
 
-    /// Adds a device, `/dev/input/event240` and so on, in place of the one with its number. A seat
+    /// Adds a device, `/dev/input/event240` and so on, replacing a device with this number. A seat
     /// can't be replaced.
     ///
     /// # Errors
-    /// The number is not below [`MAX_DEVICES`], the device is a seat, or the folder can't be
-    /// written to.
+    /// Returns an error if the number is not below [`MAX_DEVICES`], the device is a seat, or the
+    /// folder can't be written to.
     pub fn plug(&self, number: u32, description: Description) -> io::Result<()> {
         if number >= MAX_DEVICES {
             return Err(io::Error::other("device limit reached"));
@@ -178,17 +177,18 @@ impl PadServer {
         Ok(())
     }
 
-    /// Removes a device. Its readers get `ENODEV`, as from the kernel. A seat is only no longer
-    /// served: it can be opened again, and its readers wait.
+    /// Removes a device. Its readers get `ENODEV`, as from the kernel. A seat stays but is no
+    /// longer served: it can still be opened, and its readers wait.
     pub fn unplug(&self, number: u32) {
         self.remove(&mut self.lock(), number);
         self.waker.wake();
     }
 
-    /// Writes events of a device; a report ends them. Events of an unknown device are ignored.
+    /// Writes events of a device, followed by the end of the report. Events of an unknown device
+    /// are ignored.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// Returns an error if the file can't be written.
     pub fn write(&self, number: u32, events: &[(u16, u16, i32)]) -> io::Result<()> {
         let mut state = self.lock();
         let State {
@@ -217,8 +217,8 @@ impl PadServer {
         Ok(())
     }
 
-    /// The next event of a process, with the device and a number for the process; waits at most
-    /// `timeout` (`None`: no limit). `None` on timeout and when woken.
+    /// The next event of a process, with the device and a number that identifies the process. Waits
+    /// at most `timeout` (`None`: no limit). Returns `None` on timeout and when woken.
     pub fn next_event(&self, timeout: Option<Duration>) -> Option<(u32, u64, ReaderEvent)> {
         if let Some(event) = self.receive() {
             return Some(event);
@@ -230,7 +230,7 @@ impl PadServer {
             .chain([PollFd::new(&self.waker.0, PollFlags::IN)])
             .collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // If interrupted, checks anyway.
+        // If interrupted, the descriptors are checked anyway.
         let _ = poll(&mut polled, timeout.as_ref());
         self.waker.lower();
         self.receive()
@@ -277,11 +277,11 @@ impl PadServer {
             return;
         };
         for place in [DEVICES, SOCKETS].iter().filter(|_| !device.seat) {
-            // A previous removal did the same.
+            // It is no error if a previous removal did the same.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
         for reader in &device.readers {
-            // Also where a forked child has the descriptor. A missing file is not an error.
+            // This works even if a forked child has the descriptor. A missing file is not an error.
             let _ = shutdown(&*reader.fd, Shutdown::Both);
         }
         let left = |reader: &Reader| (number, reader.number, ReaderEvent::Closed);
@@ -303,7 +303,7 @@ impl Drop for PadServer {
 }
 
 impl State {
-    /// The descriptors to poll and the timeout: the listener of a reader that can't be admitted
+    /// The descriptors to poll and the timeout. The listener of a reader that can't be admitted
     /// stays readable, so it is polled again only after a delay.
     fn fds(&self, timeout: Option<Duration>) -> (Vec<(Arc<OwnedFd>, PollFlags)>, Option<Duration>) {
         let (mut fds, mut timeout) = (Vec::new(), timeout);
@@ -325,7 +325,7 @@ impl State {
 }
 
 impl Device {
-    /// Admits processes that have opened it.
+    /// Admits processes that have opened the device.
     fn admit(&mut self, numbers: &mut u64) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         self.lacks_descriptors = false;
@@ -353,7 +353,7 @@ impl Device {
         }
     }
 
-    /// Receives requests of its readers.
+    /// Receives requests of the device's readers.
     fn receive(&mut self, number: u32, pending: &mut VecDeque<(u32, u64, ReaderEvent)>) {
         self.readers.retain_mut(|reader| {
             let stays = reader.receive(number, pending);
@@ -366,10 +366,10 @@ impl Device {
 }
 
 impl Reader {
-    /// Receives its requests; whether it still has the device open.
+    /// Receives the reader's requests. Returns whether it still has the device open.
     fn receive(&mut self, number: u32, pending: &mut VecDeque<(u32, u64, ReaderEvent)>) -> bool {
         let mut buffer = [0; 16 * LENGTH];
-        // Further requests stay in the socket.
+        // Other requests stay in the socket.
         while pending.len() < MAX_PENDING {
             let read = match recv(&*self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return false,
@@ -421,7 +421,7 @@ impl Reader {
         if bytes.is_empty() {
             return;
         }
-        // A write this short is atomic. A closed reader is detected when receiving.
+        // A write of this length is atomic. A closed reader is detected when receiving.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         self.behind = send(&*self.fd, &bytes, flags).is_err();
     }
@@ -431,7 +431,7 @@ fn name(number: u32) -> String {
     format!("event{}", FIRST_EVENT + number)
 }
 
-/// Creates the folders, accessible to this user only, and removes leftovers after the first `kept`
+/// Creates the folders, accessible only to this user, and removes leftovers after the first `kept`
 /// devices.
 pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
     for place in [DEVICES, SOCKETS] {
@@ -460,18 +460,19 @@ pub(super) fn listen_at(folder: &Path, number: u32) -> io::Result<OwnedFd> {
 
 /// Creates a device in the folder; returns the file with its description and state.
 pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
-    // Complete before it is visible: watchers of the folder open it at once.
+    // The file is complete before it is visible, because watchers of the folder open it at once.
     let new = folder.join("new");
     let _ = fs::remove_file(&new);
     let file = File::options().write(true).create_new(true).open(&new)?;
     file.write_all_at(description.bytes(), 0)?;
-    // Created by a link, like device nodes: watchers see a rename as a different event.
+    // It is created by a link, so that watchers get the same event as for device nodes. A rename
+    // would be a different event.
     let shown = folder.join(DEVICES).join(name(number));
     fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
     Ok(file)
 }
 
-/// Resets the description of an existing device, with nothing held; returns its file.
+/// Resets the description of an existing device, with nothing held. Returns its file.
 pub(super) fn reset(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
     let shown = folder.join(DEVICES).join(name(number));
     let file = File::options().write(true).open(shown)?;
@@ -554,7 +555,7 @@ mod tests {
         assert!(!folder.path().join("dev/event240").exists());
     }
 
-    /// In a separate process: the limit applies to all of its threads.
+    /// Runs in a separate process, because the limit applies to all of its threads.
     #[test]
     fn a_reader_without_a_descriptor_is_admitted_later() {
         const ALONE: &str = "OPENUVR_TEST_ALONE";
@@ -591,7 +592,7 @@ mod tests {
         setrlimit(Resource::Nofile, none).unwrap();
         served.write(0, &press(1)).unwrap();
         assert_eq!(served.readers(0), 0);
-        // Its listener stays readable, and is not polled.
+        // The device's listener stays readable, and is not polled.
         assert_eq!(waits(), (0, Some(ADMIT_RETRY)));
         setrlimit(Resource::Nofile, before).unwrap();
         served.write(0, &press(0)).unwrap();

@@ -1,7 +1,7 @@
 //! Pads presented by the kernel: uinput devices, each an Xbox 360 pad with rumble, for all programs
 //! of the machine.
 //!
-//! Tested in a virtual machine (`./dev test-vm`): few machines have `/dev/uinput`.
+//! It is tested in a virtual machine (`./dev test-vm`), because few machines have `/dev/uinput`.
 
 mod sys;
 
@@ -29,7 +29,7 @@ const PATH: &str = "/dev/uinput";
 /// Presents pads through the kernel.
 ///
 /// # Errors
-/// [`InputError`] without permission, or if the kernel lacks uinput.
+/// [`InputError`] if the permission is missing or the kernel lacks uinput.
 pub fn open() -> Result<Pads, InputError> {
     // Each pad opens it again; this open only checks access.
     device().map_err(|e| {
@@ -59,7 +59,7 @@ fn device() -> io::Result<File> {
         .open(PATH)
 }
 
-/// The devices, shared by the thread that writes them and the one that reads them.
+/// The devices, shared by the thread that writes to them and the one that reads from them.
 struct Shared {
     pads: Mutex<BTreeMap<PadId, Arc<File>>>,
     waker: Waker,
@@ -87,7 +87,7 @@ impl PadSink for Sink {
 
     fn unplug(&mut self, pad: PadId) {
         if let Some(file) = self.0.pads().remove(&pad) {
-            // The other thread may hold it slightly longer.
+            // The other thread may hold the device slightly longer.
             sys::destroy(&file);
         }
         self.0.waker.wake();
@@ -113,7 +113,7 @@ impl Drop for Sink {
     }
 }
 
-/// The kernel sets the timestamp.
+/// An event as bytes. The kernel sets its timestamp.
 fn event((kind, code, value): (u16, u16, i32)) -> [u8; BYTES] {
     let event = Event {
         time: Duration::ZERO,
@@ -127,7 +127,7 @@ fn event((kind, code, value): (u16, u16, i32)) -> [u8; BYTES] {
 #[derive(Default)]
 struct Felt {
     forces: ForceFeedback,
-    /// As last reported.
+    /// The rumble as last reported.
     reported: Rumble,
 }
 
@@ -136,7 +136,7 @@ struct Forces {
     felt: BTreeMap<PadId, Felt>,
 }
 
-/// uinput has one client for all programs: the kernel keeps their effects apart.
+/// uinput has one client for all programs, because the kernel keeps their effects apart.
 const PROGRAM: u64 = 0;
 
 impl Forces {
@@ -198,7 +198,7 @@ impl RumbleSource for Forces {
             .map(|file| PollFd::new(&**file, PollFlags::IN));
         let waker = PollFd::new(&self.shared.waker.0, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = files.chain([waker]).collect();
-        // If interrupted, checks anyway.
+        // If interrupted, the devices are checked anyway.
         let _ = poll(&mut fds, wait.as_ref());
         drop(fds);
         self.shared.waker.lower();

@@ -1,8 +1,8 @@
 //! Unused key codes bound to characters that no key of the layout types.
 //!
-//! Clients read the map when notified of a change, some only when the key arrives. So a binding is
-//! kept as long as possible: key codes are used in rotation, and bindings are removed only at the
-//! end.
+//! Clients read the map when notified of a change, some only when the key arrives. Therefore, a
+//! binding is kept as long as possible: key codes are used in rotation, and bindings are removed
+//! only at the end.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,7 +45,7 @@ impl Bindings {
         Ok(Some(keycode))
     }
 
-    /// Forgets bindings that another client's change of the map has removed.
+    /// Discards bindings that another client's change of the map has removed.
     pub(super) fn keep_those_in(&mut self, map: &Keymap) {
         self.0
             .retain(|(keycode, ch)| map.symbol(*keycode, 0, 0) == Some(symbol_of(*ch)));

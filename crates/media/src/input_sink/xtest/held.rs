@@ -1,5 +1,5 @@
-//! Releases keys and buttons held by XTEST on a display: they stay down when the program that
-//! pressed them is killed. The XTEST devices belong to the server, one pair for all programs.
+//! Releases keys and buttons held by XTEST on a display, because they stay down when the program
+//! that pressed them is killed. The XTEST devices belong to the server, one pair for all programs.
 //!
 //! Spec: X Input Extension 2.2 (`XIQueryDevice`, `QueryDeviceState`); the device names are those of
 //! X.Org's server (`xtestdev.c`).
@@ -14,8 +14,8 @@ use crate::display;
 use crate::input_sink::InputError;
 
 /// Releases every key and button that XTEST holds down on `display` (`None`: the environment
-/// variable DISPLAY); returns their number. For use after the end of the program that pressed them:
-/// keys held there by other programs are released, too.
+/// variable DISPLAY). Returns their number. To be used after the end of the program that pressed
+/// them, because keys held there by other programs are released, too.
 ///
 /// # Errors
 /// [`InputError`] if the display can't be reached or lacks XInput 2 or XTEST.
@@ -28,7 +28,7 @@ pub fn release_held(display: Option<&str>) -> Result<usize, InputError> {
         .map_err(|e| InputError(format!("display {display}: can't release held keys: {e}")))
 }
 
-/// The same over an existing connection.
+/// Like [`release_held`], over an existing connection.
 pub(super) fn release(conn: &RustConnection) -> Result<usize, ReplyError> {
     conn.xinput_xi_query_version(2, 2)?.reply()?;
     let devices = conn.xinput_xi_query_device(Device::ALL)?.reply()?.infos;

@@ -1,10 +1,10 @@
 //! Injects input into an X server through its XTEST extension.
 //!
 //! A key is pressed as the physical key, unless it carries a character that this server's layout
-//! does not map to that key: then the character is typed by another key, with modifiers changed
-//! while it is held, or by a key code bound for the session. A command (Ctrl and a letter) goes to
-//! the key with that letter in this layout. The pointer is the server's own, and so is auto-repeat,
-//! except for `repeat`.
+//! does not map to that key. In that case, the character is typed with a different key, with
+//! modifiers changed while it is held, or with a key code bound for the session. A command (Ctrl
+//! and a letter) is sent with the key that has this letter in this layout. The server's own pointer
+//! and auto-repeat are used, except as described in `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
@@ -45,7 +45,7 @@ pub struct Xtest {
     root: xproto::Window,
     keyboard: XkbKeyboard,
     bindings: Bindings,
-    /// The X key code pressed for each physical key.
+    /// The X key code that was pressed for each physical key.
     held: BTreeMap<KeyCode, u8>,
     buttons: BTreeSet<u8>,
     borrowed: TemporaryModifiers,
@@ -64,8 +64,9 @@ struct TemporaryModifiers {
 }
 
 impl Xtest {
-    /// Opens `display` (`None`: the environment variable DISPLAY), and releases keys held by XTEST
-    /// there. Until a viewport is set, absolute positions are relative to the complete screen.
+    /// Opens `display` (`None`: the environment variable DISPLAY), and releases the keys that XTEST
+    /// holds there. Until a viewport is set, absolute positions are relative to the complete
+    /// screen.
     ///
     /// # Errors
     /// [`InputError`] if the display can't be reached or lacks XTEST or XKB.
@@ -81,7 +82,7 @@ impl Xtest {
             )));
         }
         display::ignore_grabs(&conn).map_err(|cause| gone(&cause))?;
-        // A killed host can't have released its keys.
+        // A host that was killed has not released its keys.
         if let Err(e) = held::release(&conn) {
             tracing::debug!(error = %e, "keys held by XTEST can't be released");
         }
@@ -136,7 +137,7 @@ impl Xtest {
         self.fake(kind, keycode, 0, 0)
     }
 
-    /// Processes the server's events; reloads the keyboard map if it changed.
+    /// Processes the server's events. Reloads the keyboard map if it has changed.
     fn follow(&mut self) -> Result<(), InputError> {
         let mut changed = false;
         while let Some(event) = self
@@ -188,7 +189,7 @@ impl Xtest {
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
-            // Two of the user's keys map to the same key here: it is pressed again.
+            // Two of the user's keys map to the same key here, so it is pressed again.
             self.key(keycode, false)?;
         }
         self.key(keycode, true)?;
@@ -211,7 +212,7 @@ impl Xtest {
             mods,
             group: u8::from(state.group),
             held: &held,
-            // AltGr is held to type a character, whatever that key is here.
+            // AltGr is held to type a character, regardless of that key's meaning here.
             command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical);
@@ -257,8 +258,8 @@ impl Xtest {
         }
     }
 
-    /// Ends the temporary modifiers of a character key: at the next key event, so that a held key
-    /// repeats its character, and no other key sees these modifiers.
+    /// Ends the temporary modifiers of a character key. This is done at the next key event, so that
+    /// a held key repeats its character, and these modifiers do not affect other keys.
     fn restore_modifiers(&mut self) -> Result<(), InputError> {
         let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         for modifier in pressed {
@@ -281,10 +282,10 @@ impl Xtest {
         self.go_to(along(left, x, size.width), along(top, y, size.height))
     }
 
-    /// Moves the pointer to a position by a relative motion. A game that reads raw motion takes
-    /// every value for a distance, and the server passes XTEST's absolute motion on as the
-    /// position: the view would jump by hundreds of pixels. XTEST's relative motion is not
-    /// accelerated, so that both end on the same pixel.
+    /// Moves the pointer to a position by a relative motion. A game that reads raw motion
+    /// interprets every value as a distance, but for XTEST's absolute motion the server reports the
+    /// position, so the view would jump by hundreds of pixels. XTEST's relative motion is not
+    /// accelerated, so both end on the same pixel.
     fn go_to(&self, x: i16, y: i16) -> Result<(), InputError> {
         let from = self.conn.query_pointer(self.root);
         let from = from.map_err(|cause| self.gone(&cause))?.reply();
@@ -340,7 +341,7 @@ impl Xtest {
     }
 
     fn release_keys(&mut self) -> Result<(), InputError> {
-        // Lifted modifiers are up already.
+        // Modifiers that were lifted are already up.
         let borrowed = std::mem::take(&mut self.borrowed);
         let keys: BTreeSet<u8> = std::mem::take(&mut self.held)
             .into_values()
@@ -381,7 +382,7 @@ impl InputSink for Xtest {
             InputEvent::ReleaseAll => self.release_keys()?,
             // XTEST supports only a device's keys and mouse events.
             InputEvent::Device { .. } => {}
-            // They are handled elsewhere: `pads`.
+            // `pads` handles these.
             InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
             | InputEvent::Pad { .. } => {}

@@ -1,9 +1,10 @@
-//! The server's auto-repeat of the newest key: stopped while the client is silent, and restarted.
+//! The server's auto-repeat of the newest key. It is stopped while the client sends nothing, and
+//! then restarted.
 //!
-//! A server repeats one key, the newest pressed. The repeat stops when that key is removed from the
-//! set of repeating keys, and stays stopped when it is added again at once: no other keyboard state
-//! changes, and no state remains if the host is killed. Pressing a key that is down is no event for
-//! clients, but restarts the server's repeat delay.
+//! A server repeats one key, the one pressed last. The repeat stops when that key is removed from
+//! the set of repeating keys, and stays stopped when the key is added again at once. So no other
+//! keyboard state changes, and no state remains if the host is killed. Pressing a key that is down
+//! sends no event to clients, but restarts the server's repeat delay.
 //!
 //! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). The start and stop behaviour is that of
 //! X.Org's server (`ProcXkbSetControls`, `AccessXFilterPressEvent`).
@@ -26,7 +27,7 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// A key was pressed.
+    /// Records that a key was pressed.
     pub(super) fn pressed(&mut self, keycode: u8) {
         *self = Repeat {
             newest: Some(keycode),
@@ -34,7 +35,7 @@ impl Repeat {
         };
     }
 
-    /// A key was released.
+    /// Records that a key was released.
     pub(super) fn released(&mut self, keycode: u8) {
         self.newest.take_if(|newest| *newest == keycode);
     }
@@ -68,7 +69,7 @@ impl Repeat {
     }
 }
 
-/// Sets the keys that may repeat; changes nothing else.
+/// Sets the keys that may repeat, and changes nothing else.
 fn set_repeating(conn: &RustConnection, keys: &[u8; 32]) -> Result<(), ConnectionError> {
     let mods = xproto::ModMask::default();
     let virtual_mods = xkb::VMod::default();

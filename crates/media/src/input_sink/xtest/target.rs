@@ -1,9 +1,9 @@
-//! The window that receives input, and whether a key or click would reach it now: XTEST events go
+//! The window that receives input, and whether a key or click would reach it now. XTEST events go
 //! to the focus window or to the window under the pointer.
 //!
 //! If they would go elsewhere, the window is raised once and checked again. Pointer motion and
-//! releases are always allowed. Not detectable from outside: an application that holds a grab
-//! receives the events, wherever pointer and focus are.
+//! releases are always allowed. It can't be detected from outside if an application holds a grab
+//! and therefore receives the events, wherever the pointer and focus are.
 //!
 //! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
 
@@ -23,7 +23,7 @@ use crate::application::{Application, Atoms, WindowScope, top_of};
 /// than two of its frames).
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Poll interval meanwhile.
+/// Poll interval during that time.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Retry delay after a failed attempt, so that not every key press of a typing user waits (guess).
@@ -49,7 +49,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Restricts input to this window and those of its program; `None`: no restriction.
+    /// Restricts input to this window and those of its program; `None` means no restriction.
     pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;
@@ -63,10 +63,10 @@ impl Target {
         self.suppressed
     }
 
-    /// Whether a press now reaches the window, which lies at `viewport`; raises it if not.
+    /// Whether a press now reaches the window, which lies at `viewport`. Raises the window if not.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// Returns an error if the connection is broken.
     pub(super) fn admits(
         &mut self,
         conn: &RustConnection,
@@ -106,7 +106,7 @@ impl Target {
         };
         let mut since = None;
         loop {
-            // It may have another frame after it was raised.
+            // The window may have a different frame after it was raised.
             let application = Application::of(conn, atoms, root, window)?;
             let gets = match goes {
                 InputTarget::Keyboard => has_keyboard(conn, root, &application)?,
@@ -150,7 +150,7 @@ fn has_keyboard(
     if focus == x11rb::NONE {
         return Ok(false);
     }
-    // Then keys go to the window under the pointer.
+    // In this case, keys go to the window under the pointer.
     if focus == u32::from(InputFocus::POINTER_ROOT) || focus == root {
         let at = conn.query_pointer(root)?.reply()?;
         return is_over(conn, application, &at);
@@ -161,8 +161,9 @@ fn has_keyboard(
     }
 }
 
-/// The same for a click. A pointer outside, as a game may have left it, is first moved to the
-/// nearest position in the picture: games that read raw motion don't see this.
+/// Whether a click now reaches the window. If a game has left the pointer outside, the pointer is
+/// first moved to the nearest position in the picture. Games that read raw motion do not notice
+/// this.
 fn has_pointer(
     conn: &RustConnection,
     root: Window,
@@ -196,7 +197,7 @@ fn is_over(
     Ok(at.same_screen && at.child != x11rb::NONE && application.has(conn, at.child)?)
 }
 
-/// Through the window manager; without one, directly.
+/// Raises the window through the window manager or, if there is none, directly.
 fn bring_to_front(
     conn: &RustConnection,
     root: Window,

@@ -566,7 +566,7 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
     sink.apply(&key(30, None, false)).unwrap();
     listener.all(&sink);
     listener.assert_nothing_pressed();
-    // A key released meanwhile is not pressed again.
+    // A key that was released in the meantime is not pressed again.
     sink.apply(&key(30, Some('a'), true)).unwrap();
     sink.allow_repeat(false).unwrap();
     sink.apply(&key(30, None, false)).unwrap();

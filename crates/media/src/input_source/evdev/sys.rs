@@ -20,7 +20,7 @@ pub(super) fn is_event_device(fd: impl AsFd) -> bool {
     unsafe { ioctl(fd, Getter::<EVIOCGVERSION, c_int>::new()) }.is_ok()
 }
 
-/// Makes the kernel stamp this reader's events by `CLOCK_MONOTONIC`.
+/// Makes the kernel use `CLOCK_MONOTONIC` for the timestamps of this reader's events.
 pub(super) fn stamp_by_monotonic_clock(fd: impl AsFd) -> Result<(), Errno> {
     // SAFETY: EVIOCSCLOCKID reads an int.
     unsafe {

@@ -15,15 +15,15 @@ use crate::input_event::{BYTES, Event, SYN_DROPPED};
 use crate::pad::OWN_LOCATION;
 use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 
-/// Events read at once: the kernel queues 64 for a pad, or slightly more.
+/// Number of events read at once. The kernel queues 64 for a pad, or slightly more.
 const AT_ONCE: usize = 64;
 
 /// The kind of an opened device.
 pub(super) enum DeviceKind {
     Pad(Box<Pad>),
-    /// A pad or a similar device with unknown mapping: its name.
+    /// A pad or a similar device with unknown mapping, with its name.
     Unmapped(String),
-    /// A keyboard, a mouse, no event device; a pad presented by a host.
+    /// Not a pad to read: a keyboard, a mouse, not an event device, or a pad presented by a host.
     Other,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Pad {
     keys: BTreeSet<u16>,
     axes: BTreeMap<u16, i32>,
     reported: PadState,
-    /// The kernel dropped events: those up to the next report are ignored.
+    /// Whether the kernel has dropped events, so that events up to the next report are ignored.
     missed: bool,
     rest: Vec<u8>,
     /// The uploaded effect.
@@ -49,7 +49,7 @@ impl Pad {
     /// Opens an event device.
     ///
     /// # Errors
-    /// It is not readable, or is gone already.
+    /// Returns an error if the device is not readable, or is already gone.
     pub(super) fn open(path: &Path, database: &Database) -> io::Result<DeviceKind> {
         let (file, writable) = sys::open(path)?;
         // Only event devices have such a number.
@@ -109,10 +109,10 @@ impl Pad {
         (before != state).then_some(state)
     }
 
-    /// Reads available events, and reports the state after each report.
+    /// Reads available events, and passes on the state after each report.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub(super) fn read(
         &mut self,
         mut report: impl FnMut(PadState, Option<Instant>),
@@ -142,7 +142,7 @@ impl Pad {
         Ok(())
     }
 
-    /// Applies an event; whether it ends a report.
+    /// Applies an event. Returns whether it ends a report.
     fn follow(&mut self, event: &Event) -> io::Result<bool> {
         match (event.kind, event.code) {
             (EV_SYN, SYN_DROPPED) => self.missed = true,
@@ -169,10 +169,10 @@ impl Pad {
         Ok(())
     }
 
-    /// Runs its motors like this until the next call. A pad without motors is ignored.
+    /// Runs the pad's motors with this rumble until the next call. A pad without motors is ignored.
     ///
     /// # Errors
-    /// The device refused.
+    /// Returns an error if the device refuses.
     pub(super) fn rumble(&mut self, rumble: Rumble) -> io::Result<()> {
         if !self.identity.rumbles || self.felt == rumble {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Maps a device's controls to the standard gamepad: by a line of a database in SDL's format
-//! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or by the kernel's rules for pads
+//! Maps a device's controls to the standard gamepad. It uses a line of a database in SDL's format
+//! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or the kernel's rules for pads
 //! (Documentation/input/gamepad.rst).
 //!
 //! No database is included. Without one, pads with a kernel driver are supported.
@@ -15,7 +15,7 @@ use crate::pad::description::Axis;
 const MAX_LINES: usize = 100_000;
 const MAX_COMPLAINTS: usize = 5;
 
-/// SDL's identifier of a device: bus, vendor, product, version, as in the database.
+/// SDL's identifier of a device, as in the database: bus, vendor, product and version.
 pub(super) type Guid = [u8; 16];
 
 /// The SDL identifier of a device.
@@ -27,7 +27,7 @@ pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Gui
         guid[8..10].copy_from_slice(&product.to_le_bytes());
         guid[12..14].copy_from_slice(&version.to_le_bytes());
     } else {
-        // As much of the name as fits before a zero.
+        // This contains as much of the name as fits before a zero.
         for (to, byte) in guid[4..15].iter_mut().zip(name.bytes()) {
             *to = byte;
         }
@@ -101,13 +101,13 @@ impl Database {
         self.0.len()
     }
 
-    /// Whether it is empty.
+    /// Whether the database is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entry of a device; a difference in only the version is accepted.
+    /// The entry of a device. A device that differs only in the version is accepted.
     fn of(&self, guid: &Guid) -> Option<&Entry> {
         let mut unversioned = *guid;
         unversioned[12..14].fill(0);
@@ -120,7 +120,7 @@ impl Database {
     }
 }
 
-/// Parses a line; `None` if it is for another system.
+/// Parses a line. `None` if it is for a different system.
 fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
     let mut fields = line.split(',');
     let number = fields.next().unwrap_or_default();
@@ -128,7 +128,7 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
         let shown: String = number.chars().take(40).collect();
         format!("'{shown}' is not a device: expected 32 hexadecimal digits")
     })?;
-    // A checksum of the name, missing in older databases.
+    // This is a checksum of the name, which older databases lack.
     guid[2..4].fill(0);
     fields.next().ok_or("the name is missing")?;
     let mut entry = Vec::new();
@@ -266,7 +266,7 @@ impl Mapping {
         })
     }
 
-    /// Its buttons, as in
+    /// The pad's buttons, as in
     /// [`PadIdentity::buttons`](openuvr_proto::input::pad::PadIdentity::buttons), and its sticks.
     pub(super) fn has(&self) -> (u32, [bool; 2]) {
         let (mut buttons, mut sticks) = (0, [false; 2]);
@@ -300,7 +300,7 @@ impl Mapping {
                 }
             };
             match *target {
-                // Half way, as in SDL.
+                // The threshold is half way, as in SDL.
                 Target::Button(button) if value > FULL / 2 => state.buttons |= button.bit(),
                 Target::Button(_) => {}
                 Target::Trigger(n) => {
@@ -399,7 +399,7 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
             controls.push((Target::Button(button), Control::Key(code)));
         }
     };
-    // Most drivers follow xpad: X and Y have these codes, regardless of their position.
+    // Most drivers do the same as xpad: X and Y have these codes, regardless of their position.
     let (west, north) = match BY_PLACE.contains(&vendor) {
         true => (BTN_WEST, BTN_NORTH),
         false => (BTN_NORTH, BTN_WEST),

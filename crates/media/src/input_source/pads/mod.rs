@@ -1,8 +1,8 @@
 //! Game pads in `/dev/input` that this user may read, with hot plug, mapped to the standard
 //! gamepad.
 //!
-//! Focus is not considered: the caller decides whether pad input is for the host. Pads are not
-//! grabbed: other programs read them, too.
+//! The focus is not considered, because the caller decides whether pad input is for the host. Pads
+//! are not grabbed, so other programs also read them.
 
 mod device;
 pub mod mapping;
@@ -28,10 +28,10 @@ use crate::waker::{Waker, WakerError};
 /// The kernel's folder of event devices.
 const FOLDER: &str = "/dev/input";
 
-/// Poll interval of the folder where the kernel does not report changes.
+/// Poll interval of the folder if the kernel does not report changes.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Retry delay for an unreadable device: its permissions are set slightly after its creation
+/// Retry delay for an unreadable device. Its permissions are set slightly after its creation
 /// (guess).
 const PERMISSION_DELAY: Duration = Duration::from_secs(1);
 
@@ -46,10 +46,10 @@ pub enum PadEvent {
     Idle,
 }
 
-/// Each pad's rumble, and its duration unless changed before.
+/// Each pad's rumble, and its duration unless it is changed before.
 type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 
-/// Sets the pads' rumble, and wakes their reader: from any thread.
+/// Sets the pads' rumble from any thread, and wakes their reader.
 #[derive(Clone)]
 pub struct Rumbler {
     requests: Arc<Mutex<RumbleRequests>>,
@@ -57,7 +57,7 @@ pub struct Rumbler {
 }
 
 impl Rumbler {
-    /// A new one, for one reader.
+    /// A rumbler for one reader.
     ///
     /// # Errors
     /// [`WakerError`] if no file descriptor is left.
@@ -91,19 +91,19 @@ impl Rumbler {
 struct Plugged {
     path: PathBuf,
     pad: Box<Pad>,
-    /// When its motors must stop.
+    /// When the pad's motors must stop.
     still: Option<Instant>,
 }
 
-/// Reads the pads. Owned by one thread.
+/// Reads the pads. One thread owns it.
 pub struct PadReader {
     folder: PathBuf,
     database: Database,
     plugged: BTreeMap<PadId, Plugged>,
-    /// Watch on the folder; `None`: it is polled.
+    /// Watch on the folder. `None` if it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are no pads or exceed the limit.
+    /// Devices that are not pads or exceed the limit.
     passed: BTreeSet<PathBuf>,
     /// Unreadable devices, with the time of the first attempt.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
@@ -145,7 +145,7 @@ impl PadReader {
         }
     }
 
-    /// Waits for input and reads it; `false` if woken.
+    /// Waits for input and reads it. Returns `false` if woken.
     fn wait(&mut self, until: Instant) -> bool {
         let still = self.plugged.values().filter_map(|plugged| plugged.still);
         let until = still.chain(self.look_at).fold(until, Instant::min);
@@ -158,7 +158,7 @@ impl PadReader {
         let others = fds.len();
         let pads = self.plugged.values();
         fds.extend(pads.map(|plugged| PollFd::new(plugged.pad.fd(), PollFlags::IN)));
-        // If interrupted, checks anyway.
+        // If interrupted, the devices are checked anyway.
         let _ = poll(&mut fds, left.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -195,12 +195,12 @@ impl PadReader {
         self.plugged.remove(&pad);
         let event = InputEvent::PadDisconnected { pad };
         self.ready.push_back(PadEvent::Input(event, None));
-        // A device beyond the limit may fit now.
+        // A device that exceeded the limit may fit now.
         self.passed.clear();
         self.look_at = Some(Instant::now());
     }
 
-    /// Discards the watch's events: only the fact of a change matters.
+    /// Discards the watch's events, because only the fact that something has changed matters.
     fn drain(&self) {
         let Some(watch) = &self.watch else { return };
         let mut buffer = [0_u8; 4096];
@@ -243,8 +243,7 @@ impl PadReader {
             Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
             Ok(DeviceKind::Unmapped(name)) => {
                 self.warn(format!(
-                    "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a database of \
-                     pads of SDL's form",
+                    "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a pad database in SDL's format",
                     path.display()
                 ));
                 self.passed.insert(path);
@@ -283,11 +282,11 @@ impl PadReader {
         self.plugged.insert(number, plugged);
     }
 
-    /// A device can't be opened. Its permissions may change; if they do not, the user is warned
-    /// once if it is a pad.
+    /// Handles a device that can't be opened. Its permissions may change. If they do not, the user
+    /// is warned once if it is a pad.
     fn refuse(&mut self, path: PathBuf, why: &io::Error) {
         if why.kind() != io::ErrorKind::PermissionDenied {
-            // It was removed meanwhile, or is no device.
+            // It was removed in the meantime, or is not a device.
             return;
         }
         let now = Instant::now();
@@ -345,8 +344,8 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_event).collect()
 }
 
-/// Whether the kernel reports pad buttons for a device that can't be opened: from sysfs, which
-/// lists the words of a bit set highest first.
+/// Whether the kernel reports pad buttons for a device that can't be opened. This is read from
+/// sysfs, which lists the words of a bit set highest first.
 fn is_pad(path: &Path) -> bool {
     let name = path
         .file_name()

@@ -1,5 +1,5 @@
-//! Requests to a pad's event device (`linux/input.h`) through the C library, in front of which the
-//! library `libopenuvr_pads.so` may present devices.
+//! Requests to a pad's event device (`linux/input.h`) through the C library. The preloaded library
+//! `libopenuvr_pads.so` may intercept these calls to present devices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_int, c_ulong};
@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::pad::codes::{ABS_CNT, FF_CNT, KEY_CNT};
 use crate::pad::description::Axis;
 
-/// `struct ff_effect` of a rumble: 48 bytes where pointers have 64 bits.
+/// `struct ff_effect` of a rumble: 48 bytes with 64-bit pointers.
 #[repr(C)]
 struct FfEffect {
     kind: u16,
@@ -38,7 +38,8 @@ const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
 const READ: c_ulong = 2;
 const WRITE: c_ulong = 1;
 
-/// Makes an event device fill `bytes`; returns their number, or the device's other result.
+/// Makes an event device fill `bytes`. Returns the number of bytes filled, or the device's other
+/// result.
 fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     let request = request(READ, number, bytes.len());
     // SAFETY: the request's number encodes the maximum number of bytes written: those of the slice.
@@ -46,7 +47,8 @@ fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| Error::last_os_error())
 }
 
-/// Opens an event device for reading, and for writing if permitted; the second value tells whether.
+/// Opens an event device for reading, and for writing if permitted. The second value tells whether
+/// it is writable.
 pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let open = |mode| {
@@ -141,7 +143,7 @@ pub(super) fn forces(file: &File) -> Vec<u16> {
     numbers(&bits)
 }
 
-/// Selects `CLOCK_MONOTONIC` for event timestamps; whether that succeeded.
+/// Selects `CLOCK_MONOTONIC` for event timestamps. Returns whether that succeeded.
 pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     let clock: c_int = libc::CLOCK_MONOTONIC;
     // EVIOCSCLOCKID
@@ -150,8 +152,8 @@ pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const clock) == 0 }
 }
 
-/// Uploads a rumble without time limit, replacing the effect with this number if given; returns its
-/// number.
+/// Uploads a rumble without a time limit, replacing the effect with this number, if any. Returns
+/// its number.
 pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io::Result<i16> {
     let mut effect = FfEffect {
         kind: crate::pad::codes::FF_RUMBLE,
@@ -175,7 +177,7 @@ pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io
     }
 }
 
-/// Watches a folder for added and removed files; `None` if the kernel can't.
+/// Watches a folder for added and removed files; `None` if the kernel does not support it.
 pub(super) fn watch(folder: &Path) -> Option<OwnedFd> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
     // SAFETY: the only argument is flags.

@@ -1,5 +1,5 @@
-//! The grab: the pointer is confined and hidden, the mouse reports raw motion, and all keys go to
-//! the window, including a window manager's shortcuts.
+//! The grab. While it is active, the pointer is confined and hidden, the mouse reports raw motion,
+//! and all keys go to the window, including a window manager's shortcuts.
 //!
 //! Spec: The X Input Extension 2.2, `RawMotion`; X protocol, `GrabKeyboard`.
 
@@ -63,7 +63,8 @@ impl Device {
         let screen = conn.get_geometry(root)?;
         let devices = match conn.xinput_xi_query_device(id)?.reply() {
             Ok(reply) => reply.infos,
-            // It was unplugged after moving. Mice are, tablets hardly ever.
+            // The device was unplugged after moving. This happens with mice, but hardly ever with
+            // tablets.
             Err(ReplyError::X11Error(_)) => Vec::new(),
             Err(gone) => return Err(gone),
         };
@@ -96,7 +97,8 @@ impl Grab {
             conn.generate_id()?,
         );
         conn.create_pixmap(1, bitmap, window.root, 1, 1)?;
-        // The pixmap's content is undefined until drawn; the foreground of a new context is 0.
+        // The pixmap's content is undefined until it is drawn; the foreground of a new context is
+        // 0.
         conn.create_gc(gc, bitmap, &xproto::CreateGCAux::new().foreground(0))?;
         let pixel = xproto::Rectangle {
             x: 0,
@@ -124,13 +126,13 @@ impl Grab {
         self.active
     }
 
-    /// Whether the keyboard is grabbed, too.
+    /// Whether the keyboard is also grabbed.
     pub(super) fn holds_keyboard(&self) -> bool {
         self.keyboard
     }
 
-    /// Grabs the pointer and the keyboard; `false` if another client holds the pointer. A client
-    /// that holds only the keyboard, as a desktop may briefly, keeps it.
+    /// Grabs the pointer and the keyboard. Returns `false` if another client holds the pointer. If
+    /// another client holds only the keyboard, as a desktop may briefly do, it keeps the keyboard.
     pub(super) fn take(&mut self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let buttons = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE;
         let reply = conn
@@ -175,8 +177,8 @@ impl Grab {
         Ok(conn.flush()?)
     }
 
-    /// The whole pixels that raw events add up to, without the server's acceleration; `None` if
-    /// less than one.
+    /// The number of whole pixels to which raw events add up, without the server's acceleration.
+    /// `None` if less than one.
     pub(super) fn motion(
         &mut self,
         conn: &RustConnection,
@@ -224,7 +226,7 @@ impl Grab {
 fn whole(rest: &mut f64) -> i16 {
     let pixels = rest.trunc().clamp(f64::from(i16::MIN), f64::from(i16::MAX));
     *rest -= pixels;
-    // In range by the clamp.
+    // The value is in range because it was clamped.
     #[allow(clippy::cast_possible_truncation)]
     let pixels = pixels as i16;
     pixels

@@ -4,9 +4,9 @@
 //! button, repaints the picture, and executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to
 //! the host.
 //!
-//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
-//! chooses so; otherwise with the character that they type. For a dead key or a compose sequence,
-//! only the resulting character is sent. A key without an evdev code is sent by its character.
+//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application chooses so. Otherwise,
+//! they are sent with the character that they type. For a dead key or a compose sequence, only the resulting character is
+//! sent. A key without an evdev code is sent by its character.
 
 mod grab;
 #[cfg(test)]
@@ -46,17 +46,17 @@ pub struct X11InputSource {
     painter: Painter,
     keyboard: XkbKeyboard,
     grab: Grab,
-    /// Whether to grab the pointer once the window is viewable: before, X refuses.
+    /// Whether to grab the pointer once the window is viewable. X refuses a grab before.
     grab_at_start: bool,
     /// Whether the grab was requested by the host's application, and whether the user has released
     /// it since.
     for_host: bool,
     declined: bool,
     keys: KeyTranslator,
-    /// The focus has not come yet, or was lost and has not returned.
+    /// Whether the focus has not arrived yet, or was lost and has not returned.
     away: bool,
     pointer_sent: Option<(u16, u16)>,
-    /// An event read too far while merging motion.
+    /// An event that was read but not used while merging motion.
     unread: Option<Event>,
     ready: VecDeque<SourceEvent>,
 }
@@ -69,8 +69,8 @@ impl X11InputSource {
         config: &WindowConfig,
     ) -> Result<X11InputSource, WindowError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| WindowError(cause.to_string()))?;
-        // With it a held key repeats as presses without releases, which are easy to drop. Every
-        // current XKB server supports it.
+        // With this flag, a held key repeats as presses without releases, which are easy to drop. Every current XKB server
+        // supports it.
         let flag = xkb::PerClientFlag::DETECTABLE_AUTO_REPEAT;
         let none = xkb::BoolCtrl::default();
         conn.xkb_per_client_flags(CORE_KEYBOARD, flag, flag, none, none, none)
@@ -143,7 +143,7 @@ impl X11InputSource {
                 }
                 return self.follow_request();
             }
-            // Follows each FocusIn and EnterNotify.
+            // This event follows each FocusIn and EnterNotify.
             Event::KeymapNotify(event) => {
                 self.keys.already_down(keys_down(&event.keys));
             }
@@ -176,7 +176,8 @@ impl X11InputSource {
             Event::MappingNotify(_) | Event::XkbMapNotify(_) | Event::XkbNewKeyboardNotify(_) => {
                 self.keyboard = XkbKeyboard::read(&self.conn).map_err(|cause| self.gone(&cause))?;
             }
-            // A repaint may use a picture that the presenter has just replaced, which repainted it.
+            // A repaint may use a picture that the presenter has just replaced, and the replacement has repainted the
+            // window.
             Event::Error(error) => tracing::debug!(?error, "the X server refused a request"),
             _ => {}
         }
@@ -251,8 +252,8 @@ impl X11InputSource {
         self.change(|scene| scene.grabbed = taken)
     }
 
-    /// Grabs or releases the pointer as the host's application requests: while the user plays in
-    /// this window, and has not released it manually since the request.
+    /// Grabs or releases the pointer as the host's application requests, while the user plays in this window and has not
+    /// released the pointer manually since the request.
     fn follow_request(&mut self) -> Result<(), SourceError> {
         let wanted = {
             let scene = self.stage.scene();
@@ -288,9 +289,9 @@ impl X11InputSource {
     /// window and back.
     fn focus_out(&mut self, mode: xproto::NotifyMode) -> Result<(), SourceError> {
         match mode {
-            // Our own grab: no other client can have one meanwhile.
+            // This is our own grab, because no other client can have one in the meantime.
             xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
-            // With the focus elsewhere, key releases are not received.
+            // While the focus is elsewhere, key releases are not received.
             xproto::NotifyMode::UNGRAB if self.keys.is_idle() || self.has_focus()? => Ok(()),
             _ => self.focus_lost(),
         }
@@ -313,7 +314,7 @@ impl X11InputSource {
         }
     }
 
-    /// Sends the newest of the motion events that have arrived: older positions are outdated.
+    /// Sends the newest of the motion events that have arrived, because older positions are outdated.
     fn pointer_moved(&mut self, first: xproto::MotionNotifyEvent) -> Result<(), SourceError> {
         let mut newest = first;
         loop {
@@ -390,9 +391,9 @@ impl X11InputSource {
         }
     }
 
-    /// Repaints the scene. The server may execute this after a newer picture of the presenter that
-    /// was sent later, so it is repeated if a picture was shown in between; the number of repeats
-    /// is limited, since a steady stream of pictures repaints the window as well.
+    /// Repaints the scene. The server may execute this after a newer picture of the presenter that was sent later, so it is
+    /// repeated if a picture was shown in between. The number of repeats is limited, because a steady stream of pictures
+    /// also repaints the window.
     pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {
@@ -448,8 +449,8 @@ impl InputSource for X11InputSource {
     }
 }
 
-/// Maximum number of repeated repaints: a picture that is displayed slice by slice changes the
-/// scene with each of its usual eight slices.
+/// Maximum number of repeated repaints. A picture that is displayed slice by slice changes the scene with each of its usual
+/// eight slices.
 const REPAIRS: usize = 12;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.

@@ -27,7 +27,7 @@ struct Fixture {
     presenter: X11Presenter,
     person: RustConnection,
     root: xproto::Window,
-    // Last, so that it outlives the connections.
+    // This is the last field, so that it outlives the connections.
     xvfb: Xvfb,
 }
 
@@ -54,7 +54,7 @@ fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
         root,
         xvfb,
     };
-    // The pointer starts in the centre of the screen: move it in, and drop the events.
+    // The pointer starts in the centre of the screen. It is moved in, and the events are dropped.
     fake(&it.person, MOVE, 0, 50, 50);
     it.seen();
     Some(it)
@@ -158,7 +158,7 @@ fn layouts_give_text_after_a_change() {
     let expected = [
         key(21, Some('z'), true),
         key(21, None, false),
-        // AltGr only chooses the level of the other key, and is another key elsewhere.
+        // AltGr only chooses the level of the other key, and is a different key elsewhere.
         key(16, Some('@'), true),
         key(16, None, false),
     ];
@@ -170,7 +170,7 @@ fn dead_keys_and_compose_carry_the_typed_text() {
     let Some(mut it) = fixture(&["de", "-option", "compose:rwin"]) else {
         return;
     };
-    // Needs Xlib's tables: without them a dead key types its own symbol.
+    // This needs Xlib's tables. Without them, a dead key types its own symbol.
     it.source.keys.composer = Composer::from_text(
         "<dead_circumflex> <a> : \"\u{e2}\"\n<dead_circumflex> <space> : \"^\"\n\
          <Multi_key> <o> <o> : \"\u{b0}o\"\n",
@@ -306,7 +306,7 @@ fn keys_of_a_window_manager_are_passed_on_while_grabbed() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
-    // The grab of a window manager on Alt+Tab.
+    // This is a window manager's grab on Alt+Tab.
     let (manager, root) = it.xvfb.connect();
     let mode = xproto::GrabMode::ASYNC;
     manager
@@ -516,7 +516,7 @@ fn the_hosts_relative_motion_request_is_followed() {
     assert!(it.grabbed());
     fake(&it.person, MOVE, 1, 7, -3);
     assert_eq!(it.inputs(), [InputEvent::PointerRelative { dx: 7, dy: -3 }]);
-    // It ends with the focus, and returns with it.
+    // The grab ends with the focus, and returns with it.
     focus(&it, x11rb::NONE);
     it.seen();
     assert!(!it.grabbed());
@@ -524,7 +524,7 @@ fn the_hosts_relative_motion_request_is_followed() {
     focus(&it, window);
     it.seen();
     assert!(it.grabbed());
-    // The user releases it, even across a loss of focus, until it is requested again.
+    // The user releases the grab, even across a loss of focus, until it is requested again.
     grab_by_hand(&mut it);
     assert!(!it.grabbed());
     focus(&it, x11rb::NONE);
@@ -565,7 +565,7 @@ fn a_grabbed_pointer_reports_relative_motion_only() {
     fake(&it.person, MOVE, 1, 5, 0);
     let seen = it.inputs();
     assert_eq!(total(&seen), (12, -3));
-    // Far beyond the window's edge: the pointer stays, the motion continues.
+    // Far beyond the window's edge, the pointer stays, but the motion continues.
     for _ in 0..5 {
         fake(&it.person, MOVE, 1, 300, 300);
     }

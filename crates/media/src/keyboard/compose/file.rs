@@ -10,10 +10,11 @@ use super::{Table, parse};
 /// Xlib's tables.
 const FOLDER: &str = "/usr/share/X11/locale";
 
-/// The table of locales without one or with another charset than UTF-8: text is sent as Unicode.
+/// The table of locales that have no table or a charset other than UTF-8, because text is sent as
+/// Unicode.
 const DEFAULT_TABLE: &str = "en_US.UTF-8/Compose";
 
-/// Maximum file size: Xlib's longest has 650 KB.
+/// Maximum file size: Xlib's longest table has 650 KB.
 const MAX_SIZE: u64 = 4 << 20;
 
 /// The table selected by `XCOMPOSEFILE`, `~/.XCompose` or the locale; empty, with a log line, if
@@ -38,7 +39,7 @@ pub(super) fn named(file: PathBuf) -> Table {
 }
 
 fn read(file: &Path) -> Option<String> {
-    // Devices and pipes may be endless or block.
+    // Devices and pipes may be endless or block, so they are refused.
     std::fs::metadata(file).ok().filter(|is| is.is_file())?;
     let mut bytes = Vec::new();
     let open = std::fs::File::open(file).ok()?;

@@ -1,7 +1,7 @@
 //! Dead keys and compose sequences: maps sequences of key symbols to text.
 //!
-//! A table and a position in it, without I/O; module `file` finds the locale's table. Not an input
-//! method: incomplete sequences are not displayed.
+//! It consists of a table and a position in it, without I/O; module `file` finds the locale's
+//! table. It is not an input method: incomplete sequences are not displayed.
 //!
 //! Spec: Compose(5); unknown sequences are discarded, as in Xlib.
 
@@ -60,13 +60,13 @@ impl Table {
 /// The result of a key symbol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ComposeStep {
-    /// Not part of a sequence: the key has its ordinary effect.
+    /// The symbol is not part of a sequence, so the key has its ordinary effect.
     Alone,
-    /// It started or continued a sequence; no text yet.
+    /// The symbol has started or continued a sequence; there is no text yet.
     Waiting,
-    /// It completed a sequence with this text.
+    /// The symbol has completed a sequence with this text.
     Typed(String),
-    /// It ended an unknown sequence without text.
+    /// The symbol has ended an unknown sequence without text.
     Discarded,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Composer {
 }
 
 impl Composer {
-    /// With the table of this process's user and locale.
+    /// A composer with the table of this process's user and locale.
     pub(crate) fn of_locale() -> Composer {
         Composer {
             table: file::of_locale(),
@@ -86,7 +86,7 @@ impl Composer {
         }
     }
 
-    /// With a table in text form.
+    /// A composer with a table in text form.
     #[cfg(test)]
     pub(crate) fn from_text(text: &str) -> Composer {
         Composer {
@@ -125,7 +125,7 @@ impl Composer {
 }
 
 /// `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, `XK_ISO_Lock` to
-/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: ignored within sequences.
+/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`, which are ignored within sequences.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
 }

@@ -1,7 +1,7 @@
 //! Parses compose tables.
 //!
-//! Spec: Compose(5). Lines with modifiers (`! Ctrl <x>`) are skipped: a modified character is a
-//! command here. Invalid lines are skipped, as in Xlib.
+//! Spec: Compose(5). Lines with modifiers (`! Ctrl <x>`) are skipped, because a modified character
+//! is a command here. Invalid lines are skipped, as in Xlib.
 
 use std::iter::Peekable;
 use std::str::Bytes;

@@ -1,8 +1,8 @@
-//! The client's window on X11: pictures by MIT-SHM, a cursor, keyboard and pointer.
+//! The client's window on X11: pictures through MIT-SHM, a cursor, keyboard and pointer.
 //!
 //! [`open`] creates one window and returns its two parts: the [`X11Presenter`] for the media thread
-//! and the [`X11InputSource`] for the input thread, each with its own connection. The window
-//! belongs to the input source: drop the presenter first.
+//! and the [`X11InputSource`] for the input thread, each with its own connection. The input source
+//! owns the window, so drop the presenter first.
 
 mod presenter;
 mod segments;
@@ -57,7 +57,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     }
     let config = &config;
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;
-    // The other connection uses the window next: the server must know it by then.
+    // The other connection uses the window next, so the server must know the window by then.
     x11rb::wrapper::ConnectionExt::sync(&input).map_err(|cause| failed(&cause))?;
     let stage = Arc::new(SharedWindow::new(
         display.clone(),

@@ -30,17 +30,21 @@ use crate::window::scene::{DisplayedPicture, FirstRows, Scene, SharedWindow};
 use crate::window::toplevel;
 
 /// How long a picture waits for a server that has not yet read the previous two. A running server
-/// takes well under a millisecond; a hanging one costs pictures, not the session.
+/// takes well under a millisecond; if the server hangs, pictures are lost but the session
+/// continues.
 const STALLED: Duration = Duration::from_millis(100);
 
-/// Number of requests for rows of a picture that a server may not have read. More would fill the
-/// socket to a hanging server while frames fail half-way; a picture has eight slices (a guess).
+/// Maximum number of requests for rows of a picture that the server has not read (a guess; a
+/// picture has eight slices). With more, the socket to a hanging server would fill up while frames
+/// fail half-way.
 const PUT_AHEAD: u32 = 32;
 
-/// Displays pictures in an X11 window by MIT-SHM immediately, without waiting for a refresh.
+/// Displays pictures in an X11 window through MIT-SHM, immediately and without waiting for a
+/// refresh.
 ///
 /// It only draws; the [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same
-/// window tracks its size and repaints it, so its events must be polled continuously.
+/// window tracks the window's size and repaints the window, so its events must be polled
+/// continuously.
 pub struct X11Presenter {
     pub(super) conn: RustConnection,
     pub(super) stage: Arc<SharedWindow>,
@@ -117,7 +121,7 @@ impl X11Presenter {
         }
     }
 
-    /// Selects a buffer for the next picture, unless there is one; `false` if the server is
+    /// Selects a buffer for the next picture, unless there is one. Returns `false` if the server is
     /// stalled.
     fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
@@ -144,7 +148,7 @@ impl X11Presenter {
         }
         let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
         self.drain()?;
-        // It waits once, not for each band.
+        // This waits once, not for each band.
         let timeout = if self.stalled {
             Duration::ZERO
         } else {
@@ -169,7 +173,8 @@ impl X11Presenter {
         Ok(true)
     }
 
-    /// Puts the changed part of the next picture on the window, without the rows that are there.
+    /// Puts the changed part of the next picture on the window, without the rows that are already
+    /// there.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
         let new = self.buffers.take_new_rows();
         let Some((segment, _)) = self.buffers.finish() else {
@@ -202,7 +207,8 @@ impl X11Presenter {
         Ok(())
     }
 
-    /// Puts the new rows of the incomplete picture on the window, below those that are there.
+    /// Puts the new rows of the incomplete picture on the window, below those that are already
+    /// there.
     fn put_rows(&mut self) -> Result<(), PresentError> {
         let Some((segment, rows)) = self.buffers.valid_rows() else {
             return Ok(());
@@ -221,7 +227,7 @@ impl X11Presenter {
         let placement = scene.placement().filter(|placement| {
             shown.is_some() && self.put_at == Some(*placement) && stage.copies(*placement)
         });
-        // Scaled pictures, and those at a new place, are put when they are complete.
+        // Scaled pictures, and those with a new placement, are put when they are complete.
         let Some(placement) = placement else {
             return Ok(());
         };
@@ -263,7 +269,8 @@ impl X11Presenter {
         Ok(say().map_err(|cause: ReplyError| self.stage.gone(&cause))?)
     }
 
-    /// Gives the window's cursor the shape of the host's: the server moves it without latency.
+    /// Sets the window's cursor to the shape of the host's, so that the server moves it without
+    /// latency.
     fn define_cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         let visible = cursor.at.is_some() && cursor.shape.width > 0 && cursor.shape.height > 0;
@@ -342,8 +349,8 @@ impl Presenter for X11Presenter {
         Ok(self.conn.flush().map_err(|cause| stage.gone(&cause))?)
     }
 
-    /// The input source controls the pointer: the scene contains the request, and a message to the
-    /// window wakes the input source.
+    /// Stores the request in the scene and sends a message to the window to wake the input source,
+    /// which controls the pointer.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
         if std::mem::replace(&mut self.stage.scene().relative, wanted) == wanted {
             return Ok(());
@@ -351,8 +358,8 @@ impl Presenter for X11Presenter {
         self.wake_input()
     }
 
-    /// A player's cursor has the host's shape; an observer keeps the desktop's, and the host's is
-    /// drawn at the player's position.
+    /// Sets the cursor: a player's cursor has the host's shape. An observer keeps the desktop's
+    /// cursor, and the host's is drawn at the player's position.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         toplevel::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
@@ -392,7 +399,7 @@ impl Presenter for X11Presenter {
         let before = scene.panel_area();
         scene.panel = panel;
         let after = scene.panel_area();
-        // Drawn once even if it has not moved, since the picture is visible through it.
+        // Drawn once even if it has not moved, because the picture is visible through it.
         let areas = [before, after.filter(|area| before != Some(*area))];
         for area in areas.into_iter().flatten() {
             let reads = self.painter.picture(&self.conn, &scene, area, true)?;
@@ -405,7 +412,7 @@ impl Presenter for X11Presenter {
 
 impl Canvas for X11Presenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
-        // Errors here recur when the picture is shown, and are reported then.
+        // If an error occurs here, it occurs again when the picture is shown, and is reported then.
         if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
@@ -421,7 +428,7 @@ impl Canvas for X11Presenter {
 
     fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
         if !self.buffers.is_started() && !self.stalled && self.is_shown(size) {
-            // Nothing was painted: the picture is the previous one.
+            // Nothing was painted, so the picture is the previous one.
             return Ok(true);
         }
         if !self.start_buffer(size)? | std::mem::take(&mut self.stalled) {

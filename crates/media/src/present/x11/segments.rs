@@ -28,10 +28,10 @@ pub(super) fn share(conn: &RustConnection, size: Size) -> Result<Buffers<shm::Se
     })
 }
 
-/// Detaches them from the server, which keeps its own mapping until then.
+/// Detaches the buffers from the server, which keeps its own mapping until then.
 pub(super) fn detach(buffers: &Buffers<shm::Seg>, conn: &RustConnection) {
     for segment in buffers.keys() {
-        // A server that is gone has detached them already.
+        // If the server is gone, it has already detached them.
         let _ = conn.shm_detach(segment);
     }
 }

@@ -34,7 +34,7 @@ struct Fixture {
     source: X11InputSource,
     conn: RustConnection,
     window: xproto::Window,
-    // Last, so that it outlives the connections.
+    // This is the last field, so that it outlives the connections.
     xvfb: Xvfb,
 }
 
@@ -90,7 +90,8 @@ fn byte(value: usize) -> u8 {
 }
 
 impl Fixture {
-    /// Repeats until it is displayed: a server that is not scheduled costs a picture.
+    /// Repeats until the picture is displayed, because a picture is lost if the server is not
+    /// scheduled.
     fn present(&mut self, size: Size, data: &[u8]) {
         loop {
             let before = self.presenter.skipped();
@@ -107,7 +108,7 @@ impl Fixture {
     }
 
     fn read(&self, at: (i16, i16), size: (u16, u16)) -> Vec<u8> {
-        // The presenter uses another connection: a round trip there first.
+        // The presenter uses a different connection, so a round trip there comes first.
         self.presenter
             .conn
             .get_input_focus()
@@ -223,7 +224,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
     let Some(mut it) = fixture(window_of(Size::new(128, 128))) else {
         return;
     };
-    // Four quarters of one colour each: their centres stay exact at any scale.
+    // Four quarters of one colour each. Their centres stay exact at any scale.
     let colours = [
         [10, 20, 200, 0],
         [200, 30, 10, 0],
@@ -255,7 +256,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
         );
     }
 
-    // Without a new picture: the source repaints it alone, first unscaled, then larger with side
+    // Without a new picture, only the source repaints it, first unscaled, then larger with side
     // bars.
     it.resize(SIZE);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
@@ -265,7 +266,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
     assert!(near(at(&image, 148, 42, 24), colour(0), 1));
     assert!(near(at(&image, 148, 137, 95), colour(3), 1));
 
-    // A picture of another size in the same window.
+    // A picture of a different size in the same window.
     let flat = [1, 2, 3, 0].repeat(Size::new(148, 48).pixels());
     it.present(Size::new(148, 48), &flat);
     let image = rgb(&it.read((0, 0), (148, 96)));
@@ -418,7 +419,7 @@ fn an_observer_sees_the_pointer_move_without_a_frame() {
             "at {x},{y}"
         );
     }
-    // A frame keeps it, and hiding it restores the picture.
+    // A frame keeps the pointer, and hiding it restores the picture.
     it.present(SIZE, &data);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), with_dot(49, 39));
     it.presenter
@@ -457,7 +458,7 @@ fn a_player_has_the_hosts_pointer_as_the_windows_own() {
     );
     assert!(image.cursor_image.iter().all(|pixel| *pixel == 0xff00_00ff));
 
-    // The local pointer leaves: the source alone draws the host's at its position.
+    // The local pointer leaves. Only the source draws the host's pointer at its position.
     fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 300, 200);
     it.settle();
     let image = rgb(&it.read((0, 0), (64, 48)));
@@ -608,8 +609,8 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
     None
 }
 
-/// Random rows, and pictures without paint: the window has the newest state of each row, whichever
-/// buffer it came from.
+/// Random rows, and pictures without painting. The window has the newest state of each row,
+/// regardless of its buffer.
 #[test]
 fn rows_that_are_not_painted_stay_in_each_buffer() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
@@ -678,8 +679,8 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
             }
         }
         if shade % 7 == 3 {
-            // A later one is complete already: this one is not displayed, but is the basis of the
-            // next.
+            // A later frame is already complete, so this one is not displayed, but is the basis of
+            // the next.
             continue;
         }
         let canvas = it.presenter.canvas().expect("lent");
@@ -690,7 +691,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
         }
     }
     assert_eq!(it.presenter.skipped(), 0);
-    // A decoder that returns pictures takes over, then the first one again.
+    // A decoder that returns pictures takes over, and then the first one again.
     let data = bgrx(SIZE);
     it.present(SIZE, &data);
     assert_eq!(paint(&mut it, &mut *decoder, 41, &[0, 1, 2, 3]), Some(SIZE));

@@ -1,8 +1,8 @@
 //! Reprojection with OpenGL in the client's window: a shader transforms each eye, the sampler
 //! filters, and the overlays (text, the host's pointer) are drawn in the same pass.
 //!
-//! It samples the picture at the window's pixels, so a window of another size needs no second
-//! filter. A swap waits for the display where the driver supports it.
+//! It samples the picture at the window's pixels, so a window of a different size needs no second
+//! filter. A swap waits for the display if the driver supports it.
 
 mod sys;
 #[cfg(test)]
@@ -22,8 +22,8 @@ use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
 /// Software renderers of Mesa and Google. Our own code is faster than these: the shader computes
-/// each pixel, our code each 16th, and the picture is copied twice, into a texture and into the
-/// window.
+/// each pixel, but our code only each 16th. In addition, these renderers copy the picture twice,
+/// into a texture and into the window.
 const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 
 /// The window, drawn with OpenGL.
@@ -37,7 +37,7 @@ struct Gl {
     pointer: Option<Arc<CursorShape>>,
 }
 
-/// Opens it on a surface's window, if there is one.
+/// Opens the renderer on a surface's window, if there is one.
 pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn Reprojector>, String> {
     let window = on.window().ok_or("the surface is not a window")?;
     let stage = window.0;
@@ -69,7 +69,7 @@ impl Reprojector for Gl {
 
     fn draw(&mut self, _: &mut dyn Presenter, params: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
-        // Before the scene is read: later changes are drawn again.
+        // This comes before reading the scene, so that later changes cause a redraw.
         stage.refresh();
         let mut scene = stage.scene();
         let ours = DisplayedPicture {
@@ -159,7 +159,7 @@ fn patch(aimed: &AimedRegion, params: &DrawParams<'_>, placement: &Placement) ->
     ];
     let column = |at: u32| f64::from(area.x) + f64::from(at) / per_pixel[0];
     let (left, right) = (column(part.to.start), column(part.to.end));
-    // To the nearest pixel: no pixel is left out between two eyes.
+    // Rounded to the nearest pixel, so that no pixel is left out between two eyes.
     let pixel = |at: f64| at.round() as i32;
     let eye = part.size(params.source.size.height);
     Patch {
@@ -177,7 +177,7 @@ fn patch(aimed: &AimedRegion, params: &DrawParams<'_>, placement: &Placement) ->
             .map(|v| *v as f32)
             .collect(),
         eye: [part.from.start, 0, eye.width, eye.height].map(|side| side as f32),
-        // Bytes of a little-endian BGRX word.
+        // The bytes of a little-endian BGRX word.
         channels: [16, 8, 0, 24].map(|bit| part.mask >> bit & 0xff != 0),
     }
 }

@@ -28,7 +28,7 @@ use crate::skip::skip;
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);
-/// A busy machine may need long.
+/// Timeout, because a busy machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
@@ -36,7 +36,7 @@ struct Rig {
     source: X11InputSource,
     conn: RustConnection,
     window: xproto::Window,
-    // Last, so that it outlives the connections.
+    // This is the last field, so that it outlives the connections.
     _xvfb: Xvfb,
 }
 
@@ -126,7 +126,8 @@ fn picture() -> Vec<u8> {
         .collect()
 }
 
-/// For a view of a right angle, with this margin at each side, and a head that turned.
+/// The transform for a view of a right angle with this margin at each side, and a head that has
+/// turned.
 fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     let quarter = std::f32::consts::FRAC_PI_4;
     let view = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");

@@ -11,7 +11,7 @@ use super::libwayland::{Object, Proxy};
 /// An opaque object of EGL.
 type Handle = *mut c_void;
 
-/// Numbers of EGL/egl.h and EGL/eglext.h.
+/// Constants of EGL/egl.h and EGL/eglext.h.
 mod number {
     use std::ffi::{c_int, c_uint};
 
@@ -29,7 +29,7 @@ mod number {
     pub(super) const OPENGL_BIT: c_int = 8;
 }
 
-/// The used functions of libEGL 1.5, with the types of EGL/egl.h.
+/// The functions of libEGL 1.5 in use, with the types of EGL/egl.h.
 struct Functions {
     display: unsafe extern "C" fn(c_uint, *mut Proxy, *const isize) -> Handle,
     initialize: unsafe extern "C" fn(Handle, *mut c_int, *mut c_int) -> c_uint,
@@ -49,34 +49,34 @@ struct Functions {
     terminate: unsafe extern "C" fn(Handle) -> c_uint,
 }
 
-/// The used functions of libwayland-egl, with the types of wayland-egl-core.h.
+/// The functions of libwayland-egl in use, with the types of wayland-egl-core.h.
 struct WindowFunctions {
     create: unsafe extern "C" fn(*mut Proxy, c_int, c_int) -> Handle,
     resize: unsafe extern "C" fn(Handle, c_int, c_int, c_int, c_int),
     destroy: unsafe extern "C" fn(Handle),
 }
 
-/// The OpenGL context of a surface, current on this thread. To be dropped before the surface's connection.
+/// The OpenGL context of a surface, current on this thread. It must be dropped before the surface's connection.
 pub(super) struct Egl {
     functions: Functions,
     window_functions: WindowFunctions,
     display: Handle,
-    /// The further ones are null until they are made.
+    /// The other fields are null until they are created.
     window: Handle,
     surface: Handle,
     context: Handle,
-    /// Last: the functions belong to them.
+    /// The last field, because the functions belong to the libraries.
     _libraries: [libloading::Library; 2],
 }
 
-/// The most configurations that are considered; Mesa offers about 50.
+/// Maximum number of configurations that are considered; Mesa offers about 50.
 const CONFIGS: usize = 256;
 
 impl Egl {
-    /// Makes a context for this surface, without vertical synchronisation: the scene has its own clock.
+    /// Creates a context for this surface, without vertical synchronisation, because the scene has its own clock.
     ///
     /// # Errors
-    /// A library is missing, or the display has no OpenGL.
+    /// Returns an error if a library is missing or the display has no OpenGL.
     pub(super) fn open(display: Object, surface: Object, size: Size) -> Result<Egl> {
         let open = |name: &str| {
             // SAFETY: the library's initialisation has no effects on this program.
@@ -166,7 +166,7 @@ impl Egl {
         Ok(())
     }
 
-    /// A configuration with 8 bits per colour, without alpha if possible: the compositor need not blend the window.
+    /// A configuration with 8 bits per colour, without alpha if possible, so that the compositor need not blend the window.
     fn config(&self) -> Result<Handle> {
         let attributes = [
             (number::SURFACE_TYPE, number::WINDOW_BIT),
@@ -195,7 +195,7 @@ impl Egl {
             bits
         };
         let found = &configs[..usize::try_from(count).unwrap_or(0).min(CONFIGS)];
-        // Deeper ones come first in EGL's order.
+        // Configurations with more bits come first in EGL's order.
         let exact = found
             .iter()
             .filter(|config| bits(**config, number::RED_SIZE) == 8);
@@ -210,13 +210,13 @@ impl Egl {
         format!("error {:#x}", unsafe { (self.functions.error)() })
     }
 
-    /// Hands the drawn picture to the compositor.
+    /// Passes the drawn picture to the compositor.
     pub(super) fn swap(&self) {
         // SAFETY: display and surface are alive.
         unsafe { (self.functions.swap)(self.display, self.surface) };
     }
 
-    /// Gives the next picture this size.
+    /// Sets the size of the next picture.
     pub(super) fn resize(&self, size: Size) {
         let [width, height] = sides(size);
         // SAFETY: the window is alive.

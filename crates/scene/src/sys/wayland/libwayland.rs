@@ -1,8 +1,8 @@
 //! libwayland-client, opened at run time. EGL draws on the objects of this library, which the Rust implementation of the
 //! protocol (`crates/media`) does not have.
 //!
-//! Requests and events have their names of the protocol. Arguments are checked against the tables that wayland-scanner
-//! generates for libwayland, so that a wrong request is an error, and no undefined behaviour.
+//! Requests and events have the names that the protocol uses. Arguments are checked against the tables that wayland-scanner
+//! generates for libwayland, so that a wrong request is an error and not undefined behaviour.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -23,7 +23,7 @@ type Dispatcher = unsafe extern "C" fn(
     *const wl_argument,
 ) -> c_int;
 
-/// The used functions, with the types of wayland-client-core.h.
+/// The functions in use, with the types of wayland-client-core.h.
 struct Functions {
     connect: unsafe extern "C" fn(*const c_char) -> *mut Proxy,
     disconnect: unsafe extern "C" fn(*mut Proxy),
@@ -56,7 +56,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// For EGL.
+    /// The proxy, for EGL.
     pub(super) fn proxy(self) -> *mut Proxy {
         self.proxy
     }
@@ -80,9 +80,9 @@ const ARGUMENTS: usize = 8;
 pub(super) struct Message {
     proxy: *mut Proxy,
     pub(super) name: String,
-    /// Its numbers, each at its place among the arguments; other arguments are 0.
+    /// The event's numbers, each at its position among the arguments; other arguments are 0.
     pub(super) numbers: [u32; ARGUMENTS],
-    /// Its last text.
+    /// The event's last text.
     pub(super) text: Option<CString>,
 }
 
@@ -93,18 +93,18 @@ impl Message {
     }
 }
 
-/// Reads of the socket per call of [`Connection::receive`], each of one of libwayland's buffers (4 KiB): a compositor
-/// that sends faster than the scene reads does not stop it.
+/// Maximum number of reads of the socket per call of [`Connection::receive`]. Each fills one of libwayland's buffers (4
+/// KiB). This limit prevents a compositor that sends faster than the scene reads from blocking the scene.
 const READS: usize = 16;
 
-/// A connection to a compositor. On drop it is closed, and all its objects end.
+/// A connection to a compositor. On drop, it is closed and all its objects end.
 pub(super) struct Connection {
     functions: Functions,
     display: *mut Proxy,
     objects: Vec<*mut Proxy>,
-    /// At a fixed address, which the dispatcher gets.
+    /// The inbox is at a fixed address, which is passed to the dispatcher.
     inbox: Box<RefCell<Vec<Message>>>,
-    /// Last: the functions belong to it.
+    /// The last field, because the functions belong to it.
     _library: libloading::Library,
 }
 
@@ -112,7 +112,7 @@ impl Connection {
     /// Connects to the display with this name or socket.
     ///
     /// # Errors
-    /// The library is missing, or there is no such display.
+    /// Returns an error if the library is missing or there is no such display.
     pub(super) fn open(name: &str) -> Result<Connection> {
         // SAFETY: the library's initialisation has no effects.
         let library = unsafe { libloading::Library::new("libwayland-client.so.0") }
@@ -151,7 +151,7 @@ impl Connection {
         })
     }
 
-    /// The object 1 of each connection.
+    /// Object 1 of each connection.
     pub(super) fn display(&self) -> Result<Object> {
         Ok(Object {
             proxy: self.display,
@@ -163,7 +163,7 @@ impl Connection {
     /// Sends a request that creates no object.
     ///
     /// # Errors
-    /// The interface has no such request, or it has other arguments.
+    /// Returns an error if the interface has no such request or the request has other arguments.
     pub(super) fn request(
         &self,
         object: Object,
@@ -176,11 +176,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a request that creates an object of this interface, whose events are received from then on. `version`:
-    /// `None` is that of `object`.
+    /// Sends a request that creates an object of this interface, whose events are received from then on. If `version` is
+    /// `None`, it is that of `object`.
     ///
     /// # Errors
-    /// As of [`Connection::request`].
+    /// As [`Connection::request`].
     pub(super) fn create(
         &mut self,
         object: Object,
@@ -209,10 +209,10 @@ impl Connection {
         })
     }
 
-    /// Ends an object by this request, if its version has it.
+    /// Ends an object with this request, if its version has it.
     ///
     /// # Errors
-    /// As of [`Connection::request`].
+    /// As [`Connection::request`].
     pub(super) fn destroy(&mut self, object: Object, name: &str, since: u32) -> Result<()> {
         if object.version >= since {
             self.request(object, name, &[])?;
@@ -226,17 +226,17 @@ impl Connection {
     /// Waits until the compositor has handled all requests, and receives its events.
     ///
     /// # Errors
-    /// The connection has ended.
+    /// Returns an error if the connection has ended.
     pub(super) fn roundtrip(&self) -> Result<()> {
         // SAFETY: the display is open.
         let result = unsafe { (self.functions.roundtrip)(self.display) };
         self.done(result)
     }
 
-    /// Receives the events that have arrived; does not wait.
+    /// Receives the events that have arrived, without waiting.
     ///
     /// # Errors
-    /// The connection has ended.
+    /// Returns an error if the connection has ended.
     pub(super) fn receive(&self) -> Result<()> {
         for _ in 0..READS {
             // SAFETY: the display is open; this thread reads after it has announced that, or takes it back.
@@ -271,7 +271,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the received events.
+    /// Takes the received events out of the inbox.
     pub(super) fn messages(&self) -> Vec<Message> {
         self.inbox.take()
     }
@@ -310,7 +310,7 @@ fn letters(signature: &CStr) -> Vec<(u8, bool)> {
     letters
 }
 
-/// The code of a request, and its arguments for libwayland; `creates`: whether it creates an object.
+/// The code of a request, and its arguments for libwayland. `creates` tells whether it creates an object.
 fn encode(
     object: Object,
     name: &str,
@@ -345,7 +345,7 @@ fn encode(
         arguments.len() == letters.len()
             && arguments.iter().zip(&letters).all(fits)
             && creates == arguments.iter().any(|a| matches!(a, Argument::New)),
-        "the Wayland request {name} has other arguments: {signature:?}"
+        "the Wayland request {name} has different arguments: {signature:?}"
     );
     let encoded = arguments.iter().map(|argument| match argument {
         Argument::Number(u) => wl_argument { u: *u },
@@ -363,7 +363,7 @@ fn encode(
 /// Stores an event in the inbox of its connection.
 ///
 /// # Safety
-/// `inbox` is one of a live connection, and the other arguments are those of libwayland.
+/// `inbox` must belong to a live connection, and the other arguments must be those of libwayland.
 unsafe extern "C" fn collect(
     inbox: *const c_void,
     target: *mut c_void,
@@ -387,7 +387,7 @@ unsafe extern "C" fn collect(
                     }
                 }
                 b's' if !argument.s.is_null() => text = Some(CStr::from_ptr(argument.s).to_owned()),
-                // The receiver owns it; only keyboards send one, their layout.
+                // The receiver owns the descriptor. Only keyboards send one, for their layout.
                 b'h' => _ = libc::close(argument.h),
                 _ => {}
             }
@@ -414,7 +414,7 @@ mod tests {
 
     use super::*;
 
-    /// An object that no request is sent to.
+    /// An object to which no request is sent.
     fn object(interface: &'static Interface) -> Object {
         Object {
             proxy: std::ptr::null_mut(),

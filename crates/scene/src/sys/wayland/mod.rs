@@ -23,7 +23,7 @@ use super::event::{Direction, Event};
 use egl::Egl;
 use libwayland::{Argument, Connection, Message, Object};
 
-/// Versions of the used interfaces; a compositor may have older ones.
+/// Maximum versions of the interfaces in use; a compositor may have older ones.
 const COMPOSITOR: u32 = 4;
 const SHELL: u32 = 1;
 const SEAT: u32 = 5;
@@ -37,12 +37,12 @@ const RELEASE_SINCE: u32 = 3;
 
 /// A window with a current OpenGL context. It belongs to the thread that opened it.
 pub(crate) struct WaylandWindow {
-    /// Ends before the connection.
+    /// It ends before the connection.
     egl: Egl,
     shell: Shell,
 }
 
-/// Its objects of the protocol, and their state as the compositor has sent it.
+/// The window's objects of the protocol, and their state as sent by the compositor.
 struct Shell {
     connection: Connection,
     base: Object,
@@ -56,25 +56,25 @@ struct Shell {
     /// The size of the next configuration.
     next_size: Size,
     configured: bool,
-    /// Held movement keys: another window may get their release.
+    /// Held movement keys, because a different window may get their release.
     walking: Vec<Direction>,
 }
 
 impl WaylandWindow {
-    /// Opens a window on a display, by its name or the path of its socket. The compositor may give it another size.
+    /// Opens a window on a display, by its name or the path of its socket. The compositor may choose a different size.
     ///
     /// # Errors
-    /// There is no such display, or it lacks an interface or OpenGL; or a library is missing.
+    /// Returns an error if there is no such display, it lacks an interface or OpenGL, or a library is missing.
     pub(crate) fn open(name: &str, size: Size, full_screen: bool) -> Result<WaylandWindow> {
         let mut shell = Shell::open(name, size)?;
         if full_screen {
             let anywhere = [Argument::Null];
             (shell.connection).request(shell.toplevel, "set_fullscreen", &anywhere)?;
         }
-        // Without a picture, which asks for the first configuration.
+        // This commit without a picture requests the first configuration.
         shell.connection.request(shell.surface, "commit", &[])?;
         let mut events = Vec::new();
-        // The second one is for a compositor that configures in its next turn.
+        // The second one is for a compositor that configures in its next iteration.
         for _ in 0..2 {
             shell.connection.roundtrip()?;
             shell.take(&mut events)?;
@@ -92,7 +92,7 @@ impl WaylandWindow {
         self.shell.size
     }
 
-    /// The events since the last call; does not wait.
+    /// The events since the last call, without waiting.
     pub(crate) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let before = self.shell.size;
@@ -107,8 +107,8 @@ impl WaylandWindow {
         events
     }
 
-    /// Hands the drawn picture to the compositor. With swap interval 0 it waits only if the compositor still holds
-    /// all of the surface's buffers.
+    /// Passes the drawn picture to the compositor. With swap interval 0, it waits only if the compositor still holds all of
+    /// the surface's buffers.
     pub(crate) fn swap(&self) {
         self.egl.swap();
     }
@@ -139,7 +139,7 @@ impl Globals {
         })
     }
 
-    /// Takes a global of this interface, with at most this version; `None` if the display has none.
+    /// Binds a global of this interface, with at most this version; `None` if the display has none.
     fn bind(
         &self,
         connection: &mut Connection,
@@ -221,7 +221,7 @@ impl Shell {
                 self.connection.request(self.base, "pong", &serial)?;
             }
             "configure" if message.is_of(Some(self.toplevel)) => {
-                // 0: the window's own choice.
+                // 0 means the window's own choice.
                 let side = |given: u32, own: u32| if given == 0 { own } else { given };
                 self.next_size = Size::new(
                     side(numbers[0], self.size.width),
@@ -265,7 +265,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Takes keyboard and pointer while they exist: they come and go with their devices.
+    /// Binds the keyboard and the pointer while they exist, because they appear and disappear with their devices.
     fn take_devices(&mut self, capabilities: u32) -> Result<()> {
         let Some(seat) = self.seat else {
             return Ok(());
@@ -299,7 +299,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The pointer is here, in 256ths of a pixel.
+    /// The event for a pointer at this position, in 256ths of a pixel.
     fn look(&self, x: u32, y: u32) -> Event {
         let part = |place: u32, all: u32| place.cast_signed() as f32 / 256.0 / all.max(1) as f32;
         Event::Look(part(x, self.size.width), part(y, self.size.height))

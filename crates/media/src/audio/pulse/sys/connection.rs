@@ -1,5 +1,5 @@
-//! A connection to the sound server, with a main loop run by its owner's calls; and modules of the
-//! server.
+//! A connection to the sound server, with a main loop that runs in its owner's calls, and the
+//! server's modules.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -27,17 +27,17 @@ pub(super) fn text(text: &str) -> Result<CString, AudioError> {
 /// Reply timeout: a starting server takes a second (guess).
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum iterations to process all pending messages: two for each of about thirty messages. A
-/// raised waker counts in each of them.
+/// Maximum number of iterations to process all pending messages: two for each of about thirty
+/// messages. A raised waker counts as an event in each of them.
 const MAX_ITERATIONS: u32 = 64;
 
-/// A connection to the server, with a main loop run by the calls of one thread.
+/// A connection to the server, with a main loop that runs in the calls of one thread.
 pub(in crate::audio::pulse) struct Connection {
     pub(super) functions: Arc<Functions>,
     mainloop: NonNull<MainLoop>,
     context: NonNull<Context>,
     waker: Waker,
-    /// The server's defaults may have changed. The library's callback has a pointer to it.
+    /// Whether the server's defaults may have changed. The library's callback has a pointer to it.
     changed: Arc<AtomicBool>,
 }
 
@@ -48,15 +48,15 @@ pub(in crate::audio::pulse) struct Defaults {
     pub(in crate::audio::pulse) source: String,
 }
 
-// SAFETY: libpulse's main loop, context and streams are not bound to a thread: they are used by one
-// at a time, which `&mut self` ensures.
+// SAFETY: libpulse's main loop, context and streams are not bound to a thread: they may be used by
+// one thread at a time, which `&mut self` ensures.
 unsafe impl Send for Connection {}
 
 impl Connection {
     /// Connects to `server` (`None`: `$PULSE_SERVER`, or the session's server) as `name`.
     ///
     /// # Errors
-    /// [`AudioError`] in one line with the remedy, without libpulse or server.
+    /// [`AudioError`] in one line with the remedy, if libpulse or the server is missing.
     pub(in crate::audio::pulse) fn open(
         server: Option<&str>,
         name: &str,
@@ -176,8 +176,8 @@ impl Connection {
         self.turned(until).map(|_| ())
     }
 
-    /// Processes all pending messages of the server without waiting: an iteration reads part of a
-    /// message.
+    /// Processes all pending messages of the server without waiting. Needs several iterations,
+    /// because one may read only part of a message.
     pub(in crate::audio::pulse) fn catch_up(&mut self) -> Result<(), AudioError> {
         for _ in 0..MAX_ITERATIONS {
             if self.turned(Some(clock::now()))? == 0 {
@@ -187,7 +187,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The number of events in an iteration.
+    /// Runs one iteration and returns its number of events.
     fn turned(&mut self, until: Option<Instant>) -> Result<c_int, AudioError> {
         let micros = until.map_or(-1, |until| {
             let micros = until.since(clock::now()).as_nanos().div_ceil(1000);
@@ -260,7 +260,7 @@ impl Connection {
             let context = self.context.as_ptr();
             (self.functions.load_module)(context, name, argument, numbered, answer.cast())
         };
-        // On failure the reply may still come: then the variable is leaked.
+        // After a failure, the reply may still arrive, so the variable is leaked.
         self.finish(operation, &what)?;
         // SAFETY: the operation is complete, so the variable is no longer written.
         let index = unsafe { Box::from_raw(answer) };
@@ -272,8 +272,8 @@ impl Connection {
 
     /// Makes [`Connection::take_changed`] report changes of the defaults.
     pub(in crate::audio::pulse) fn watch_defaults(&mut self) -> Result<(), AudioError> {
-        // SAFETY: the flag lives as long as `self`, and so longer than the context, which passes it
-        // to the callback; the other callback uses no data.
+        // SAFETY: the flag lives as long as `self`, and therefore longer than the context, which
+        // passes it to the callback; the other callback uses no data.
         let operation = unsafe {
             let (context, flag) = (self.context.as_ptr(), Arc::as_ptr(&self.changed));
             (self.functions.subscription)(context, changed, flag.cast_mut().cast());
@@ -300,7 +300,7 @@ impl Connection {
         Ok(*unsafe { Box::from_raw(answer) })
     }
 
-    /// Unloads a module. A missing module is not an error.
+    /// Unloads a module. It is not an error if the module is missing.
     pub(in crate::audio::pulse) fn unload_module(&mut self, index: u32) -> Result<(), AudioError> {
         // SAFETY: the callback uses no data.
         let operation = unsafe {
@@ -364,7 +364,7 @@ struct Listing {
     found: Vec<(u32, String)>,
 }
 
-/// The descriptor stays raised: the waiting thread lowers it.
+/// Does nothing: the descriptor stays raised until the waiting thread lowers it.
 unsafe extern "C" fn woken(_: *const Api, _: *mut IoEvent, _: c_int, _: c_int, _: *mut c_void) {}
 
 unsafe extern "C" fn done(_: *mut Context, _: c_int, _: *mut c_void) {}

@@ -147,7 +147,7 @@ impl Stream {
     }
 
     /// Passes the next recorded chunk, if there is one: the bytes of its samples, or the number of
-    /// missing sample frames for a hole. Returns whether there was one.
+    /// missing sample frames for a gap. Returns whether there was a chunk.
     pub(in crate::audio::pulse) fn piece(
         &mut self,
         take: &mut dyn FnMut(Piece<'_>),

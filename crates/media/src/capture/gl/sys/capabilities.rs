@@ -96,7 +96,7 @@ impl Version {
 
 impl Gl {
     /// # Safety
-    /// A context is current, and `loader` finds its functions.
+    /// A context must be current, and `loader` must find its functions.
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
         let missing = |what| {
             CaptureError(format!(
@@ -104,10 +104,10 @@ impl Gl {
             ))
         };
         // SAFETY: by the caller's contract, here and below. Functions of extensions and versions
-        // that the context doesn't have are loaded, but not kept: a loader may find anything by
+        // that the context doesn't have are loaded, but not kept, because a loader may find any
         // name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
-        // SAFETY: the name is one that each context knows.
+        // SAFETY: each context has this name.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
             CaptureError(
                 "no OpenGL context is current on this thread: make one current first".into(),
@@ -175,7 +175,7 @@ impl Gl {
         })
     }
 
-    /// An integer state variable that the context knows.
+    /// Returns an integer state variable that the context has.
     pub(super) fn integer(&self, name: c_uint) -> c_int {
         // SAFETY: the context is current (the contract of `ReadBack::new`).
         unsafe { integer(&self.base, name) }
@@ -183,7 +183,7 @@ impl Gl {
 }
 
 /// # Safety
-/// A context is current in which `name` is a single integer.
+/// A context must be current in which `name` is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
     // SAFETY: by the caller's contract; one number is written.
@@ -195,9 +195,9 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
 /// declare it.
 ///
 /// # Safety
-/// The context of this version is current.
+/// The context of this version must be current.
 unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
-    // SAFETY: by the caller's contract; each is queried only in versions that know it.
+    // SAFETY: by the caller's contract; each is queried only in versions that have it.
     unsafe {
         match version {
             Version { embedded: true, .. } => false,
@@ -210,9 +210,9 @@ unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -
     }
 }
 
-/// The context's packing parameters and the values they need.
+/// The context's packing parameters and the values that a read needs.
 fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
-    // With this alignment, rows of 4-byte pixels have no gap at any length.
+    // With this alignment, rows of 4-byte pixels have no padding at any length.
     let mut all = vec![(PACK_ALIGNMENT, 4)];
     if !gl.embedded || gl.is(3, 0) {
         all.extend([
@@ -234,7 +234,7 @@ fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
 }
 
 /// # Safety
-/// `words` is null or a NUL-terminated string that outlives this call.
+/// `words` must be null or a NUL-terminated string that outlives this call.
 pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
@@ -247,7 +247,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
 /// # Safety
 /// See [`Gl::load`].
 unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
-    // SAFETY: by the caller's contract; each name is queried only where it is known.
+    // SAFETY: by the caller's contract; each name is queried only in versions that have it.
     unsafe {
         if version.is(3, 0) {
             let Some(indexed) = Indexed::load(loader) else {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_uint, c_ulong, c_void};
 
-/// A context of the application, as known to GLX or EGL.
+/// A context of the application, as identified by GLX or EGL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Native {
     /// `Display *` or `EGLDisplay`.
@@ -25,7 +25,7 @@ pub(super) struct Current {
 }
 
 impl Current {
-    /// If no context was current: none, on a valid display.
+    /// Returns `self`, or an empty state on a valid display if no context was current.
     pub(super) fn or_none(self, native: Native) -> Current {
         match self.context.is_null() {
             true => Current {

@@ -16,7 +16,7 @@ macro_rules! functions {
 
         impl $group {
             /// # Safety
-            /// The functions that `loader` finds must have the types that the standard gives them.
+            /// The functions that `loader` finds must have the types specified by the standard.
             pub(super) unsafe fn load(loader: Loader<'_>) -> Option<$group> {
                 Some($group {
                     $($name: {
@@ -73,7 +73,7 @@ functions! {
 }
 
 functions! {
-    /// Selects the buffer of the window to read: not in ES 2.
+    /// Selects the buffer of the window to read. Not available in ES 2.
     ReadBuffer {
         select: c"glReadBuffer"(c_uint);
     }

@@ -1,5 +1,6 @@
-//! The memory of a pixel buffer that is lent to the host. It may have to be withdrawn: a buffer's
-//! memory is freed with its context, but the host keeps the last picture as long as it needs it.
+//! The memory of a pixel buffer that is lent to the host. It may have to be withdrawn, because a
+//! buffer's memory is freed with its context, while the host keeps the last picture as long as
+//! necessary.
 //!
 //! Withdrawing waits until the picture is no longer in use (at most the length of an encode), and
 //! leaves a copy in its place.
@@ -21,9 +22,9 @@ pub(super) struct Memory {
 
 struct State {
     place: Backing,
-    /// A [`Loan`] of it exists.
+    /// Whether a [`Loan`] of the memory exists.
     lent: bool,
-    /// Its picture is borrowed.
+    /// Whether the picture is borrowed.
     in_use: bool,
 }
 
@@ -32,7 +33,7 @@ enum Backing {
     Unmapped,
     /// The driver's memory.
     Mapped(*const u8),
-    /// Copied before the driver's memory was freed.
+    /// A copy made before the driver's memory was freed.
     Copied(Vec<u8>),
 }
 
@@ -71,16 +72,16 @@ impl Memory {
         matches!(self.state().place, Backing::Mapped(_))
     }
 
-    /// Sets the address of the mapping; `None`: no longer mapped.
+    /// Sets the address of the mapping; `None` if it is no longer mapped.
     ///
     /// # Safety
-    /// `len` bytes are readable at `start` until the next call of this or of [`Memory::withdraw`],
-    /// and they are not written while a submitted loan exists.
+    /// `len` bytes must be readable at `start` until the next call of this method or of
+    /// [`Memory::withdraw`], and must not be written while a submitted loan exists.
     pub(super) unsafe fn map(&self, start: Option<*const u8>) {
         self.state().place = start.map_or(Backing::Unmapped, Backing::Mapped);
     }
 
-    /// Lends it as a picture. No other loan may exist.
+    /// Lends the memory as a picture. No other loan may exist.
     pub(super) fn lend(self: &Arc<Memory>, shape: Shape) -> Loan {
         self.state().lent = true;
         Loan {
@@ -89,7 +90,8 @@ impl Memory {
         }
     }
 
-    /// Before the driver's memory is freed: copies lent pixels, once they are not in use.
+    /// Copies lent pixels once they are not in use. To be called before the driver's memory is
+    /// freed.
     pub(super) fn withdraw(&self) {
         let mut state = (self.rested)
             .wait_while(self.state(), |state| state.in_use)

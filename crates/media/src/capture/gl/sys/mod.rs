@@ -37,8 +37,8 @@ pub use private_context::{ContextGuard, PrivateContext};
 use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
 use waiter::Waiter;
 
-/// Buffers in the ring: one with the host, one submitted but not yet taken, and two in the GPU,
-/// since drivers queue up to two pictures before they block the application (guess).
+/// Number of buffers in the ring: one at the host, one submitted but not yet taken, and two in the
+/// GPU, because drivers queue up to two pictures before they block the application (guess).
 const RING: usize = 4;
 
 const UNSIGNED_BYTE: c_uint = 0x1401;
@@ -61,7 +61,7 @@ pub struct ReadBack {
     gl: Arc<Gl>,
     submit: Submit,
     slots: Vec<Slot>,
-    /// Pictures in the GPU without a waiting thread, oldest first.
+    /// Pictures in the GPU that no thread waits for, oldest first.
     in_flight: VecDeque<Flight>,
     waiter: Waiter,
     /// Buffers for contexts without pixel buffers.
@@ -89,17 +89,18 @@ struct Flight {
 unsafe impl Send for Flight {}
 
 impl ReadBack {
-    /// For the current context. `sharing` says how it was created; `submit` receives finished
-    /// pictures.
+    /// Creates a read-back for the current context. `sharing` describes how the context was
+    /// created; `submit` receives finished pictures.
     ///
     /// # Errors
     /// [`CaptureError`] if no context is current or it lacks OpenGL 1.1 functionality.
     ///
     /// # Safety
-    /// `loader` finds the driver's functions (or null). At each method call the context that is
-    /// current now is current on the calling thread, outside of `glBegin` and `glEnd`; exceptions
-    /// are [`ReadBack::retire`] and `drop`. This value is retired or dropped before the context is
-    /// destroyed or its display closed: the host may hold pictures in the context's memory.
+    /// `loader` must return the driver's functions (or null). At each method call except
+    /// [`ReadBack::retire`] and `drop`, the context that is current now must be current on the
+    /// calling thread, outside of `glBegin` and `glEnd`. This value must be retired or dropped
+    /// before the context is destroyed or its display closed, because the host may hold pictures in
+    /// the context's memory.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
@@ -112,9 +113,9 @@ impl ReadBack {
         }
     }
 
-    /// The same for a context that may be destroyed without notice: no state is kept between calls.
-    /// Each picture is in ordinary memory when [`ReadBack::read`] returns, so the application waits
-    /// until the GPU has drawn it.
+    /// Creates a read-back for a context that may be destroyed without notice, so no state is kept
+    /// between calls. Each picture is in ordinary memory when [`ReadBack::read`] returns, so the
+    /// application waits until the GPU has drawn it.
     ///
     /// # Errors
     /// As [`ReadBack::new`].
@@ -163,8 +164,8 @@ impl ReadBack {
         reading
     }
 
-    /// Hands over the pictures that the GPU has finished. Worth a call after a swap if
-    /// [`ReadBack::read`] returned [`ReadStatus::Pending`]; otherwise nearly free.
+    /// Passes on the pictures that the GPU has finished. Call it after a swap if [`ReadBack::read`]
+    /// returned [`ReadStatus::Pending`]; otherwise it costs almost nothing.
     pub fn poll(&mut self) {
         self.in_flight.extend(self.waiter.returned());
         while let Some(flight) = self.in_flight.pop_front() {
@@ -176,9 +177,9 @@ impl ReadBack {
         }
     }
 
-    /// Waits, at most `timeout`, until all pending pictures have been handed over: for an
-    /// application that continues only after its picture was sent. Returns the newest ticket;
-    /// `None` on timeout or if the host is gone.
+    /// Waits, at most `timeout`, until all pending pictures have been passed on. This serves
+    /// applications that continue only after their picture has been sent. Returns the newest
+    /// ticket; `None` on timeout or if the host is gone.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
@@ -199,16 +200,16 @@ impl ReadBack {
         ticket
     }
 
-    /// Pictures skipped so far: no buffer was free, or there was nothing to read.
+    /// Number of pictures skipped so far because no buffer was free or there was nothing to read.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Ends it before its context is destroyed. Pictures that the host still holds are copied to
-    /// ordinary memory; this waits until they are not in use (the length of an encode). `current`:
-    /// the context is current on this thread and its buffers are deleted; otherwise they are freed
-    /// with it.
+    /// Ends the read-back before its context is destroyed. Pictures that the host still holds are
+    /// copied to ordinary memory; this waits until they are not in use (the length of an encode).
+    /// If `current`, the context is current on this thread and its buffers are deleted; otherwise
+    /// they are freed with the context.
     pub fn retire(mut self, current: bool) {
         self.withdraw(current);
         if current {
@@ -316,8 +317,8 @@ impl ReadBack {
                     isize::try_from(bytes)
                         .map_err(|_| SkipReason::Unsupported("the picture is too large"))
                 };
-                // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
-                // which may be), and have the bytes.
+                // SAFETY: the context is current; both buffers are bound, not mapped (except ours,
+                // which may be), and large enough.
                 unsafe {
                     (copies.copy)(
                         PIXEL_PACK_BUFFER,
@@ -348,14 +349,14 @@ impl ReadBack {
         }))
     }
 
-    /// An unused buffer of `bytes`.
+    /// Returns an unused buffer of `bytes`.
     fn slot(
         &mut self,
         saved: &mut Saved<'_>,
         bytes: usize,
     ) -> Result<(c_uint, Arc<Memory>), SkipReason> {
         let gl = &self.gl;
-        // Its size is not that of the window.
+        // The size differs from that of the window.
         self.slots.retain(|slot| {
             let stays = slot.memory.len() == bytes || slot.memory.is_lent();
             if !stays {
@@ -391,7 +392,7 @@ impl ReadBack {
         Ok(pair)
     }
 
-    /// Hands a picture over if it is finished, otherwise to the waiting thread.
+    /// Submits the picture if it is finished, otherwise passes it to the waiting thread.
     fn launch(&mut self, flight: Flight) -> ReadStatus {
         let first = self.in_flight.is_empty() && self.waiter.is_idle();
         if first && self.looks && self.is_done(&flight, 0) {
@@ -419,7 +420,7 @@ impl ReadBack {
         matches!(status, ALREADY_SIGNALED | CONDITION_SATISFIED)
     }
 
-    /// Hands over a finished picture.
+    /// Submits a finished picture.
     fn land(&mut self, flight: Flight) -> Option<Ticket> {
         // SAFETY: the context is current; the fence has no other user.
         unsafe { delete_fence(&self.gl, flight.fence) };
@@ -429,8 +430,9 @@ impl ReadBack {
             let mut saved = unsafe { Saved::new(&self.gl) };
             saved.bind_buffer(PIXEL_PACK_BUFFER, flight.buffer);
             let memory = flight.loan.memory();
-            // SAFETY: the context is current, the buffer is bound, has the bytes, and is not mapped.
-            // The memory stays until it is unmapped for the next picture or the context goes.
+            // SAFETY: the context is current, the buffer is bound, large enough, and not mapped.
+            // The memory stays valid until it is unmapped for the next picture or the context is
+            // destroyed.
             unsafe {
                 let len = isize::try_from(memory.len()).ok()?;
                 let start = (buffers.map)(PIXEL_PACK_BUFFER, 0, len, MAP_READ);
@@ -473,7 +475,7 @@ impl Drop for ReadBack {
     }
 }
 
-/// Whether `bytes` can be copied out of the buffer that is bound as the pack buffer.
+/// Checks that `bytes` can be copied out of the buffer that is bound as the pack buffer.
 fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), SkipReason> {
     let parameter = |name| {
         let mut value = 0;
@@ -507,7 +509,7 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
     let mut buffer = 0;
     let memory = Memory::new(bytes);
     // SAFETY: the context is current and has these functions; the mapping has `bytes` bytes, and
-    // stays until the buffer is deleted.
+    // stays valid until the buffer is deleted.
     unsafe {
         (buffers.generate)(1, &raw mut buffer);
         if buffer == 0 {
@@ -532,16 +534,16 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
 }
 
 /// # Safety
-/// The context of `gl` is current, and the buffer has no reader.
+/// The context of `gl` must be current, and the buffer must have no reader.
 unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's contract. A buffer that is mapped is unmapped by this.
+        // SAFETY: by the caller's contract. This unmaps a mapped buffer.
         unsafe { (buffers.delete)(1, &raw const buffer) };
     }
 }
 
 /// # Safety
-/// A context of the share group of `gl` is current, and the fence has no other user.
+/// A context of the share group of `gl` must be current, and the fence must have no other user.
 unsafe fn delete_fence(gl: &Gl, fence: Fence) {
     if let Some(buffers) = &gl.buffers {
         // SAFETY: by the caller's contract.

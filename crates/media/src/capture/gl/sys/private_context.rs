@@ -1,5 +1,5 @@
-//! A private context that shares the application's textures and buffers: drawing in it leaves the
-//! application's state alone.
+//! A private context that shares the application's textures and buffers. Drawing in it does not
+//! change the application's state.
 
 use std::ffi::c_uint;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::capture::CaptureError;
 
 /// `GL_TIMEOUT_IGNORED`.
 const NO_TIMEOUT: u64 = u64::MAX;
-/// Timeout of one wait for the application's drawing, in ns …
+/// Timeout of one wait for the application's drawing, in ns.
 const LOOK: u64 = 1_000_000_000;
-/// … and the number of such waits before the picture is drawn anyway (guess: a device
-/// that needs longer is lost).
+/// Number of such waits before the picture is drawn anyway (guess: a device that needs longer is
+/// lost).
 const LOOKS: u32 = 5;
 
 /// The private context.
@@ -28,7 +28,7 @@ pub struct PrivateContext {
     gl: Arc<Gl>,
     shared: Option<Shared>,
     native: Native,
-    /// GPU-side waits; `None` with a software renderer, which waits only here.
+    /// GPU-side waits. `None` with a software renderer, for which only the CPU waits.
     wait: Option<WaitSync>,
 }
 
@@ -36,21 +36,21 @@ pub struct PrivateContext {
 // mutably, and the application's context is only queried on the thread where it is current.
 unsafe impl Send for PrivateContext {}
 
-/// Keeps the private context current; on drop, the previous context is current again.
+/// Keeps the private context current. When dropped, makes the previous context current again.
 pub struct ContextGuard<'a> {
     of: &'a mut PrivateContext,
     before: Current,
 }
 
 impl PrivateContext {
-    /// A context that shares with `native`, which may be current on this thread or on none.
+    /// Creates a context that shares with `native`, which may be current on this thread or on none.
     ///
     /// # Errors
     /// [`CaptureError`] if no such context can be created.
     ///
     /// # Safety
-    /// `loader` finds the driver's functions, and `native` is valid. This value is dropped before
-    /// `native` is destroyed or its display closed.
+    /// `loader` must find the driver's functions, and `native` must be valid. This value must be
+    /// dropped before `native` is destroyed or its display closed.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
@@ -89,12 +89,13 @@ impl PrivateContext {
         }
     }
 
-    /// Makes it current on this thread; all earlier drawing of the application is visible in it.
-    /// `None` on failure.
+    /// Makes the private context current on this thread. All earlier drawing of the application is
+    /// visible in it. `None` on failure.
     pub fn enter(&mut self) -> Option<ContextGuard<'_>> {
         let shared = self.shared.as_ref()?;
         let before = shared.current();
-        // The commands of a context that is current nowhere were flushed when it was released.
+        // The commands of a context that is not current on any thread were flushed when it was
+        // released.
         let drawn = (before.context == self.native.context)
             .then(|| self.fence())
             .flatten();
@@ -164,7 +165,7 @@ impl Drop for ContextGuard<'_> {
 /// Whether the context renders on the CPU, by the name of Mesa's software renderers.
 fn is_software(gl: &Gl) -> bool {
     const RENDERER: c_uint = 0x1F01;
-    // SAFETY: the context is current and knows this name.
+    // SAFETY: the context is current and has this name.
     let renderer = unsafe { super::capabilities::text((gl.base.string)(RENDERER)) };
     let known = ["llvmpipe", "softpipe", "swrast", "SWR"];
     renderer.is_some_and(|renderer| known.iter().any(|name| renderer.contains(name)))

@@ -1,5 +1,6 @@
-//! A second context that shares the buffers and fences of the application's context, created by GLX
-//! or EGL with the functions that the caller's loader finds. It never draws and has no window.
+//! A second context that shares the buffers and fences of the application's context, created
+//! through GLX or EGL with the functions that the caller's loader finds. It never draws and has no
+//! window.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -75,10 +76,11 @@ pub(super) enum Maker {
 }
 
 impl Maker {
-    /// `None` if sharing is impossible: missing functions, or a display for one thread only.
+    /// `None` if sharing is impossible because functions are missing or the display is restricted
+    /// to one thread.
     ///
     /// # Safety
-    /// `loader` finds the driver's functions.
+    /// `loader` must find the driver's functions.
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing) -> Option<Maker> {
         // SAFETY: by the caller's contract.
         unsafe {
@@ -104,10 +106,10 @@ impl Maker {
         }
     }
 
-    /// Makes `other` current; whether that succeeded.
+    /// Makes `other` current. Returns whether that succeeded.
     ///
     /// # Safety
-    /// `other` is valid and current on no other thread.
+    /// `other` must be valid and not current on another thread.
     pub(super) unsafe fn make_current(&self, other: &Current) -> bool {
         match self {
             Maker::Glx(glx, _) => glx.restore(other),
@@ -115,10 +117,10 @@ impl Maker {
         }
     }
 
-    /// A context that shares with the current one.
+    /// Creates a context that shares with the current one.
     ///
     /// # Safety
-    /// The context of `gl` is current.
+    /// The context of `gl` must be current.
     pub(super) unsafe fn share(self, gl: &Gl) -> Option<Shared> {
         // SAFETY: by the caller's contract.
         unsafe {
@@ -182,7 +184,7 @@ impl Egl {
     }
 }
 
-/// The context. Any thread may hold it, one at a time.
+/// The shared context. Any thread may hold it, but only one at a time.
 #[derive(Clone)]
 pub(super) struct Shared {
     maker: ContextApi,
@@ -193,7 +195,7 @@ pub(super) struct Shared {
 #[derive(Clone)]
 enum ContextApi {
     Glx(Glx),
-    /// With the API, which each thread selects separately.
+    /// Includes the API, which each thread selects separately.
     Egl(Egl, c_uint),
 }
 
@@ -202,11 +204,11 @@ enum ContextApi {
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Makes it current on this thread, or releases it; whether that succeeded.
+    /// Makes the context current on this thread, or releases it. Returns whether that succeeded.
     pub(super) fn make_current(&self, yes: bool) -> bool {
         let context = if yes { self.context } else { null_mut() };
-        // SAFETY: display and context are valid until `destroy`, which the owner of both calls
-        // after the thread that holds it has ended.
+        // SAFETY: display and context are valid until `destroy`, which their owner calls after the
+        // thread that holds the context has ended.
         unsafe {
             match &self.maker {
                 ContextApi::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
@@ -242,10 +244,10 @@ impl Shared {
         };
     }
 
-    /// Destroys it; no thread holds it.
+    /// Destroys the context, which no thread holds.
     pub(super) fn destroy(self) {
-        // SAFETY: alive until here: the display is closed after this, by the contract of
-        // `ReadBack::new`.
+        // SAFETY: both are alive until here, because the display is closed later, by the contract
+        // of `ReadBack::new`.
         unsafe {
             match &self.maker {
                 ContextApi::Glx(glx) => (glx.destroy)(self.display, self.context),
@@ -257,7 +259,7 @@ impl Shared {
     }
 }
 
-/// The profile of the current context, which the other must share.
+/// The profile of the current context, which the shared context must have, too.
 fn profile(gl: &Gl) -> c_int {
     if gl.version.embedded {
         EMBEDDED
@@ -269,7 +271,7 @@ fn profile(gl: &Gl) -> c_int {
 }
 
 /// # Safety
-/// The context of `gl` is current, and was made by GLX.
+/// The context of `gl` must be current, and created through GLX.
 unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
     // A context without a window needs version 3.0 or later (GLX_ARB_create_context).
     if !gl.version.is(3, 0) {
@@ -322,7 +324,7 @@ unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
 }
 
 /// # Safety
-/// The context of `gl` is current, and was made by EGL.
+/// The context of `gl` must be current, and created through EGL.
 unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
     let number = |n: u32| c_int::try_from(n).unwrap_or(0);
     // SAFETY: display and context are the current ones; the lists end in EGL_NONE, and results are
@@ -343,7 +345,7 @@ unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
         let api = query(EGL_CONTEXT_CLIENT_TYPE)?.cast_unsigned();
         let mut config = null_mut();
         match query(EGL_CONFIG_ID)? {
-            // Made for any.
+            // Created for any configuration.
             0 => {}
             id => {
                 let (wanted, mut count) = ([EGL_CONFIG_ID, id, EGL_NONE], 0);
@@ -379,8 +381,8 @@ pub(super) struct Xlib {
     free: unsafe extern "C" fn(Ptr) -> c_int,
     sync: unsafe extern "C" fn(Ptr, c_int) -> c_int,
     handler: unsafe extern "C" fn(Option<Handler>) -> Option<Handler>,
-    /// Any thread may use a display without `XInitThreads`: libX11 1.8, the first version with
-    /// `XFreeThreads`.
+    /// Whether any thread may use a display without `XInitThreads`. True from libX11 1.8, the first
+    /// version with `XFreeThreads`.
     threads: bool,
     _library: Arc<libloading::os::unix::Library>,
 }
@@ -388,7 +390,7 @@ pub(super) struct Xlib {
 type Handler = unsafe extern "C" fn(Ptr, Ptr) -> c_int;
 
 impl Xlib {
-    /// `None` if the application has not loaded it.
+    /// `None` if the application has not loaded libX11.
     fn find() -> Option<Xlib> {
         use libloading::os::unix::Library;
         const NOLOAD: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
@@ -406,7 +408,7 @@ impl Xlib {
         }
     }
 
-    /// Calls `f` and ignores X errors, on which Xlib would end the process.
+    /// Calls `f` and ignores X errors, which would otherwise make Xlib end the process.
     fn without_errors<R>(&self, display: Ptr, f: impl FnOnce() -> R) -> R {
         unsafe extern "C" fn ignore(_: Ptr, _: Ptr) -> c_int {
             0

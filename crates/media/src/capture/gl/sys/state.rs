@@ -1,13 +1,13 @@
 //! Application state that a read changes and restores: pixel packing and transfer, the read
 //! framebuffer and its buffer, and the bound pixel buffers.
 //!
-//! Other state does not affect the bytes of `GL_UNSIGNED_BYTE`: they are clamped regardless of
+//! Other state does not affect the bytes of `GL_UNSIGNED_BYTE`. They are clamped regardless of
 //! `glClampColor`, and `GL_FRAMEBUFFER_SRGB` and conditional rendering concern drawing (OpenGL 4.6
 //! compatibility profile, 18.2). The colour matrix of `GL_ARB_imaging` is not handled; no
 //! application was found to use it.
 //!
-//! `glGetError` is never called, since it would consume the application's errors; therefore only
-//! state that this context knows is queried or set.
+//! `glGetError` is never called, because it would consume the application's errors. Therefore, only
+//! state that this context has is queried or set.
 
 use std::ffi::{c_int, c_uint};
 
@@ -48,8 +48,8 @@ const TRANSFER: [(c_uint, f32); 9] = [
     (0x0D1D, 0.0), // GL_ALPHA_BIAS
 ];
 
-/// The same for the imaging subset: scale and bias of red, green, blue and alpha, after the
-/// convolution and after the colour matrix …
+/// The corresponding parameters of the imaging subset: scale and bias of red, green, blue and
+/// alpha, after the convolution and after the colour matrix.
 const IMAGING: [(c_uint, f32); 16] = [
     (0x801C, 1.0), // GL_POST_CONVOLUTION_RED_SCALE …
     (0x801D, 1.0),
@@ -69,7 +69,7 @@ const IMAGING: [(c_uint, f32); 16] = [
     (0x80BB, 0.0),
 ];
 
-/// … and its stages, which must be disabled.
+/// Stages of the imaging subset, which must be disabled.
 const STAGES: [c_uint; 8] = [
     0x80D0, // GL_COLOR_TABLE
     0x80D1, // GL_POST_CONVOLUTION_COLOR_TABLE
@@ -98,7 +98,7 @@ enum Undo {
 
 impl<'a> Saved<'a> {
     /// # Safety
-    /// The context of `gl` is current for the lifetime of the result.
+    /// The context of `gl` must be current for the lifetime of the result.
     pub(super) unsafe fn new(gl: &'a Gl) -> Saved<'a> {
         Saved {
             gl,
@@ -106,13 +106,13 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Packs rows of 4-byte pixels without gaps, with the stored colours.
+    /// Packs rows of 4-byte pixels without padding, with the stored colours.
     pub(super) fn pack(&mut self) {
         self.transfer();
         for &(name, wanted) in &self.gl.packing {
             let now = self.gl.integer(name);
             if now != wanted {
-                // SAFETY: the context is current and knows this parameter.
+                // SAFETY: the context is current and has this parameter.
                 unsafe { (self.gl.base.pixel_store)(name, wanted) };
                 self.undo.push(Undo::Packing(name, now));
             }
@@ -128,7 +128,7 @@ impl<'a> Saved<'a> {
         let parameters = TRANSFER.iter().chain(IMAGING.iter().filter(|_| imaging));
         for &(name, wanted) in parameters {
             let mut now = wanted;
-            // SAFETY: the context is current and knows this parameter, which is one number.
+            // SAFETY: the context is current and has this parameter, which is one number.
             unsafe { (transfer.floats)(name, &raw mut now) };
             if now.to_bits() != wanted.to_bits() {
                 // SAFETY: as above.
@@ -137,7 +137,7 @@ impl<'a> Saved<'a> {
             }
         }
         for &stage in STAGES.iter().filter(|_| imaging) {
-            // SAFETY: the context is current and knows this stage.
+            // SAFETY: the context is current and has this stage.
             unsafe {
                 if (transfer.is_enabled)(stage) != 0 {
                     (transfer.disable)(stage);
@@ -209,8 +209,8 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Selects the back buffer, or the draw buffer of a single-buffered surface: for a pixel buffer
-    /// surface its name differs between drivers, and the wrong name is an error.
+    /// Selects the back buffer, or the draw buffer of a single-buffered surface. The name of a
+    /// pixel buffer surface's buffer differs between drivers, and the wrong name is an error.
     fn select_buffer(&mut self) {
         let gl = self.gl;
         let Some(read_buffer) = &gl.read_buffer else {
@@ -220,7 +220,7 @@ impl<'a> Saved<'a> {
         let wanted = if gl.version.embedded {
             BACK
         } else {
-            // Queried from the draw buffer.
+            // The name is queried from the draw buffer.
             let before = self.undo.len();
             if matches!(gl.framebuffers, Some((_, Targets::Two))) {
                 self.bind_framebuffer(DRAW_FRAMEBUFFER, 0);
@@ -231,7 +231,7 @@ impl<'a> Saved<'a> {
             match drawn {
                 _ if double => BACK,
                 FRONT | FRONT_LEFT | BACK | BACK_LEFT => drawn,
-                // No buffer is drawn to.
+                // Drawing is disabled for all buffers.
                 _ => return,
             }
         };

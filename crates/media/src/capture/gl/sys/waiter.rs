@@ -1,5 +1,6 @@
-//! Waits for the GPU while the application continues: a thread with its own context, started when a
-//! picture is not finished at once for the first time. A software renderer never needs it.
+//! Waits for the GPU while the application continues, in a thread with its own context. The thread
+//! is started the first time that a picture is not finished at once. A software renderer never
+//! needs it.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -18,7 +19,7 @@ const TIMEOUT_EXPIRED: u32 = 0x911B;
 /// Timeout of one wait for a fence, after which the thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The waiting thread, once it is needed, and the means to start it.
+/// The waiting thread, once it has been needed, and the means to start it.
 pub(super) struct Waiter {
     gl: Arc<Gl>,
     maker: Option<Maker>,
@@ -41,13 +42,13 @@ struct Line {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Flight>,
-    /// A picture was taken from the queue and is not submitted yet.
+    /// Whether a picture has been taken from the queue and is not submitted yet.
     busy: bool,
     /// The ticket of the newest picture that this thread submitted.
     ticket: Option<Ticket>,
-    /// The thread should end.
+    /// Whether the thread should end.
     end: bool,
-    /// Its context can't be used: the thread has ended.
+    /// Whether the thread has ended because its context can't be used.
     broken: bool,
 }
 
@@ -63,7 +64,7 @@ impl Waiter {
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing, gl: &Arc<Gl>) -> Waiter {
         Waiter {
             gl: gl.clone(),
-            // Without persistently mapped buffers it could wait, but not hand over.
+            // Without persistently mapped buffers, the thread could wait, but not submit pictures.
             maker: (gl.storage.is_some())
                 // SAFETY: by the caller's contract.
                 .then(|| unsafe { Maker::new(loader, sharing) })
@@ -80,8 +81,8 @@ impl Waiter {
         })
     }
 
-    /// Waits for a picture in the thread and then submits it. Returns it if there can be no thread.
-    /// The context is current and has been flushed.
+    /// Waits for a picture in the thread and then submits it. Returns the picture if no thread can
+    /// run. The context must be current and flushed.
     pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
         if let Some(maker) = self.maker.take() {
             // SAFETY: the context of `gl` is current by the caller's contract.
@@ -109,7 +110,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until all pictures are submitted; the last ticket.
+    /// Waits until all pictures are submitted. Returns the last ticket.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
@@ -120,7 +121,7 @@ impl Waiter {
         state.ticket.take()
     }
 
-    /// Ends the thread and its context; returns the pictures not submitted.
+    /// Ends the thread and its context. Returns the pictures that were not submitted.
     pub(super) fn stop(&mut self) -> VecDeque<Flight> {
         self.maker = None;
         let Some(worker) = self.worker.take() else {
@@ -199,7 +200,7 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
     }
 }
 
-/// `true` when the picture is finished, `false` if the thread should end first, `None` if the
+/// `true` when the picture is finished, `false` if the thread should end before that, `None` if the
 /// picture will never be finished.
 fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     let buffers = gl.buffers.as_ref()?;
@@ -215,8 +216,8 @@ fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     }
 }
 
-/// Synchronous signals, raised here by a fault in the driver: if blocked, they would end the
-/// process without calling the application's handler.
+/// Synchronous signals, which a fault in the driver raises on this thread. If blocked, they would
+/// end the process without calling the application's handler.
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -227,8 +228,8 @@ const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// Calls `start` with all other signals blocked in this thread; threads that it starts inherit the
-/// mask: the application's signals are for the application's threads.
+/// Calls `start` with all other signals blocked in this thread. Threads that it starts inherit the
+/// mask, so the application's signals reach only the application's threads.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: the first initialises `all`, the second `before`; neither fails with these arguments.

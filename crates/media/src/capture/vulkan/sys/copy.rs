@@ -44,7 +44,7 @@ pub struct CopyRegion {
     pub from: [u32; 2],
     /// Size of the region.
     pub size: Size,
-    /// Left and upper edge in the picture; the region lies completely inside.
+    /// Left and upper edge in the picture; the region lies completely inside the picture.
     pub at: [u32; 2],
 }
 
@@ -62,7 +62,7 @@ impl CopyRegion {
         }
     }
 
-    /// Whether it lies inside a picture of this size.
+    /// Whether the region lies inside a picture of this size.
     pub(super) fn is_inside(&self, size: Size) -> bool {
         let end = |at: u32, side: u32| at.checked_add(side);
         end(self.at[0], self.size.width).is_some_and(|end| end <= size.width)

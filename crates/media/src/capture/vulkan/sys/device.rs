@@ -2,8 +2,8 @@
 
 use ash::vk;
 
-/// Registers a command buffer with lower layers: a layer has to call this for each one that it
-/// allocates below the loader (`PFN_vkSetDeviceLoaderData`).
+/// Registers a command buffer with lower layers. A layer must call this for each command buffer
+/// that it allocates below the loader (`PFN_vkSetDeviceLoaderData`).
 pub type InitCommands = unsafe extern "system" fn(vk::Device, vk::CommandBuffer) -> vk::Result;
 
 /// A device with the handles to create buffers and commands.

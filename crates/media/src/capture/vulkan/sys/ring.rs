@@ -1,11 +1,11 @@
-//! Buffers to which the device copies pictures, and the thread that hands them over when the copy
-//! is finished.
+//! Buffers to which the device copies pictures, and the thread that submits them when the copy is
+//! finished.
 //!
 //! ```text
 //!   free ──► being copied (device) ──► lent (the host encodes it) ──► free
 //!            present() goes on          the waiter submits it
 //! ```
-//! The application never waits: without a free buffer, a picture is skipped. This module does not
+//! The application never waits. Without a free buffer, a picture is skipped. This module does not
 //! decide which pictures are read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,8 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 /// The body of the thread that waits for the device; it ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
 
-/// One being copied to, two at the host (the newest and the one being encoded), one spare.
+/// Number of slots: one being copied to, two at the host (the newest and the one being encoded),
+/// and one spare.
 const SLOTS: usize = 4;
 
 /// Timeout of one wait for the device in ns, after which the wait is repeated: some drivers
@@ -57,15 +58,15 @@ struct State {
     free: Vec<Arc<Slot>>,
     copying: usize,
     lent: usize,
-    /// One per queue family that presents.
+    /// One pool per queue family that presents.
     pools: Vec<(u32, vk::CommandPool)>,
     /// The newest lent picture and its receiver.
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
-    /// The device lacks support or was lost: no further attempt is made.
+    /// Whether the device lacks support or is lost, so that no more attempts are made.
     broken: bool,
 }
 
-/// A copy that was started.
+/// A copy that has been started.
 struct Job {
     slot: Arc<Slot>,
     size: Size,
@@ -75,11 +76,12 @@ struct Job {
 }
 
 impl Ring {
-    /// For pictures of `device`, which has this memory. `spawn` starts the thread that waits for
-    /// the device: not with real-time priority, since some drivers wait by polling.
+    /// Creates a ring for pictures of `device`, which has this memory. `spawn` starts the thread
+    /// that waits for the device. The thread must not have real-time priority, because some drivers
+    /// wait by polling.
     ///
     /// # Errors
-    /// The error of `spawn`.
+    /// Returns the error of `spawn`.
     pub fn new(
         device: ash::Device,
         init_commands: Option<InitCommands>,
@@ -112,17 +114,17 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Starts to copy a picture; `false` if no buffer is free. Semaphores are waited for and
-    /// signalled only if it returns `true`. It takes 11 to 14 µs, of which the bare submission
+    /// Starts to copy a picture. Returns `false` if no buffer is free. Semaphores are waited for
+    /// and signalled only if it returns `true`. It takes 11 to 14 µs, of which the bare submission
     /// takes 5 to 6 (medians with lavapipe at 1280 × 720 on a busy machine, by
     /// `cost_of_a_picture`).
     ///
     /// # Errors
-    /// The device's error; no further attempt is made.
+    /// Returns the device's error; no more attempts are made.
     ///
     /// # Safety
-    /// The handles in `copy` are live and belong to this device; the calling thread may use its
-    /// queue, and its image does not change until the copy has signalled.
+    /// The handles in `copy` must be live and belong to this device. The calling thread must be
+    /// allowed to use its queue, and its image must not change until the copy has signalled.
     pub unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
         let mut state = self.shared.state();
         if state.broken || state.copying + state.lent >= SLOTS {
@@ -190,11 +192,11 @@ impl Ring {
         drop(waited);
     }
 
-    /// Frees everything. If the host still uses a picture in this device's memory, it receives a
-    /// copy as its next picture and releases the memory.
+    /// Frees everything. If the host still uses a picture in this device's memory, the host
+    /// receives a copy as its next picture and releases the memory.
     ///
     /// # Safety
-    /// The device is about to be destroyed and is idle.
+    /// The device must be about to be destroyed, and idle.
     pub unsafe fn close(&self) {
         let waiter = self
             .waiter
@@ -203,7 +205,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // It panics only if the submitter did, and then it holds nothing.
+            // The thread panics only if the submitter did, and then it holds nothing.
             let _ = waiter.join();
         }
         let newest = self.shared.state().newest.take();
@@ -238,7 +240,7 @@ impl Ring {
 /// The command pool of a queue family.
 ///
 /// # Safety
-/// `device` is live, and has the family.
+/// `device` must be live, and have the family.
 unsafe fn pool(
     pools: &mut Vec<(u32, vk::CommandPool)>,
     device: &ash::Device,
@@ -256,7 +258,7 @@ unsafe fn pool(
     Ok(pool)
 }
 
-/// The waiter's thread: hands over each picture when the device has copied it.
+/// The waiting thread: submits each picture when the device has copied it.
 fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         // SAFETY: the slot's copy was submitted, and the device lives until this thread has ended.
@@ -281,7 +283,7 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     }
 }
 
-/// Hands over a copied picture; its slot counts as lent.
+/// Submits a copied picture. Its slot counts as lent.
 fn lend(shared: &Arc<Shared>, job: Job) {
     let lent = Arc::new(BorrowedSlot {
         slot: job.slot,
@@ -314,7 +316,7 @@ impl Shared {
     }
 }
 
-/// A slot with a picture in use; returned when the last user drops it.
+/// A slot with a picture in use. It is returned when the last user drops it.
 struct BorrowedSlot {
     slot: Arc<Slot>,
     size: Size,
@@ -332,7 +334,7 @@ impl Drop for BorrowedSlot {
     }
 }
 
-/// A picture in the device's memory, as handed to the host.
+/// A picture in the device's memory, as passed to the host.
 struct LentPicture(Arc<BorrowedSlot>, PixelFormat);
 
 impl Frame for LentPicture {

@@ -15,7 +15,7 @@ pub(super) struct Slot {
     mapped: *const u8,
     /// Size of the buffer in bytes.
     capacity: u64,
-    /// Device writes are visible without an invalidation call.
+    /// Whether device writes are visible without an invalidation call.
     coherent: bool,
     fence: vk::Fence,
     family: u32,
@@ -29,7 +29,7 @@ unsafe impl Send for Slot {}
 // SAFETY: through a shared reference it is only read.
 unsafe impl Sync for Slot {}
 
-/// Memory types for CPU reads, best first: cached memory is read ten times as fast as uncached
+/// Memory types for CPU reads, best first. Cached memory is read ten times as fast as uncached
 /// memory.
 const KINDS: [vk::MemoryPropertyFlags; 3] = {
     type Flags = vk::MemoryPropertyFlags;
@@ -47,10 +47,10 @@ impl Slot {
     /// A slot with `bytes` of space, for queues of `family`.
     ///
     /// # Errors
-    /// The device's error; nothing is leaked then.
+    /// Returns the device's error; nothing is leaked in that case.
     ///
     /// # Safety
-    /// The device is live; `pool` is of `family` and has no other user during the call.
+    /// The device must be live. `pool` must be of `family` and have no other user during the call.
     pub(super) unsafe fn new(
         device: &Device,
         family: u32,
@@ -125,11 +125,11 @@ impl Slot {
     /// restored.
     ///
     /// # Errors
-    /// The device's error.
+    /// Returns the device's error.
     ///
     /// # Safety
-    /// The slot is idle and its pool has no other user; the picture fits, and the images contain
-    /// their regions and have their layouts.
+    /// The slot must be idle, and its pool must have no other user. The picture must fit, and the
+    /// images must contain their regions and have their layouts.
     pub(super) unsafe fn record(
         &self,
         device: &ash::Device,
@@ -149,7 +149,7 @@ impl Slot {
         let copy = vk::PipelineStageFlags::TRANSFER;
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // Earlier and later drawing may be ordered by nothing but the queue.
+        // Possibly only the queue orders earlier and later drawing.
         let written = (
             vk::AccessFlags::MEMORY_WRITE,
             vk::AccessFlags::TRANSFER_READ,
@@ -193,10 +193,10 @@ impl Slot {
     /// Submits the recorded commands.
     ///
     /// # Errors
-    /// The device's error; nothing was submitted then.
+    /// Returns the device's error; nothing was submitted in that case.
     ///
     /// # Safety
-    /// As [`super::ring::Ring::copy`]; the commands were recorded for that copy.
+    /// As [`super::ring::Ring::copy`]; the commands must have been recorded for that copy.
     pub(super) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -217,10 +217,10 @@ impl Slot {
     /// Waits until the picture is copied and readable.
     ///
     /// # Errors
-    /// The device was lost.
+    /// Returns an error if the device is lost.
     ///
     /// # Safety
-    /// It was submitted on this device, which is live.
+    /// The commands must have been submitted on this device, which must be live.
     pub(super) unsafe fn wait(&self, device: &ash::Device, turn: u64) -> Result<(), vk::Result> {
         // SAFETY: the caller's contract; the fence has no other user.
         unsafe {
@@ -251,7 +251,8 @@ impl Slot {
     }
 
     /// # Safety
-    /// The device is live, the slot is idle, and its pool has no other user during the call.
+    /// The device must be live, the slot idle, and its pool must have no other user during the
+    /// call.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
         // SAFETY: the caller's contract; null is ignored, and freeing memory ends its mapping.
         unsafe {

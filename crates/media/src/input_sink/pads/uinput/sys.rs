@@ -37,7 +37,7 @@ struct AxisSetup {
     resolution: i32,
 }
 
-/// `struct ff_effect` of a rumble, where pointers have 64 bits.
+/// `struct ff_effect` of a rumble, with 64-bit pointers.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Default)]
 struct FfEffect {
@@ -173,7 +173,7 @@ pub(super) fn destroy(file: &File) {
     let _ = unsafe { libc::ioctl(file.as_raw_fd(), request(0, 2, 0)) };
 }
 
-/// Answers a request of the kernel on behalf of a waiting program; returns its meaning.
+/// Answers a request of the kernel on behalf of a waiting program. Returns the request's meaning.
 pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
     let number = number.cast_unsigned();
     match code {

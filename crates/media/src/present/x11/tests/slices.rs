@@ -55,7 +55,7 @@ fn rows_appear_as_they_are_painted_above_the_previous_picture() {
     assert_eq!(it.shades(), rows_of(&[(9, 12), (10, 48)]));
     it.slice(0..12, 20);
     assert_eq!(it.shades(), rows_of(&[(20, 12), (10, 48)]));
-    // The rows between are not changed.
+    // The rows in between are not changed.
     it.slice(20..30, 21);
     let shown = [(20, 12), (10, 20), (21, 30), (10, 48)];
     assert_eq!(it.shades(), rows_of(&shown));
@@ -89,7 +89,8 @@ fn a_frame_that_fails_half_way_is_painted_over_by_the_next() {
     it.present(SIZE, &vec![10; SIZE.pixels() * 4]);
     it.slice(0..12, 20);
     it.slice(12..24, 20);
-    // Its rest never comes, and the other part of the window repaints it meanwhile.
+    // The rest of the picture never arrives, and the other part of the window repaints it in the
+    // meantime.
     let half = rows_of(&[(20, 24), (10, 48)]);
     it.source.repaint().expect("alive");
     assert_eq!(it.shades(), half);
@@ -139,7 +140,7 @@ fn pointer_and_text_stay_over_new_rows() {
         let y = u16::try_from(end).unwrap();
         it.presenter.cursor(&cursor(place(60, y))).expect("drawn");
         let shown = it.read((0, 0), (128, 96));
-        // The same picture at once, by a repaint.
+        // The same picture, drawn at once by a repaint.
         it.source.repaint().expect("alive");
         assert_eq!(rgb(&it.read((0, 0), (128, 96))), rgb(&shown));
         let mixed = [&new[..end * row], &old[end * row..]].concat();
@@ -189,8 +190,8 @@ fn a_scaled_picture_appears_as_a_whole_at_any_time() {
     whole(&it, (128, 96), 40);
 }
 
-/// Random rows, announced or not, frames that fail, repaints and text: at the end of each frame the
-/// window has the picture that it has without the setting.
+/// Random rows, announced or not, frames that fail, repaints and text: at the end of each frame,
+/// the window shows the same picture as without the setting.
 #[test]
 fn pictures_are_the_same_at_the_end_of_every_frame() {
     let (Some(mut whole), Some(mut slices)) =

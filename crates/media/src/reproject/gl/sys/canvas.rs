@@ -15,7 +15,7 @@ pub(in super::super) enum Layer {
     Picture,
     /// Text over it, premultiplied BGRA.
     Text,
-    /// The host's pointer, the same.
+    /// The host's pointer, premultiplied BGRA.
     Pointer,
 }
 
@@ -26,15 +26,15 @@ const LAYERS: usize = 3;
 pub(in super::super) struct Patch {
     /// The window's pixels that it covers.
     pub(in super::super) area: Rect,
-    /// Its exact origin.
+    /// The area's exact origin.
     pub(in super::super) corner: [f32; 2],
     /// Picture pixels per window pixel.
     pub(in super::super) per_pixel: [f32; 2],
-    /// From its pixels to those of the eye: the rows of a matrix.
+    /// The mapping from the patch's pixels to those of the eye, as the rows of a matrix.
     pub(in super::super) how: Vec<f32>,
     /// The eye's area in the picture: left, top, width, height.
     pub(in super::super) eye: [f32; 4],
-    /// Whether it writes red, green, blue, alpha.
+    /// Whether the patch writes red, green, blue, alpha.
     pub(in super::super) channels: [bool; 4],
 }
 
@@ -46,7 +46,7 @@ pub(in super::super) struct Canvas {
     textures: [(Texture, Option<Size>); LAYERS],
     renderer: String,
     largest: u32,
-    /// The window's height, since OpenGL counts from the bottom.
+    /// The window's height, because OpenGL counts from the bottom.
     height: i32,
 }
 
@@ -54,7 +54,7 @@ impl Canvas {
     /// Opens a context for a window of the display, with this visual.
     ///
     /// # Errors
-    /// The missing requirement, in one line.
+    /// Returns the missing requirement, in one line.
     pub(in super::super) fn open(
         display: &str,
         window: u32,
@@ -69,7 +69,7 @@ impl Canvas {
             let program = Program::new(&gl);
             let program =
                 program.map_err(|why| format!("{renderer} rejected a shader: {}", line(&why)))?;
-            // A core profile needs one to draw, and this one has no attributes.
+            // A core profile needs a vertex array to draw; this one has no attributes.
             let vertices = gl.create_vertex_array()?;
             gl.bind_vertex_array(Some(vertices));
             gl.disable(glow::DITHER);
@@ -107,7 +107,7 @@ impl Canvas {
         &self.renderer
     }
 
-    /// Requests another size of the window.
+    /// Requests a different size of the window.
     pub(in super::super) fn resize(&self, size: Size) {
         self.window.resize(size);
     }
@@ -115,7 +115,7 @@ impl Canvas {
     /// Loads a layer's pixels, 4 bytes each, without row padding.
     ///
     /// # Errors
-    /// The problem, in one line.
+    /// Returns the problem, in one line.
     pub(in super::super) fn load(
         &mut self,
         layer: Layer,
@@ -249,7 +249,7 @@ impl Canvas {
     /// Runs the program for the pixels of an area.
     ///
     /// # Safety
-    /// The context is current.
+    /// The context must be current.
     unsafe fn area(&self, texture: Texture, area: Rect) {
         let below = self.height - area.y - area.height;
         // SAFETY: the caller's contract. Three vertices without attributes read no memory.
@@ -263,7 +263,7 @@ impl Canvas {
     /// Waits until drawing is finished.
     ///
     /// # Errors
-    /// The driver's error, in one line.
+    /// Returns the driver's error, in one line.
     pub(in super::super) fn end(&self) -> Result<(), String> {
         self.window.make_current()?;
         // SAFETY: the context is current.
@@ -271,10 +271,10 @@ impl Canvas {
         self.complaint()
     }
 
-    /// Displays the drawing, at the display's next refresh where the driver can wait for it.
+    /// Displays the drawing, at the display's next refresh if the driver can wait for it.
     ///
     /// # Errors
-    /// The X server is gone.
+    /// Returns an error if the X server is gone.
     pub(in super::super) fn swap(&self) -> Result<(), String> {
         self.window.swap()
     }

@@ -10,7 +10,7 @@ void main() {
 
 /// Positions are in pixels counted from the top, as everywhere in this crate except for
 /// `gl_FragCoord`. Positions less than half a pixel outside of the outermost pixel centres get that
-/// pixel, as in software, and never one of another eye.
+/// pixel, as in software, and never a pixel of the other eye.
 const FRAGMENT: &str = "#version 330 core
 uniform sampler2D picture;
 uniform bool overlay;
@@ -51,13 +51,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Creates and activates it.
+    /// Creates and activates the program.
     ///
     /// # Errors
-    /// The driver's message.
+    /// Returns the driver's message.
     ///
     /// # Safety
-    /// The context is current.
+    /// The context must be current.
     pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
         // SAFETY: the caller's contract.
         unsafe {
@@ -73,7 +73,7 @@ impl Program {
                     return Err(gl.get_shader_info_log(shader));
                 }
                 gl.attach_shader(program, shader);
-                // Freed with the program, which is freed with the context.
+                // The shader is freed with the program, which is freed with the context.
                 gl.delete_shader(shader);
             }
             gl.link_program(program);

@@ -1,8 +1,7 @@
 //! A GLX 1.4 context for a window of another connection.
 //!
-//! By default Xlib ends a program at the first error. So from the first window on, errors are
-//! logged, and [`Window::swap`] reports a server that is gone. Errors of other displays are passed
-//! to the previous handler.
+//! By default, Xlib ends a program at the first error. Therefore, from the first window on, errors are logged, and
+//! [`Window::swap`] reports a server that is gone. Errors of other displays are passed to the previous handler.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -25,7 +24,7 @@ pub(super) struct Window {
     display: *mut xlib::Display,
     window: xlib::XID,
     context: glx::GLXContext,
-    /// The server no longer responds. Xlib has its address until the display is closed.
+    /// Set when the server no longer responds. Xlib keeps the address of this flag until the display is closed.
     gone: Arc<AtomicBool>,
 }
 
@@ -59,8 +58,7 @@ impl Window {
         Ok(it)
     }
 
-    /// Makes Xlib return after the server is gone, where supported (libX11 1.7): older versions end
-    /// the program.
+    /// Makes Xlib return after the server is gone, if supported (libX11 1.7). Older versions end the program.
     fn survive(&self) {
         type Handler = unsafe extern "C" fn(*mut xlib::Display, *mut c_void);
         type Set = unsafe extern "C" fn(*mut xlib::Display, Handler, *mut c_void);
@@ -148,7 +146,7 @@ impl Window {
         }
     }
 
-    /// A function of OpenGL or GLX, or null. For unknown names Mesa returns a stub.
+    /// A function of OpenGL or GLX, or null. For unknown names, Mesa returns a stub.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
         // SAFETY: the name is NUL-terminated.
         let function = unsafe { (self.glx.glXGetProcAddressARB)(name.as_ptr().cast()) };
@@ -188,7 +186,7 @@ impl Window {
         }
     }
 
-    /// Makes the context current on this thread, if another one is.
+    /// Makes the context current on this thread, if a different one is.
     pub(super) fn make_current(&self) -> Result<(), String> {
         // SAFETY: display and context are alive, and belong to no other thread: this type stays on its own.
         let made = unsafe {
@@ -264,8 +262,8 @@ fn handle_errors(x: &xlib::Xlib) {
         }
     }
     unsafe extern "C" fn ended(display: *mut xlib::Display) -> c_int {
-        // For our displays, the exit handler follows and reports it; the default handler would end
-        // the program here.
+        // For our displays, the exit handler is called next and reports the error. The default handler would end the program
+        // here.
         match BEFORE.get().and_then(|(_, before)| *before) {
             // SAFETY: the previous handler is called as Xlib would.
             Some(before) if !ours().contains(&display.addr()) => unsafe { before(display) },

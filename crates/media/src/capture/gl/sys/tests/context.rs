@@ -1,4 +1,4 @@
-//! Test contexts: by GLX in an X window, by EGL in an X window or without one.
+//! Test contexts: through GLX in an X window, or through EGL in an X window or without one.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::ptr::{null, null_mut};
@@ -51,8 +51,8 @@ pub(super) trait Context: Send {
     fn destroy(&mut self);
 }
 
-/// Keeps the libraries loaded until the process ends: a thread that has used one calls into it when
-/// it exits, possibly after the test that opened it.
+/// Keeps the libraries loaded until the process ends. A thread that has used one calls into it on
+/// exit, possibly after the end of the test that opened it.
 fn keep() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -64,7 +64,7 @@ fn keep() {
 }
 
 pub(super) fn functions(context: &dyn Context) -> glow::Context {
-    // SAFETY: the context is current on this thread, as each test sees to.
+    // SAFETY: the context is current on this thread, as each test ensures.
     unsafe { glow::Context::from_loader_function_cstr(|name| context.find(name)) }
 }
 
@@ -98,7 +98,8 @@ impl Glx {
         let x = xlib::Xlib::open().expect("libX11");
         let glx = glx::Glx::open().expect("libGL");
         let name = CString::new(display).expect("a name");
-        // SAFETY: as Xlib and GLX demand: pointers are theirs or to locals that outlive the calls.
+        // SAFETY: as Xlib and GLX require; pointers are theirs or point to locals that outlive the
+        // calls.
         unsafe {
             (x.XInitThreads)();
             let display = share.map_or_else(|| (x.XOpenDisplay)(name.as_ptr()), |s| s.display);
@@ -185,7 +186,7 @@ unsafe fn window(
     depth: c_int,
     size: Size,
 ) -> c_ulong {
-    // SAFETY: by the caller's contract; `set` outlives the call.
+    // SAFETY: by the caller's contract, and `set` outlives the call.
     unsafe {
         let root = (x.XDefaultRootWindow)(display);
         let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
@@ -316,8 +317,8 @@ const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
 
 impl Egl {
     /// A current context with a surface of `size` on an X display or without one; `None` if
-    /// unavailable. Without a display it is rendered by Mesa in software, or by the GPU with the
-    /// EGL device number in `OPENUVR_EGL_DEVICE`.
+    /// unavailable. Without a display, Mesa renders it in software, or the GPU whose EGL device
+    /// number is in `OPENUVR_EGL_DEVICE`.
     pub(super) fn open(display: Option<&str>, size: Size, wanted: ContextConfig) -> Option<Egl> {
         keep();
         // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to

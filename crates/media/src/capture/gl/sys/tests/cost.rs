@@ -163,7 +163,7 @@ fn cost(name: &str, context: &dyn Context) {
     waiting(context, &gl);
 }
 
-/// How often the GPU is not done at once, and the cost of the waiting thread then.
+/// How often the GPU has not finished at once, and the cost of the waiting thread in that case.
 fn waiting(context: &dyn Context, gl: &glow::Context) {
     let shelf = Shelf::default();
     let mut back = read_back(context, Sharing::Egl, &shelf);
@@ -210,7 +210,8 @@ fn paint(gl: &glow::Context, round: u32) {
     }
 }
 
-/// NV12 conversion on the GPU: three eighths of the bytes to read, for an extra copy and pass.
+/// NV12 conversion on the GPU: reduces the bytes to read to three eighths, but needs an additional
+/// copy and pass.
 struct Shader {
     program: glow::Program,
     array: glow::VertexArray,
@@ -317,7 +318,7 @@ impl Shader {
         }
     }
 
-    /// Checks that it has written the same as the CPU conversion.
+    /// Checks that it has written the same bytes as the CPU conversion.
     fn compare(&self, gl: &glow::Context, luma: &[u8], chroma: &[u8]) {
         let mut have = vec![0; SIZE.pixels() * 3 / 2];
         // SAFETY: the context is current, and the buffer has these bytes.

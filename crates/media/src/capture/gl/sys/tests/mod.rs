@@ -57,7 +57,7 @@ fn read_back(context: &dyn Context, sharing: Sharing, shelf: &Shelf) -> ReadBack
     read_back_without(context, sharing, shelf, &[])
 }
 
-/// As if the driver lacked these functions.
+/// Creates a read-back as if the driver lacked these functions.
 fn read_back_without(
     context: &dyn Context,
     sharing: Sharing,
@@ -75,7 +75,7 @@ fn read_back_without(
     unsafe { ReadBack::new(&mut find, sharing, shelf.submit()) }.expect("a context")
 }
 
-/// The read-back methods, by the functions that the driver lacks.
+/// The read-back methods, identified by the functions that the driver lacks.
 const WAYS: [&[&CStr]; 3] = [
     &[],
     &[c"glBufferStorage", c"glBufferStorageEXT"],
@@ -167,7 +167,7 @@ fn pictures_are_read_bit_exact() {
                         !matches!(reading, ReadStatus::Skipped(_)),
                         "{what}: {reading:?}"
                     );
-                    // Mesa's threads may still draw, especially where no window is swapped.
+                    // Mesa's threads may still be drawing, especially if no window is swapped.
                     back.finish(Duration::from_secs(30));
                     assert_shows(&*shelf.one(), SIZE, seed, &what);
                     context.swap();
@@ -197,7 +197,7 @@ fn without_a_display_pictures_arrive_exactly_and_in_order() {
             let shelf = Shelf::default();
             let mut back = read_back_without(&egl, sharing, &shelf, lacks);
             for seed in 0..20 {
-                // Two are pending at once.
+                // Two pictures are pending at the same time.
                 for seed in [seed, seed + 100] {
                     draw(&gl, SIZE, seed);
                     assert!(
@@ -400,7 +400,7 @@ fn the_applications_state_and_errors_are_preserved() {
         };
         let state = || {
             known.iter().map(|(name, value)| {
-                // SAFETY: the context is current and knows these.
+                // SAFETY: the context is current and has these.
                 (*name, unsafe { gl.get_parameter_i32(*value) })
             })
         };
@@ -473,7 +473,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
         let gl = functions(&context);
         let state = || {
             let values = theirs.iter().filter(|_| fixed);
-            // SAFETY: the context is current and knows these.
+            // SAFETY: the context is current and has these.
             let values = values.map(|(name, _)| unsafe { gl.get_parameter_f32(*name) });
             values.collect::<Vec<_>>()
         };
@@ -605,7 +605,7 @@ fn pictures_outlive_their_context() {
             window(&mut back);
         }
         let mut all = shelf.take();
-        // The host uses one, and then rests it.
+        // The host uses one picture, and then rests it.
         assert_shows(&*all[1].0, SIZE, 2, "before");
         all[1].0.rest();
         if !current {

@@ -1,5 +1,5 @@
-//! The ring on a real device: Mesa's lavapipe, which renders on the CPU, or with
-//! `OPENUVR_VULKAN_DEVICE=0` the first device. No window, no layer.
+//! The ring on a real device: Mesa's lavapipe, which renders on the CPU, or the first device with `OPENUVR_VULKAN_DEVICE=0`.
+//! There is no window and no layer.
 
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ impl Gpu {
         }
     }
 
-    /// Like `vkQueuePresentKHR`; whether it was copied.
+    /// Presents like `vkQueuePresentKHR`. Returns whether the picture was copied.
     fn present(&self, ring: &Ring, drawn: &Drawn, pixels: Pixels, to: &Arc<Submitter>) -> bool {
         // SAFETY: all handles are live, and the wait ends the use of the image.
         let copied = unsafe { ring.copy(&self.copy(drawn, pixels, to)) }.unwrap();
@@ -257,7 +257,7 @@ impl Gpu {
         }
     }
 
-    /// In the order of the application and its layer.
+    /// Closes everything in the order of the application and its layer.
     fn close(self, ring: &Ring) {
         // SAFETY: `present` has waited for everything; the ring is no longer used.
         unsafe {
@@ -328,7 +328,7 @@ fn without_a_free_buffer_a_picture_is_skipped() {
         gpu.forget(&drawn);
         copied
     };
-    // Hosts that each keep one picture.
+    // Each of these hosts keeps one picture.
     let mut hosts: Vec<_> = (0..SLOTS)
         .map(|_| channel(SMALL, 60.0).unwrap())
         .map(|(to, host)| (Arc::new(to), host))
@@ -362,7 +362,7 @@ fn a_device_may_go_while_its_last_picture_is_in_use() {
         }
         assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let watching = std::thread::spawn(move || {
-            // The host's thread: done with one picture, it requests the next.
+            // The host's thread: when it is done with one picture, it requests the next.
             while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
             shown(&host)
         });
