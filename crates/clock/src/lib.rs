@@ -1,6 +1,6 @@
 //! The clocks of this machine.
 //!
-//! [`now`] stamps every event. The wall clock only interprets the kernel's packet timestamps.
+//! [`now`] timestamps every event. The wall clock only interprets the kernel's packet timestamps.
 #![deny(unsafe_code)]
 
 mod sys;
@@ -17,7 +17,7 @@ pub fn now() -> Instant {
     Instant(nanos(seconds, nanoseconds))
 }
 
-/// Waits until `at`; a signal ends the wait early.
+/// Waits until `at`. A signal ends the wait early.
 pub fn sleep_until(at: Instant) {
     let at = Timespec {
         tv_sec: at.0 / 1_000_000_000,
@@ -31,7 +31,7 @@ pub fn sleep_until(at: Instant) {
 pub struct WallTime(pub i64);
 
 impl WallTime {
-    /// From the fields of a `timespec` or a similar structure.
+    /// Creates a time from the fields of a `timespec` or a similar structure.
     #[must_use]
     pub fn new(seconds: i64, nanoseconds: i64) -> WallTime {
         WallTime(nanos(seconds, nanoseconds))

@@ -1,7 +1,6 @@
 //! The announcement of a host: its name, port, key fingerprint and pairing state.
 //!
-//! A thread of the library answers queries. No failure here ends a host: without a network it is only not
-//! discovered.
+//! A thread of the library answers queries. No failure here ends a host, which is only not discovered without a network.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::{SERVICE, txt};
 /// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end: the records' expiry covers lost ones (guess).
+/// The maximum wait for goodbyes at the end. The records' expiry covers lost ones (guess).
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.
@@ -43,11 +42,11 @@ impl HostInfo {
     }
 }
 
-/// Announces the host from the start of its stream until dropped.
+/// Announces the host from the start of its stream until it is dropped.
 pub struct Announcer {
     about: HostInfo,
     subcommand: &'static str,
-    /// Until when pairing is open.
+    /// The time until which pairing is open.
     pairing_until: Option<Instant>,
     announced: Option<Announced>,
 }
@@ -62,7 +61,7 @@ struct Announced {
 }
 
 impl Announcer {
-    /// Without an announcement yet; `subcommand` is the prefix of error lines, such as `host`.
+    /// Creates an announcer that has not announced anything yet. `subcommand` is the prefix of error lines, such as `host`.
     pub fn new(subcommand: &'static str, about: HostInfo) -> Announcer {
         Announcer {
             about,
@@ -72,8 +71,8 @@ impl Announcer {
         }
     }
 
-    /// Announces the host at this address, with this fingerprint of its identity key. A host that only this machine
-    /// reaches is not announced.
+    /// Announces the host at this address, with this fingerprint of its identity key. A host that is reachable only from
+    /// this machine is not announced.
     pub fn announce_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
         self.ended();
         if address.ip().to_canonical().is_loopback() {
@@ -85,7 +84,7 @@ impl Announcer {
         }
     }
 
-    /// Pairing is open until then.
+    /// Sets the time until which pairing is open.
     pub fn set_pairing_until(&mut self, until: Instant) {
         self.pairing_until = Some(until);
     }
@@ -114,7 +113,7 @@ impl Announcer {
         }
     }
 
-    /// Announces changes; call it a few times per second.
+    /// Announces changes. Call it a few times per second.
     pub fn tick(&mut self, now: Instant) {
         let pairing = self.is_pairing(now);
         let Some(announced) = &mut self.announced else {
@@ -145,7 +144,7 @@ impl Announcer {
         }
     }
 
-    /// The host has ended: withdraws the announcement.
+    /// Withdraws the announcement once the host has ended.
     pub fn ended(&mut self) {
         if let Some(announced) = self.announced.take()
             && let Ok(over) = announced.daemon.shutdown()
@@ -187,7 +186,7 @@ impl Announcer {
     fn trouble(&self, why: &str) {
         let (subcommand, why) = (self.subcommand, printable(why));
         eprintln!(
-            "openuvr {subcommand}: can't announce this host by mDNS: {why}; clients may need its address"
+            "openuvr {subcommand}: can't announce this host through mDNS: {why}; clients may need its address"
         );
     }
 }
@@ -215,14 +214,14 @@ fn service(
     let ip = address.ip().to_canonical();
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
     let (instance, port) = (about.instance(), address.port());
-    // A separate host name for each host on the machine, so that the end of one host withdraws no address of another,
-    // or of another responder on this machine.
+    // Each host on the machine has its own host name, so that the end of one host does not withdraw an address of another
+    // host or of another responder on this machine.
     let machine = format!("openuvr-{fingerprint}-{port}.local.");
     let service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
     Ok(on_interfaces_of(service, ip))
 }
 
-/// Announces a service on the interfaces by which the bound address `ip` is reached, with their addresses if it is any.
+/// Announces a service on the interfaces through which the bound address `ip` is reached, with their addresses if it is any.
 pub(crate) fn on_interfaces_of(mut service: ServiceInfo, ip: IpAddr) -> ServiceInfo {
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);

@@ -1,11 +1,11 @@
-//! Discovery of hosts on the local network, by multicast DNS (RFC 6762) with DNS-based service discovery (RFC 6763).
+//! Discovery of hosts on the local network, through multicast DNS (RFC 6762) with DNS-based service discovery (RFC 6763).
 //!
 //! ```text
 //! openuvr host, openuvr run ── Announcer ── _openuvr._udp.local. ── search ── openuvr hosts, openuvr client
 //!            --moonlight ── MoonlightAnnouncement ── _nvstream._tcp.local. ── Moonlight
 //! ```
-//! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. They supply
-//! addresses only; the handshake authenticates the host by its complete key.
+//! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. They only supply
+//! addresses; the handshake authenticates the host by its complete key.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub use announce::{Announcer, HostInfo};
 pub use list::{Args, SelectedHost, run, select};
 pub use moonlight::MoonlightAnnouncement;
 
-/// The service type: an instance of it is a host (RFC 6763, section 4.1.2).
+/// The service type. Each instance is a host (RFC 6763, section 4.1.2).
 const SERVICE: &str = "_openuvr._udp.local.";
 
 /// The keys of the TXT record (RFC 6763, section 6.4: at most 9 letters).

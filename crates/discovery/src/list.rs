@@ -14,21 +14,21 @@ use openuvr_runtime::trust_store::HostStore;
 use super::search::{DiscoveredHost, search};
 use openuvr_terminal::out;
 
-/// The message without a host at an access point.
+/// The message if there is no host at an access point.
 const NO_HOST_THERE: &str = "no host found at the access point: start one with `openuvr host` on the machine of `openuvr ap`; a firewall \
     there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
 
-/// How often hosts are searched at an access point: addresses of IPv6 are usable after a second or two (RFC 4862,
-/// section 5.4), and a host notices a new interface within 5 s.
+/// How often hosts are searched at an access point. IPv6 addresses are usable after a second or two (RFC 4862, section 5.4),
+/// and a host notices a new interface within 5 s.
 const TRIES: u32 = 5;
 
-/// The message without any host.
-const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
-    elsewhere or not announced, as in openuvr client 192.168.1.5";
+/// The message if there is no host.
+const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or specify the address of one that is \
+                       elsewhere or not announced, as in openuvr client 192.168.1.5";
 
 /// List the hosts on this network
 ///
-/// Hosts are discovered by multicast DNS, which reaches only the local network. Names and fingerprints in the list are
+/// Hosts are discovered through multicast DNS, which reaches only the local network. Names and fingerprints in the list are
 /// not authenticated before a client connects.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -40,7 +40,7 @@ pub struct Args {
 /// Lists the discovered hosts.
 ///
 /// # Errors
-/// There is no network or no host, or a file can't be read. The message has one line.
+/// Returns one line if there is no network or no host, or a file cannot be read.
 pub fn run(args: Args) -> Result<()> {
     let dir = args.config_dir.map_or_else(config_dir, Ok)?;
     let found = search(&HostStore::open(&dir)?, None).map_err(|why| anyhow!(why))?;
@@ -61,11 +61,11 @@ pub struct SelectedHost {
     pub known_as: Option<String>,
 }
 
-/// Discovers hosts, at the access point that this interface has just joined or at all interfaces, and selects the paired one;
-/// otherwise prompts for a number.
+/// Discovers hosts, at the access point that this interface has just joined or on all interfaces, and selects the paired
+/// one. Otherwise, prompts for a number.
 ///
 /// # Errors
-/// There is no network, no host or no terminal, or the number is invalid. The message has one line.
+/// Returns one line if there is no network, no host or no terminal, or the number is invalid.
 pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
     let (tries, no_host) = match joined {
@@ -83,7 +83,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
         bail!(no_host);
     }
     if let (Some(_), [only]) = (joined, found.as_slice()) {
-        // Its network is the host's own.
+        // The network is the host's own.
         let (name, at) = (&only.name, only.addresses.first().map(ToString::to_string));
         eprintln!(
             "openuvr client: found the host {name:?} at {}",
@@ -99,7 +99,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     }
     out::unlimited_message(format_args!("{}", table(&found).trim_end()));
     if !std::io::stdin().is_terminal() {
-        bail!("several hosts found: give an address, as in openuvr client 192.168.1.5");
+        bail!("several hosts found: specify an address, as in openuvr client 192.168.1.5");
     }
     out::prompt(format_args!("Number of the host: "));
     let mut line = String::new();
@@ -108,7 +108,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     let host = number.and_then(|n| found.get(n.checked_sub(1)?));
     selected(host.ok_or_else(|| {
         anyhow!(
-            "invalid host number {:?}: type 1 to {}, or give an address",
+            "invalid host number {:?}: type 1 to {}, or specify an address",
             line.trim(),
             found.len()
         )

@@ -1,8 +1,8 @@
-//! The announcement of a host for Moonlight clients: `_nvstream._tcp`, the service type that they search
+//! The announcement of a host for Moonlight clients: `_nvstream._tcp`, the service type that they search for
 //! (`computermanager.cpp` of moonlight-qt).
 //!
-//! The records have no properties: clients ask the host itself. No failure ends a host: clients can be given its
-//! address.
+//! The records have no properties, because clients query the host itself. No failure ends a host, because its address can be
+//! entered in clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -18,17 +18,18 @@ const SERVICE: &str = "_nvstream._tcp.local.";
 /// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end: the records' expiry covers lost ones (guess).
+/// The maximum wait for goodbyes at the end. The records' expiry covers lost ones (guess).
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// Announces the host until dropped.
+/// Announces the host until it is dropped.
 pub struct MoonlightAnnouncement {
     daemon: ServiceDaemon,
 }
 
 impl MoonlightAnnouncement {
-    /// Announces the host `name` with the identity `number` at `address`, the one of HTTP. `None`: only this machine
-    /// reaches it, or it cannot be announced, which is printed; `subcommand` is the prefix of that line.
+    /// Announces the host `name` with the identity `number` at `address`, its HTTP address. Returns `None` if it is
+    /// reachable only from this machine, or if it cannot be announced, which is printed. `subcommand` is the prefix of that
+    /// line.
     #[must_use]
     pub fn start(
         subcommand: &str,
@@ -51,7 +52,8 @@ impl MoonlightAnnouncement {
             Err(why) => {
                 let why = printable(&why.to_string());
                 eprintln!(
-                    "openuvr {subcommand}: can't announce this host to Moonlight by mDNS: {why}; add its address in Moonlight"
+                    "openuvr {subcommand}: can't announce this host to Moonlight through mDNS: {why}; add its address in \
+                     Moonlight"
                 );
                 None
             }
@@ -71,7 +73,7 @@ fn service(name: &str, number: &str, ip: IpAddr, port: u16) -> mdns_sd::Result<S
     let name = printable(name);
     let end = name.floor_char_boundary(LONGEST);
     let instance = name.get(..end).unwrap_or_default().trim();
-    // As for native clients: a host name of its own.
+    // As for native clients, it has its own host name.
     let machine = format!("openuvr-moonlight-{number}-{port}.local.");
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
     let nothing: &[(&str, &str)] = &[];

@@ -14,11 +14,11 @@ use openuvr_runtime::trust_store::HostStore;
 
 use super::{SERVICE, txt};
 
-/// The wait for answers: a lost query is repeated after a second, and an answer may be delayed by 120 ms for
-/// aggregation (RFC 6762, sections 5.2 and 6).
+/// The wait for answers. A lost query is repeated after a second, and an answer may be delayed by 120 ms for aggregation
+/// (RFC 6762, sections 5.2 and 6).
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The maximum number of hosts (guess: a hall full of them). Known hosts are kept in preference to others.
+/// The maximum number of hosts (guess: a hall full of them). Known hosts take precedence.
 const MAX_HOSTS: usize = 64;
 
 /// The maximum number of addresses per host (guess: Ethernet, Wi-Fi and a tunnel, each with several).
@@ -58,14 +58,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// The number of query rounds if an answer is incomplete: the TXT record with the fingerprint is separate, and may be
-/// lost, or delayed while a host changes its records.
+/// The number of query rounds if an answer is incomplete. The TXT record with the fingerprint is separate, and may be lost,
+/// or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The discovered hosts at this interface, or at all, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few times that.
+/// The hosts discovered at this interface, or at all interfaces, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few
+/// times that.
 ///
 /// # Errors
-/// There is no network, or multicast DNS is unavailable. The message has one line.
+/// Returns one line if there is no network or multicast DNS is unavailable.
 pub(super) fn search(
     known: &HostStore,
     interface: Option<&str>,
@@ -78,7 +79,7 @@ pub(super) fn search(
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
         let complete = query(known, interface, &mut found);
-        if complete.map_err(|why| format!("can't search for hosts by mDNS: {why}"))? {
+        if complete.map_err(|why| format!("can't search for hosts through mDNS: {why}"))? {
             break;
         }
     }
@@ -92,7 +93,7 @@ fn query(
     interface: Option<&str>,
     found: &mut Vec<DiscoveredHost>,
 ) -> Result<bool, mdns_sd::Error> {
-    // A new daemon each time: known answers suppress answers of other machines (RFC 6762, 7.1).
+    // A new daemon each time, because known answers suppress answers of other machines (RFC 6762, 7.1).
     let daemon = ServiceDaemon::new()?;
     // Hosts on this machine are found through the interfaces that other machines use.
     match interface {
@@ -123,8 +124,8 @@ fn query(
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or updates its entry: the same name with another key is another host, so that no host can replace a
-/// known one.
+/// Adds a host, or updates its entry. The same name with another key is another host, so that no host can replace a known
+/// one.
 fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     let same = |other: &&mut DiscoveredHost| {
         let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());
@@ -150,7 +151,7 @@ fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     found.push(host);
 }
 
-/// Parses an answer; `None` without a usable address or a fingerprint.
+/// Parses an answer; `None` if it has no usable address or no fingerprint.
 fn parse_answer(service: &ResolvedService, known: &HostStore) -> Option<DiscoveredHost> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
@@ -180,7 +181,7 @@ fn parse_answer(service: &ResolvedService, known: &HostStore) -> Option<Discover
     })
 }
 
-/// An address by which other machines reach the host; `None` for any other address.
+/// An address at which other machines reach the host; `None` for any other address.
 fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
     let ip = ip.to_canonical();
     let unusable = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
@@ -199,8 +200,8 @@ fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<
     Some(Address { address, interface })
 }
 
-/// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6,
-/// then link-local ones. At most [`MAX_ADDRESSES`].
+/// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6, then
+/// link-local ones. At most [`MAX_ADDRESSES`].
 fn sorted(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));

@@ -1,8 +1,7 @@
-//! STUN and TURN servers for browsers: a browser behind a network that blocks the host's datagrams connects through a
-//! relay.
+//! STUN and TURN servers for browsers. A browser behind a network that blocks the host's datagrams connects through a relay.
 //!
-//! The gateway itself queries the STUN servers for its reflexive address, but not the TURN servers: a
-//! browser's relay sends to an address of the host, which must be reachable.
+//! The gateway itself queries the STUN servers for its reflexive address, but not the TURN servers, because a browser's
+//! relay sends to an address of the host, which must be reachable.
 
 mod file;
 
@@ -19,7 +18,7 @@ const STUN_PORT: u16 = 3478;
 /// A server, with the members of WebRTC's `RTCIceServer`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct IceServer {
-    /// URI by RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
+    /// URI as in RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
     urls: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     username: Option<String>,
@@ -29,13 +28,13 @@ pub struct IceServer {
 
 /// The text is not a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
+#[error("expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
 pub struct InvalidIceServer;
 
 impl FromStr for IceServer {
     type Err = InvalidIceServer;
 
-    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; `turns` with TLS.
+    /// Parses `stun:HOST[:PORT]` or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; `turns` with TLS.
     fn from_str(text: &str) -> Result<IceServer, InvalidIceServer> {
         let (scheme, rest) = text.split_once(':').ok_or(InvalidIceServer)?;
         let (login, place) = match rest.rsplit_once('@') {
@@ -66,7 +65,7 @@ impl FromStr for IceServer {
 }
 
 impl IceServer {
-    /// Host and port of a STUN server that is queried by UDP.
+    /// Host and port of a STUN server that is queried over UDP.
     #[must_use]
     pub fn stun(&self) -> Option<(&str, u16)> {
         let place = self.urls.strip_prefix("stun:")?;
@@ -111,7 +110,7 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Without the secret, which is sent only to logged-in browsers.
+/// Hides the secret, which is sent only to logged-in browsers.
 impl fmt::Debug for IceServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.urls)

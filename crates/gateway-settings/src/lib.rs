@@ -1,5 +1,5 @@
-//! The settings of a gateway as types, parsed once. A crate of its own, so that a program without a gateway knows the
-//! options of one, but none of its libraries.
+//! The settings of a gateway as types, parsed once. They have their own crate, so that a program without a gateway can use a
+//! gateway's options without its libraries.
 #![forbid(unsafe_code)]
 
 mod ice;

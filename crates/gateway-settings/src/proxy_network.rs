@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The addresses of proxies: one, or a network of them.
+/// The addresses of proxies: one address, or a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyNetwork {
     address: IpAddr,
@@ -13,13 +13,13 @@ pub struct ProxyNetwork {
 
 /// The text is neither an address nor a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not IP[/BITS]")]
+#[error("expected IP[/BITS]")]
 pub struct InvalidProxyNetwork;
 
 impl FromStr for ProxyNetwork {
     type Err = InvalidProxyNetwork;
 
-    /// `127.0.0.1`, `10.0.0.0/8`, `2001:db8::/64`.
+    /// Parses `127.0.0.1`, `10.0.0.0/8` or `2001:db8::/64`.
     fn from_str(text: &str) -> Result<ProxyNetwork, InvalidProxyNetwork> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address at which browsers reach this host, where it is not the host's own.
+/// An address at which browsers reach this host, if it differs from the host's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicAddress {
     ip: IpAddr,
@@ -14,13 +14,13 @@ pub struct PublicAddress {
 
 /// The text is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not IP[:PORT] of one machine")]
+#[error("expected IP[:PORT] of one machine")]
 pub struct InvalidPublicAddress;
 
 impl FromStr for PublicAddress {
     type Err = InvalidPublicAddress;
 
-    /// `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7`, `[2001:db8::7]:4711`.
+    /// Parses `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7` or `[2001:db8::7]:4711`.
     fn from_str(text: &str) -> Result<PublicAddress, InvalidPublicAddress> {
         let (ip, port) = match text.parse::<SocketAddr>() {
             Ok(at) => (at.ip(), Some(at.port())),
@@ -36,7 +36,7 @@ impl FromStr for PublicAddress {
 }
 
 impl PublicAddress {
-    /// With this port if it has none.
+    /// The address, with this port if it has none.
     #[must_use]
     pub fn or_port(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(port))

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
-/// An origin of the page (RFC 6454) besides `https://` and the host's own name, as shown in a browser's address bar.
+/// An origin of the page (RFC 6454) other than `https://` and the host's own name, as shown in a browser's address bar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebOrigin(String);
 
 /// The text is not an origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not https://NAME[:PORT]")]
+#[error("expected https://NAME[:PORT]")]
 pub struct InvalidWebOrigin;
 
 impl FromStr for WebOrigin {

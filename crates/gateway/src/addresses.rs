@@ -1,7 +1,7 @@
-//! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user
-//! configures, and those that STUN servers report. Each becomes a candidate (RFC 8445) beside the socket's own address.
+//! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user configures,
+//! and those that STUN servers report. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
 //!
-//! With neither, nothing is sent and nothing is stored.
+//! With neither, the module sends nothing and stores nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -17,9 +17,9 @@ use crate::counter::Counter;
 use crate::media_sockets::MediaSockets;
 use crate::reflexive::{DatagramKind, Reflexive, may_be_reached};
 
-/// How long the resolved addresses of a server name stay valid (guess) …
+/// How long the resolved addresses of a server name stay valid (guess).
 const NAME_TTL: Duration = Duration::from_secs(600);
-/// … and how long if no server answered.
+/// How long a name's result stays valid if no server answered.
 const NAME_TTL_UNANSWERED: Duration = Duration::from_secs(60);
 
 /// Timeout for resolving a name (guess: two DNS servers that do not answer).
@@ -29,7 +29,7 @@ const NAME_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Addresses {
     named: Vec<SocketAddr>,
     reflexive: Mutex<Reflexive>,
-    /// All addresses. Changes when a server reports another one.
+    /// All addresses. The value changes when a server reports another one.
     known: watch::Sender<Vec<SocketAddr>>,
     pub(crate) counters: StunCounters,
 }
@@ -46,7 +46,7 @@ pub(crate) struct StunCounters {
 }
 
 impl Addresses {
-    /// For this socket; `named` are the configured addresses.
+    /// Creates the state for this socket. `named` are the configured addresses.
     pub(crate) fn new(socket: SocketAddr, named: &[PublicAddress]) -> Addresses {
         let named = named.iter().map(|address| address.or_port(socket.port()));
         let named: Vec<SocketAddr> = named.collect();
@@ -94,7 +94,7 @@ impl Addresses {
         self.known.send_if_modified(|known| {
             let other = *known != all;
             if other {
-                tracing::info!("the media socket is reachable by UDP at {all:?}");
+                tracing::info!("the media socket is reachable over UDP at {all:?}");
                 *known = all;
             }
             other
@@ -134,7 +134,7 @@ pub(crate) async fn discover(
     }
 }
 
-/// One address per name and family to which the socket can send. Names that cannot be resolved are left out.
+/// One address per name and family to which the socket can send. Names that cannot be resolved are omitted.
 async fn resolve(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (host, port) in names {
@@ -166,8 +166,8 @@ fn takes(socket: &UdpSocket, to: IpAddr) -> bool {
     }
 }
 
-/// The local address from which the kernel sends the socket's datagrams to `to`; `None`: no address of that family.
-/// Sends nothing.
+/// The local address from which the kernel sends the socket's datagrams to `to`; `None` if there is no address of that
+/// family. Sends nothing.
 pub(crate) fn base(socket: &UdpSocket, to: SocketAddr) -> Option<SocketAddr> {
     let bound = socket.local_addr().ok()?;
     if !takes(socket, to.ip()) {

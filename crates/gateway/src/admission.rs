@@ -1,5 +1,5 @@
-//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has a
-//! limit of its own, so that none can exhaust another's.
+//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has its own
+//! limit, so that none can exhaust another's.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::forwarded::{self, FORWARDED_FOR};
 use crate::http;
 use crate::shared::{Endpoints, Shared};
 
-/// Unauthenticated connections at a time: a page takes up to six (a WebSocket counts until its upgrade).
+/// Maximum concurrent unauthenticated connections. A page uses up to six (a WebSocket counts until its upgrade).
 const UNAUTHENTICATED: usize = 256;
 
-/// Connections of logged-in devices: the same number as [`UNAUTHENTICATED`], and for one device those of a few tabs.
+/// Maximum connections of logged-in devices: the same number as [`UNAUTHENTICATED`], and for one device those of a few tabs.
 const DEVICES: usize = 256;
 /// See [`DEVICES`].
 const PER_DEVICE: usize = 24;
 
-/// Connections of configured reverse proxies, which may open one for each request.
+/// Maximum connections of configured reverse proxies, which may open one for each request.
 const PROXIES: usize = 512;
 
 /// Lifetime of an unauthenticated connection: loading the page and logging in over a slow link (guess).
@@ -66,7 +66,7 @@ enum Class {
 }
 
 impl Admission {
-    /// Classifies a new connection; `None`: the limit for proxies is reached.
+    /// Classifies a new connection; `None` if the limit for proxies is reached.
     pub(crate) fn new(
         shared: &Shared,
         limits: &ConnectionLimits,
@@ -111,7 +111,8 @@ impl Admission {
         endpoints
     }
 
-    /// The connection presented a device's token. If that device is at its limit, the connection stays unauthenticated.
+    /// Called when the connection has presented a device's token. If that device is at its limit, the connection stays
+    /// unauthenticated.
     fn logged_in(&self, device: PublicKey) {
         let mut class = lock(&self.class);
         if let Class::Unauthenticated { .. } = *class
@@ -125,11 +126,11 @@ impl Admission {
         matches!(*lock(&self.class), Class::Unauthenticated { .. })
     }
 
-    /// Serves until `serving` ends or the lifetime of the class is over; `None`: the connection was terminated.
+    /// Serves until `serving` ends or the lifetime of the class is over; `None` if the connection was terminated.
     pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
         let ended = async {
             let displaced = self.displaced.notified();
-            // Evicted or expired. A connection that logged in meanwhile is neither.
+            // Evicted or expired. A connection that has logged in since is neither.
             let _ = timeout(LOG_IN_TIMEOUT, displaced).await;
             if !self.is_unauthenticated() {
                 tokio::time::sleep(SERVED_TIMEOUT - LOG_IN_TIMEOUT).await;

@@ -1,9 +1,8 @@
-//! Certificates that a host creates for its page: its own authority, with a certificate that the user can install in
-//! browsers, and the page certificate. The authority reissues the page certificate before it expires and when it lacks
-//! a name.
+//! Certificates that a host creates for its page: its own authority, whose certificate the user can install in browsers, and
+//! the page certificate. The authority reissues the page certificate before it expires and when it lacks a name.
 //!
-//! The authority can sign only for this host's names and for private network addresses (RFC 5280 section 4.2.1.10).
-//! Its stolen key is of little use without access to the host.
+//! The authority can sign only for this host's names and for private network addresses (RFC 5280 section 4.2.1.10), so its
+//! key is of little use to a thief without access to the host.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -45,7 +44,7 @@ const AUTHORITY_VALID: Duration = Duration::from_hours(24 * 3650);
 /// Tolerated lag of browser clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_hours(24);
 
-/// A certificate with less remaining validity is reissued.
+/// A certificate with less remaining validity than this is reissued.
 const RENEW_BEFORE: Duration = Duration::from_hours(24 * 30);
 
 /// Maximum number of names in a certificate (guess: a machine with many bridges has some dozens of addresses).
@@ -64,13 +63,13 @@ const PRIVATE: [(&str, u8); 9] = [
     ("::1", 128),
 ];
 
-/// The names and addresses by which browsers may reach a page.
+/// The names and addresses at which browsers may reach a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageNames(BTreeSet<String>);
 
 impl PageNames {
-    /// The names of a page at `bind` on this machine, plus `besides` (names and addresses). Leaves out texts that a
-    /// certificate cannot contain.
+    /// The names of a page at `bind` on this machine, plus `besides` (names and addresses). Texts that a certificate cannot
+    /// contain are omitted.
     #[must_use]
     pub fn of(bind: SocketAddr, besides: impl IntoIterator<Item = String>) -> PageNames {
         let bound = bind.ip().to_canonical();
@@ -100,7 +99,7 @@ impl PageNames {
 /// Creates the page's certificate in `folder`, unless it has one that covers these names and does not expire soon.
 ///
 /// # Errors
-/// [`TlsError`]; an existing file with other content is not changed.
+/// [`TlsError`] if reading, creating or writing a certificate fails. An existing file with other content is not changed.
 pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
     let lock = Lock::take(folder)?;
     let authority = Authority::open(&lock, folder, names, now)?;
@@ -123,7 +122,7 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
 /// The authority's certificate in PEM form. Created if `folder` has none.
 ///
 /// # Errors
-/// [`TlsError`]
+/// [`TlsError`] if reading, creating or writing the certificate fails.
 pub fn authority(folder: &Path, names: &PageNames, now: SystemTime) -> Result<String, TlsError> {
     let lock = Lock::take(folder)?;
     Ok(Authority::open(&lock, folder, names, now)?.pem)
@@ -134,7 +133,7 @@ struct Authority {
     /// The certificate without the key.
     pem: String,
     issuer: Issuer<'static, KeyPair>,
-    /// Expiry. The TLS verifier checks only the page certificate's validity.
+    /// Expiry, stored because the TLS verifier checks only the page certificate's validity.
     ends: SystemTime,
 }
 
@@ -360,7 +359,7 @@ mod tests {
         assert!(!takes(&folder, "192.168.3.5", now));
     }
 
-    /// Extensions that some browsers and systems require and the TLS verifier does not.
+    /// Extensions that some browsers and systems require, but the TLS verifier does not.
     #[test]
     fn the_page_is_a_server_and_no_authority() {
         let folder = private_folder();
@@ -392,12 +391,12 @@ mod tests {
         assert_ne!(text(&folder, PAGE), page);
         assert_eq!(text(&folder, AUTHORITY), authority);
         assert!(takes(&folder, "localhost", now + 700 * DAY));
-        // Another private address: the same authority signs again.
+        // Another private address is signed by the same authority.
         let page = text(&folder, PAGE);
         ensure(folder.path(), &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
         assert_ne!(text(&folder, PAGE), page);
         assert_eq!(text(&folder, AUTHORITY), authority);
-        // The authority expired.
+        // The authority has expired.
         let late = now + AUTHORITY_VALID - DAY;
         ensure(folder.path(), &names(&[]), late).unwrap();
         assert_ne!(text(&folder, AUTHORITY), authority);

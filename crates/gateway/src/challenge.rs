@@ -1,4 +1,4 @@
-//! Stateless challenges for log-ins (as in RFC 9147 section 5.1): a client that requests many uses no memory and
+//! Stateless challenges for log-ins (as in RFC 9147 section 5.1). A client that requests many of them uses no memory and
 //! displaces no other browser's challenge.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!  | u64 BE  | 16 bytes | 32 bytes           |    time: milliseconds since the gateway started
 //! ```
 //!
-//! A challenge can be answered repeatedly while it is valid. A replayed log-in needs the bytes of the first one, which
+//! A challenge can be answered repeatedly while it is valid. A replayed log-in requires the bytes of the first one, which
 //! only the endpoints of its TLS connection have, and has the same effect as the first one.
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Challenges {
 }
 
 impl Challenges {
-    /// `None`: the system provides no randomness.
+    /// Returns `None` if the system provides no randomness.
     pub(crate) fn new(now: Instant) -> Option<Challenges> {
         let random = rand::SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?;

@@ -27,13 +27,13 @@ use crate::visitor::Visitor;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Timeout from the WebSocket's opening, or from the end of a peer connection, to an offer …
+/// Timeout for an offer, from the WebSocket's opening or from the end of a peer connection.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// … and from the offer to media. The ICE timeout is shorter.
+/// Timeout from the offer to media. The ICE timeout is shorter.
 const CONNECTED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Signalling messages per second: a browser sends a dozen when it connects.
+/// Maximum signalling messages per second. A browser sends a dozen when it connects.
 const MESSAGES_PER_SECOND: u32 = 100;
 
 /// Interval of WebSocket pings (RFC 6455 section 5.5.2). Reverse proxies close a connection without traffic after a
@@ -45,7 +45,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 pub(crate) struct PageOptions {
     /// Observe only.
     pub(crate) watch: bool,
-    /// The page reports the outcome of each frame. Only OpenUVR's own page does.
+    /// The page reports the outcome of each frame. Only OpenUVR's own page does this.
     pub(crate) reports: bool,
     /// Requested constraints on the stream.
     pub(crate) constraints: ClientConstraints,
@@ -119,8 +119,8 @@ pub(crate) async fn serve(
     let _ = socket.close(None).await;
 }
 
-/// The local address for media: the address at which the browser reached the page, or behind a reverse proxy the
-/// address from which the kernel sends to the browser.
+/// The local address for media: the address at which the browser reached the page or, behind a reverse proxy, the address
+/// from which the kernel sends to the browser.
 fn media_address(shared: &Shared, endpoints: Endpoints) -> SocketAddr {
     let towards = Some(endpoints.remote).filter(|_| endpoints.through_proxy);
     let own = towards.and_then(|browser| base(shared.media.main(), browser));
@@ -141,7 +141,7 @@ struct Connection {
     /// The local media address, as seen by the browser.
     local: SocketAddr,
     shared: Arc<Shared>,
-    /// Further addresses at which this machine is reachable.
+    /// Other addresses at which this machine is reachable.
     known: watch::Receiver<Vec<SocketAddr>>,
     /// Set when the gateway stops. The gateway waits until all receivers are dropped.
     stopping: watch::Receiver<bool>,
@@ -264,7 +264,7 @@ impl Connection {
         error.into_iter().chain(over).collect()
     }
 
-    /// Handles a message or the end of the WebSocket. A connection that the portal loses says nothing about the
+    /// Handles a message or the end of the WebSocket. If the portal loses the connection, that says nothing about the
     /// browser.
     fn on_socket_message(
         &mut self,
@@ -400,7 +400,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Also if the task is cancelled when the gateway stops.
+        // This also runs if the task is cancelled when the gateway stops.
         self.hang_up();
     }
 }

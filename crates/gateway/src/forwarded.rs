@@ -1,14 +1,14 @@
-//! The browser's address, which reverse proxies in front of the page pass in `X-Forwarded-For`. The header is trusted
-//! only from configured proxies, since any client can send it.
+//! The browser's address, which reverse proxies in front of the page pass in `X-Forwarded-For`. The header is trusted only
+//! from configured proxies, because any client can send it.
 
 use std::net::IpAddr;
 
 use openuvr_gateway_settings::ProxyNetwork;
 
-/// The header, as nginx, Caddy, HAProxy and Apache write it: the addresses along the path, the nearest last.
+/// The header as nginx, Caddy, HAProxy and Apache write it: the addresses along the path, with the nearest last.
 pub(crate) const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Maximum number of entries that are read: each is a proxy on the path (a guess: no deployment has more).
+/// Maximum number of entries that are read. Each is a proxy on the path (a guess: no deployment has more).
 const ENTRIES: usize = 16;
 
 /// Whether the address belongs to a configured proxy.
@@ -18,8 +18,8 @@ pub fn is_proxy(proxies: &[ProxyNetwork], address: IpAddr) -> bool {
     proxies.iter().any(|proxy| proxy.contains(address))
 }
 
-/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address
-/// that is not a proxy. An invalid entry ends the search with the address of the proxy that added it.
+/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address that is
+/// not a proxy. At an invalid entry, the search ends with the address of the proxy that added it.
 pub fn browser<'a>(
     peer: IpAddr,
     forwarded_for: impl DoubleEndedIterator<Item = &'a str>,
@@ -39,7 +39,7 @@ pub fn browser<'a>(
     nearest
 }
 
-/// An entry: an address, or one with a port, which some proxies add.
+/// Parses an entry: an address, or an address with a port, which some proxies add.
 fn entry_address(entry: &str) -> Option<IpAddr> {
     if let Ok(address) = entry.parse() {
         return Some(address);

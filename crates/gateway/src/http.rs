@@ -29,12 +29,12 @@ use crate::{control, figures, metrics, pages};
 /// Maximum length of a log-in in bytes.
 const MAX_BODY: usize = 4096;
 
-/// Timeout for its arrival.
+/// Timeout for the body's arrival.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Name of the cookie with a visitor's token, without the port: cookies apply to all ports of a machine (RFC 6265,
-/// section 8.5), and several sessions of a portal may run on one. The prefix keeps pages of other machines in its
-/// domain from setting it.
+/// Name of the cookie with a visitor's token, without the port. Cookies apply to all ports of a machine (RFC 6265, section
+/// 8.5), and several sessions of a portal may run on one machine. The prefix prevents pages of other machines in its domain
+/// from setting it.
 const COOKIE: &str = "__Host-openuvr-";
 
 /// Answers a request.
@@ -61,8 +61,8 @@ pub(crate) async fn answer(
     })
 }
 
-/// The page's origin, if the request comes from this host's page: a page of another site must not act for its visitor.
-/// It is `https://` and the name in the request, or a configured origin.
+/// The page's origin, if the request comes from this host's page, because a page of another site must not act for its
+/// visitor. The origin is `https://` and the name in the request, or a configured origin.
 fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
     let host = headers
@@ -168,8 +168,8 @@ pub(crate) enum NotAdmitted {
     /// The host refused it.
     #[error("{0}")]
     Refused(AdmitRefused),
-    /// No answer: an application has not shown anything yet, or has ended.
-    #[error("the host does not answer yet")]
+    /// No answer, because an application has not shown anything yet or has ended.
+    #[error("the host has not answered yet")]
     NoAnswer,
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// The visitor that sends a request, by its cookie.
+/// The visitor that sent a request, identified by its cookie.
 pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());

@@ -1,7 +1,7 @@
-//! The lease of a portal session: the session continues while a player or observer is connected or the portal renews
-//! the lease, and ends at its stop request.
+//! The lease of a portal session. The session continues while a player or observer is connected or the portal renews the
+//! lease, and ends at the portal's stop request.
 //!
-//! The lease itself ends nothing: the host polls [`Lease::ended`].
+//! The lease itself ends nothing. The host polls [`Lease::ended`].
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub enum LeaseEnd {
     /// The portal stopped it.
     #[error("the portal stopped the session")]
     Stopped,
-    /// No connection and no renewal by the portal for this time.
+    /// There was no connection and no renewal by the portal for this time.
     #[error("the session expired: no connection and no renewal by the portal for {} s", .0.as_secs())]
     Expired(Duration),
 }
@@ -73,8 +73,8 @@ impl Lease {
         }
     }
 
-    /// Whether this is the text of a ticket for this session. The host verifies the signature, which costs more; few
-    /// clients know the session's name.
+    /// Whether this is the text of a ticket for this session. The host verifies the signature, which costs more. Few clients
+    /// know the session's name.
     #[must_use]
     pub(crate) fn is_for(&self, ticket: &str) -> bool {
         (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))
@@ -89,7 +89,7 @@ impl Lease {
         state.connected = clients;
     }
 
-    /// Whether and why the session has ended at `now`.
+    /// Whether the session has ended at `now`, and why.
     #[must_use]
     pub fn ended(&self, now: Instant) -> Option<LeaseEnd> {
         let state = lock(&self.state);
@@ -106,7 +106,7 @@ impl Lease {
     /// Executes the action of a portal's token and returns the resulting status.
     ///
     /// # Errors
-    /// [`TokenRefused`]; the lease is unchanged.
+    /// [`TokenRefused`] if the token does not permit the action. The lease is then unchanged.
     pub fn act(
         &self,
         now: Instant,

@@ -10,13 +10,13 @@
 //!  input     ── SCTP ───►  peer ──► session ───────────────── input ────►  roles, injection
 //! ```
 //!
-//! The gateway is one subscriber per browser: it encodes nothing, and each subscriber has a thread of its own, so that
-//! the native player never waits for a browser. Everything else runs in one more thread, on an async runtime that only
-//! this crate and `portal` have.
+//! The gateway is one subscriber per browser. It encodes nothing, and each subscriber has its own thread, so that the native
+//! player never waits for a browser. Everything else runs in one more thread, on an async runtime that only this crate and
+//! `portal` have.
 //!
-//! A portal session has neither page nor log-in: the portal carries its browsers' signalling (`portal_requests`).
+//! A portal session has neither page nor log-in, because the portal carries its browsers' signalling (`portal_requests`).
 //!
-//! The gateway knows no codec, device or native link, and makes no rate decisions.
+//! The gateway is independent of codecs, devices and native links, and makes no rate decisions.
 
 mod addresses;
 mod admission;
@@ -96,7 +96,7 @@ pub struct Setup {
     pub bind: SocketAddr,
     /// Certificate of the page; ignored without HTTPS.
     pub certificate: Certificate,
-    /// How a portal connects. If set, browsers are not served directly.
+    /// How a portal connects. If this is set, browsers are not served directly.
     pub portal: Option<PortalListener>,
     /// Name of the host on the page.
     pub name: String,
@@ -107,18 +107,18 @@ pub struct Setup {
     pub addresses: Vec<PublicAddress>,
     /// The portal's lease, if this host runs a portal session.
     pub lease: Option<Arc<Lease>>,
-    /// The devices that the host knows: their log-ins have a rate limit of their own.
+    /// The devices that the host knows. Their log-ins have their own rate limit.
     pub devices: DeviceStore,
     /// Origins under which a reverse proxy serves the page.
     pub origins: Vec<WebOrigin>,
-    /// Reverse proxies with a trusted `X-Forwarded-For`.
+    /// Reverse proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Vec<ProxyNetwork>,
     /// Clients of another service that wait for a PIN, which a player enters on the page.
     pub pin_entry: Option<Arc<dyn PinEntry>>,
 }
 
 impl Setup {
-    /// Names by which browsers may reach the page, besides those of the machine.
+    /// Names at which browsers may reach the page, in addition to those of the machine.
     fn names(&self) -> Vec<String> {
         let origins = self.origins.iter().map(|origin| origin.host().to_owned());
         let addresses = self
@@ -131,13 +131,13 @@ impl Setup {
     }
 }
 
-/// How the portal that carries the browsers' signalling connects. Only the portal is answered: there is neither page
-/// nor log-in.
+/// How the portal that carries the browsers' signalling connects. Only the portal is answered, and there is neither page nor
+/// log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortalListener {
-    /// By HTTPS at the configured address.
+    /// Over HTTPS at the configured address.
     Https,
-    /// Through a Unix socket, which is created at this path; there is no TCP listener.
+    /// Through a Unix socket that is created at this path. There is no TCP listener.
     Socket(PathBuf),
 }
 
@@ -180,7 +180,7 @@ impl Gateway {
     /// Binds the port and starts the thread.
     ///
     /// # Errors
-    /// [`GatewayError`]
+    /// [`GatewayError`] if the address, the certificate or a thread is not available.
     pub fn start(
         setup: Setup,
         host: Arc<dyn GatewayHost>,
@@ -193,7 +193,7 @@ impl Gateway {
         let media = UdpSocket::bind(entrance.address().unwrap_or(bind)).map_err(failed)?;
         let address = media.local_addr().map_err(failed)?;
         media.set_nonblocking(true).map_err(failed)?;
-        // A smaller buffer is not an error: a lost burst is retransmitted.
+        // A smaller buffer is not an error, because a lost burst is retransmitted.
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
@@ -242,7 +242,7 @@ impl Gateway {
         })
     }
 
-    /// The address of the page; without HTTPS, of media.
+    /// The address of the page or, without HTTPS, of media.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -303,7 +303,7 @@ impl Listener {
         match self {
             Listener::Https(listener, _, tls) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                // A portal keeps expecting the certificate that the session had at its start.
+                // A portal continues to expect the certificate that the session had at its start.
                 if !shared.portal_alone {
                     tokio::spawn(tls::keep_renewed(tls.clone()));
                 }

@@ -1,5 +1,5 @@
-//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid
-//! while the host runs. The key was generated in the browser and is not extractable.
+//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid while the
+//! host runs. The key was generated in the browser and is not extractable.
 //!
 //! ```text
 //! browser                                          gateway                          host
@@ -9,9 +9,9 @@
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 //!
-//! Each signature costs a tenth of a millisecond. Known devices and browsers with a ticket for this session, which
-//! other clients cannot have, have rate limits of their own. They do not use up the limit of unknown browsers, and
-//! share theirs by network, as native handshakes do (`proto::control::budget`).
+//! Each signature costs a tenth of a millisecond. Known devices, and browsers with a ticket for this session, which other
+//! clients cannot have, have their own rate limits. They do not use up the limit of unknown browsers, and share theirs by
+//! network, as native handshakes do (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
@@ -27,17 +27,17 @@ use crate::challenge::{CHALLENGE, Challenges};
 use crate::tokens::{TOKEN, Tokens};
 use crate::visitor::Visitor;
 
-/// Log-ins of unknown browsers that are processed per second: 6 ms of work …
+/// Maximum log-ins of unknown browsers that are processed per second: 6 ms of work.
 const UNKNOWN_PER_SECOND: usize = 64;
-/// … and those from one network: a class behind one address that types a PIN (guess).
+/// Maximum log-ins of unknown browsers from one network: a class behind one address that types a PIN (guess).
 const UNKNOWN_PER_NETWORK: usize = 16;
 
-/// The same for browsers with a ticket for this session.
+/// Maximum log-ins per second of browsers with a ticket for this session.
 const TICKETS_PER_SECOND: usize = 64;
 /// See [`TICKETS_PER_SECOND`].
 const TICKETS_PER_NETWORK: usize = 16;
 
-/// Log-ins of all known devices, and of one: only a device itself can name its key.
+/// Maximum log-ins of all known devices, and of one device. Only a device itself can name its key.
 const KNOWN_PER_SECOND: usize = 64;
 /// See [`KNOWN_PER_SECOND`].
 const KNOWN_PER_DEVICE: usize = 16;
@@ -68,7 +68,7 @@ struct Wire {
 pub struct Login {
     /// The key under which the host stores the device.
     pub device: PublicKey,
-    /// The device's name for itself.
+    /// The name that the device uses for itself.
     pub name: DeviceName,
     /// The PIN that the user typed.
     pub pin: Option<Pin>,
@@ -76,20 +76,20 @@ pub struct Login {
     pub ticket: Option<String>,
 }
 
-/// Why a log-in is refused without asking the host.
+/// Why a log-in is refused without involving the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoginRefused {
     /// The body is malformed.
     #[error("not a log-in")]
     Malformed,
-    /// The challenge is invalid, belongs to another network, or expired.
+    /// The challenge is invalid, belongs to another network, or has expired.
     #[error("the log-in took too long: try again")]
     Stale,
     /// The signature does not match the key, challenge and origin.
     #[error("invalid signature")]
     Signature,
     /// The PIN is malformed.
-    #[error("a PIN is 4 to 12 digits")]
+    #[error("expected a PIN of 4 to 12 digits")]
     Pin,
     /// The rate limit is reached.
     #[error("too many log-ins: try again in a second")]
@@ -98,7 +98,7 @@ pub enum LoginRefused {
 
 /// Rate limits and tokens of log-ins.
 pub(crate) struct Logins {
-    /// `None`: the system provides no randomness.
+    /// `None` if the system provides no randomness.
     challenges: Option<Challenges>,
     unknown: Budget<Network>,
     ticket_holders: Budget<Network>,
@@ -177,7 +177,7 @@ impl Logins {
 /// Parses a log-in and verifies its signature, but not its challenge.
 ///
 /// # Errors
-/// [`LoginRefused`]
+/// [`LoginRefused`] if the body is malformed or the signature does not match.
 pub fn read(body: &[u8], origin: &str) -> Result<Login, LoginRefused> {
     let wire = Wire::parse(body)?;
     verify(&wire, &wire.key()?, origin)

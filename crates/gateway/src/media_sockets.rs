@@ -1,15 +1,15 @@
-//! Sockets of browsers' media: one for all, and if the page is at a loopback address, one more for each address of this
-//! machine, which serves browsers on this machine.
+//! Sockets for browsers' media: one for all browsers and, if the page is at a loopback address, one more for each address of
+//! this machine, which serves browsers on this machine.
 //!
-//! Firefox (nICEr) does not pair a loopback address with another address, and gathers no loopback candidate itself: a
-//! browser that loaded the page from https://127.0.0.1 needs another address of this machine.
+//! Firefox (nICEr) does not pair a loopback address with another address, and does not gather a loopback candidate itself. A
+//! browser that loaded the page from https://127.0.0.1 therefore needs another address of this machine.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::own_addresses::own_addresses;
 
-/// Maximum number of local addresses offered to a browser on this machine: one per family suffices, bridges add more.
+/// Maximum number of local addresses offered to a browser on this machine. One per family suffices; bridges add more.
 const MAX_LOCAL_ADDRESSES: usize = 4;
 
 /// See the module.
@@ -22,7 +22,7 @@ pub(crate) struct MediaSockets {
 }
 
 impl MediaSockets {
-    /// With `main` as the socket for all browsers.
+    /// Creates the sockets, with `main` as the socket for all browsers.
     pub(crate) fn new(main: UdpSocket) -> io::Result<MediaSockets> {
         let bound = main.local_addr()?;
         let mut beside = Vec::new();
@@ -32,7 +32,7 @@ impl MediaSockets {
             if ip.is_unspecified() {
                 on_this_machine.push(SocketAddr::new(address, bound.port()));
             } else if ip.is_loopback()
-                // An address that cannot be bound is left out.
+                // An address that cannot be bound is omitted.
                 && let Ok(socket) = UdpSocket::bind((address, 0))
             {
                 socket.set_nonblocking(true)?;
@@ -52,20 +52,20 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The further sockets, each with the only address that may send to it: the kernel drops packets from a network
-    /// with a local source address.
+    /// The additional sockets, each with the only address that may send to it, because the kernel drops packets from a
+    /// network with a local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));
         copies.collect()
     }
 
-    /// Addresses besides loopback at which browsers on this machine reach the media.
+    /// Addresses other than loopback at which browsers on this machine reach the media.
     pub(crate) fn on_this_machine(&self) -> &[SocketAddr] {
         &self.on_this_machine
     }
 
-    /// Sends from the socket that the receiver knows.
+    /// Sends from the socket that the receiver uses.
     pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         let own = self.beside.iter().find(|(ip, _)| *ip == to.ip());
         match own {
@@ -75,7 +75,7 @@ impl MediaSockets {
     }
 }
 
-/// The address in the socket's form: a dual-stack socket takes IPv4 as mapped IPv6.
+/// The address in the socket's form. A dual-stack socket takes IPv4 as mapped IPv6.
 fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
     match (socket.local_addr(), to.ip()) {
         (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),

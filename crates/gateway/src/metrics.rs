@@ -7,7 +7,7 @@ use openuvr_proto::host::figures::SubscriberFigures;
 use crate::figures::write_metrics;
 use crate::shared::Shared;
 
-/// `figures`: the host's subscriber statistics, if it reports them.
+/// The metrics as text. `figures` are the host's subscriber statistics, if it reports them.
 pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> String {
     let c = &shared.counters;
     let (connections, sums) = shared.traffic();

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Permanent addresses of this machine's interfaces: no link-local, temporary (RFC 8981) or loopback addresses.
+/// Permanent addresses of this machine's interfaces, without link-local, temporary (RFC 8981) and loopback addresses.
 pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let addresses = all.into_iter().map(|interface| interface.ip());

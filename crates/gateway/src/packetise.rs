@@ -1,10 +1,10 @@
-//! Splits a slice of H.264 into RTP payloads (RFC 6184, packetization mode 1): a NAL unit that fits is sent as a single
-//! packet (section 5.6), a larger one in fragments (FU-A, section 5.8).
+//! Splits a slice of H.264 into RTP payloads (RFC 6184, packetization mode 1). A NAL unit that fits is sent as a single
+//! packet (section 5.6), and a larger one in fragments (FU-A, section 5.8).
 //!
 //! A slice is packetized as soon as the encoder outputs it, without waiting for the rest of the frame.
 
-/// Maximum payload in bytes: with RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48) it
-/// stays below the 1280 bytes that every IPv6 link carries.
+/// Maximum payload in bytes. With RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48), it stays
+/// below the 1280 bytes that every IPv6 link carries.
 pub const MAX_PAYLOAD: usize = 1150;
 
 /// NAL unit type of a fragment (RFC 6184 table 1).
@@ -14,7 +14,7 @@ const FU_A: u8 = 28;
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// Calls `each` with the payloads of `slice`, which is in Annex B form, and whether it is the last payload.
+/// Calls `each` with the payloads of `slice`, which is in Annex B form, and with whether it is the last payload.
 pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
     let mut packet = Vec::with_capacity(MAX_PAYLOAD);
     let mut units = nal_units(slice).peekable();
@@ -66,7 +66,7 @@ fn start_code(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((at, at + 3))
 }
 
-/// Without trailing zeros, which belong to the next start code or are padding.
+/// The unit without trailing zeros, which belong to the next start code or are padding.
 fn trimmed(unit: &[u8]) -> &[u8] {
     let end = unit
         .iter()

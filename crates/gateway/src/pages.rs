@@ -1,5 +1,5 @@
-//! The page, embedded in the program: `page/dist`, built from `page/src` by Vite and checked in, so that building a
-//! host does not need Node.
+//! The page, embedded in the program: `page/dist`, built from `page/src` with Vite and checked in, so that building a host
+//! does not require Node.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -42,8 +42,8 @@ const FILES: [(&str, &str, &[u8]); 6] = [
     ),
 ];
 
-/// Same-origin resources only, nothing inline, no framing. Cross-origin isolation gives the page a clock resolution of
-/// 5 µs instead of 100.
+/// Only same-origin resources, nothing inline, no framing. Cross-origin isolation gives the page a clock resolution of 5 µs
+/// instead of 100 µs.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",

@@ -1,5 +1,5 @@
-//! Pairing of a client that shows a PIN, such as Moonlight's: a player enters it on the page. The service that such a
-//! client contacted implements [`PinEntry`]; the gateway only carries its questions and answers.
+//! Pairing of a client that shows a PIN, such as a Moonlight client. A player enters the PIN on the page. The service that
+//! such a client contacted implements [`PinEntry`]; the gateway only carries requests and results between the two.
 
 use std::net::IpAddr;
 
@@ -8,23 +8,23 @@ use std::net::IpAddr;
 pub struct Service {
     /// Its name.
     pub name: &'static str,
-    /// The address that users enter in their client; `None`: the page's.
+    /// The address that users enter in their client; `None`: the page's address.
     pub address: Option<IpAddr>,
     /// Its TCP port.
     pub port: u16,
 }
 
-/// Clients that wait for their PIN. Called by any thread.
+/// Clients that wait for their PIN. Any thread may call this trait.
 pub trait PinEntry: Send + Sync {
     /// The service for these clients.
     fn service(&self) -> Service;
 
-    /// The client that waits, for the user; `None`: none does. Does not block.
+    /// The waiting client, as text for the user; `None` if no client waits. Does not block.
     fn waiting(&self) -> Option<String>;
 
-    /// Pairs the waiting client by the PIN that it shows. Blocks until the client has proved it, at most a minute.
+    /// Pairs the waiting client with the PIN that it shows. Blocks until the client has proved it, for a minute at most.
     ///
     /// # Errors
-    /// The reason, one line for the user.
+    /// Returns the reason as one line for the user.
     fn pair(&self, pin: &str, name: Option<&str>) -> Result<String, String>;
 }

@@ -1,7 +1,7 @@
-//! One browser's WebRTC connection: `str0m`'s state, used by two threads under one mutex. The subscriber's thread
+//! One browser's WebRTC connection: the state of `str0m`, used by two threads under one mutex. The subscriber's thread
 //! packetizes and sends slices, so that a slice is sent without a thread switch. The gateway's thread handles received
-//! packets and sends sound. Neither waits for the network: packets that a full socket rejects are lost, and
-//! retransmitted on request. No thread that serves native clients takes the mutex.
+//! packets and sends sound. Neither waits for the network. Packets that a full socket rejects are lost, and retransmitted on
+//! request. No thread that serves native clients takes the mutex.
 
 mod track;
 
@@ -27,28 +27,28 @@ use crate::media_sockets::MediaSockets;
 /// Interval of statistics from the browser's receiver reports.
 const STATS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum number of queued events; further ones are dropped, as in a full socket.
+/// Maximum number of queued events. Additional ones are dropped, as in a full socket.
 const MAX_EVENTS: usize = 512;
 
-/// Maximum length of a message from the page in bytes: more than any message of the page.
+/// Maximum length of a message from the page in bytes. Every message of the page is shorter.
 const MAX_LENGTH: usize = 16 << 10;
 
-/// Maximum number of bytes queued in the reliable channel: with more, the browser counts as disconnected.
+/// Maximum number of bytes queued in the reliable channel. With more, the browser counts as disconnected.
 const MAX_UNREAD: usize = 1 << 20;
 
-/// Queue length in bytes that delays no other message: two pieces of clipboard text.
+/// Queue length in bytes up to which no other message is delayed: two pieces of clipboard text.
 const READ: usize = 16 << 10;
 
-/// Maximum number of addresses announced besides the socket's own: an attacker in place of a STUN server could change
+/// Maximum number of addresses announced in addition to the socket's own. An attacker in place of a STUN server could change
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension in the gateway's offers; the browser's offer has its own.
+/// Number of the header extension in the gateway's offers. The browser's offer has its own.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
-/// The data channels, which the page opens: unordered and unreliable, with messages of `proto::wire::control` …
+/// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.
 pub const CONTROL_CHANNEL: &str = "control";
-/// … and ordered and reliable, with JSON and messages of `proto::control::negotiate`.
+/// The ordered, reliable data channel, with JSON and messages of `proto::control::negotiate`.
 pub const NOTICE_CHANNEL: &str = "told";
 
 /// An event of the connection.
@@ -94,17 +94,17 @@ pub(crate) struct Peer {
     sockets: Arc<MediaSockets>,
     /// The newest frame of which a packet was sent; 0: none.
     pub(crate) newest: AtomicU32,
-    /// Wakes the gateway's thread: for an event, or an earlier timeout.
+    /// Wakes the gateway's thread because of an event or an earlier timeout.
     pub(crate) woken: Notify,
 }
 
 struct State {
     rtc: Rtc,
-    /// The address at which the browser reaches it …
+    /// The address at which the browser reaches the gateway.
     local: SocketAddr,
-    /// … and the one for datagrams of the other address family, if such an address was announced.
+    /// The address for datagrams of the other address family, if such an address was announced.
     other: Option<SocketAddr>,
-    /// Further announced addresses.
+    /// Other announced addresses.
     announced: Vec<SocketAddr>,
     video: Option<Track>,
     sound: Option<Track>,
@@ -139,8 +139,8 @@ impl Traffic {
 }
 
 impl Peer {
-    /// Answers an offer that arrived at the local address `local`; `known` are further addresses of this machine.
-    /// Returns the connection and the answer.
+    /// Answers an offer that arrived at the local address `local`. `known` are other addresses of this machine. Returns the
+    /// connection and the answer.
     pub(crate) fn answer(
         sockets: Arc<MediaSockets>,
         (local, known): (SocketAddr, &[SocketAddr]),
@@ -177,7 +177,7 @@ impl Peer {
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(now, &sockets);
         let answer = answer.to_sdp_string();
-        // The answer names the common formats; tracks are known when media can flow.
+        // The answer lists the common formats. Tracks are known once media can flow.
         if !has_h264(&answer) {
             return Err(OfferRefused::NoH264);
         }
@@ -208,7 +208,7 @@ impl Peer {
         self.with(|state| state.reached_at(known, &self.sockets))
     }
 
-    /// Adds an address of the browser. An address that cannot be resolved here (multicast DNS) is ignored: the first
+    /// Adds an address of the browser. An address that cannot be resolved here (multicast DNS) is ignored, because the first
     /// packet reveals it.
     pub(crate) fn candidate(&self, words: &str) {
         if let Ok(candidate) = Candidate::from_sdp_string(words) {
@@ -283,7 +283,7 @@ impl Peer {
         self.write_notice(false, text.as_bytes())
     }
 
-    /// The same in bytes.
+    /// Sends bytes as [`Peer::send_notice`] sends text.
     pub(crate) fn send_notice_bytes(&self, bytes: &[u8]) -> bool {
         self.write_notice(true, bytes)
     }
@@ -312,7 +312,7 @@ impl Peer {
         (state.events.drain(..).collect(), state.next)
     }
 
-    /// The time that [`Peer::poll`] named has come.
+    /// Call this at the time that [`Peer::poll`] returned.
     pub(crate) fn tick(&self) {
         self.with(|_| ());
     }
@@ -375,7 +375,7 @@ impl State {
                 ));
                 continue;
             }
-            // A browser that connected over one family may reach the host over the other, too.
+            // A browser that connected over one family may also reach the host over the other.
             if self.other.is_none() {
                 self.other = base(sockets.main(), *address);
                 let own = self.other.map(|own| Candidate::host(own, Protocol::Udp));
@@ -392,7 +392,7 @@ impl State {
         added.collect()
     }
 
-    /// Drains `str0m`: after each change, all its output must be processed before the next change.
+    /// Drains `str0m`. After each change, all its output must be processed before the next change.
     fn settle(&mut self, now: Instant, sockets: &MediaSockets) {
         self.drain(now, sockets);
         if let Err(e) = self.rtc.handle_input(Input::Timeout(now)) {

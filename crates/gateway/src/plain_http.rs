@@ -1,4 +1,4 @@
-//! HTTP without TLS at the page's port: a redirect to the same address with `https://`, and nothing else.
+//! HTTP without TLS at the page's port. It only redirects to the same address with `https://`.
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::response::{Response, text};
 
-/// Whether a new client does not speak TLS; waits for its first byte. A TLS record begins with its type, 22 for a
-/// handshake (RFC 8446 section 5.1), a request with the letter of a method.
+/// Whether a new client does not use TLS. Waits for its first byte: a TLS record begins with its type, 22 for a handshake
+/// (RFC 8446 section 5.1), and a request with the letter of a method.
 pub(crate) async fn is_spoken(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     let length = stream.peek(&mut first).await?;

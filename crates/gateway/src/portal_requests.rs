@@ -8,8 +8,8 @@
 //!    | ◄──────────────── WebSocket, byte for byte ────────────────────────────► |
 //!    | ◄─────────────────────────── media, directly or by TURN ───────────────► |
 //! ```
-//! The token ([`Action::Connect`]) authenticates the portal, so its `X-Forwarded-For` is trusted. The ticket
-//! grants the browser's role. It is bound to one device, which stands for the browser's log-in at the portal.
+//! The token ([`Action::Connect`]) authenticates the portal, so its `X-Forwarded-For` is trusted. The ticket grants the
+//! browser's role. It is bound to one device, which represents the browser's log-in at the portal.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use crate::shared::{Endpoints, Shared};
 /// Path for a browser's WebSocket.
 const SIGNALLING: &str = "/session/signalling";
 
-/// Path for disconnecting a device: its log-in ended, or the session is no longer shared with it.
+/// Path for disconnecting a device because its log-in ended or the session is no longer shared with it.
 const DISMISS: &str = "/session/dismiss";
 
-/// Headers besides the token: the ticket, the device's key in hexadecimal, its name, and the browser's address.
+/// Headers in addition to the token: the ticket, the device's key in hexadecimal, its name, and the browser's address.
 /// `crates/portal/src/sessions/signalling.rs` sends them.
 const TICKET: &str = "x-openuvr-ticket";
 const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Answers a request through the socket, or by HTTPS if only the portal is answered.
+/// Answers a request that arrived through the socket, or over HTTPS if only the portal is answered.
 pub(crate) async fn answer(
     shared: &Arc<Shared>,
     endpoints: Endpoints,
@@ -74,8 +74,8 @@ async fn connect(
             "missing or invalid portal headers\n",
         );
     };
-    // Media uses the address that the portal named, or that of the machine which both share. The kernel's source
-    // address towards the browser is unsuitable: it may be a loopback address of the portal's machine.
+    // Media uses the address that the portal named, or that of the machine which both share. The kernel's source address
+    // towards the browser is unsuitable, because it may be a loopback address of the portal's machine.
     let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
         false => endpoints.local,

@@ -21,16 +21,16 @@ use crate::portal_requests;
 use crate::server::protocol;
 use crate::shared::{Endpoints, Shared};
 
-/// Connections of the portal at a time: one for each browser, and its own.
+/// Maximum concurrent connections of the portal: one for each browser, and its own.
 const CONNECTIONS: usize = 64;
 
 /// Timeout of a connection with all its requests.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Opens the socket; only its owner may connect.
+/// Opens the socket. Only its owner may connect.
 ///
 /// # Errors
-/// The system's error, also if the socket exists.
+/// Returns the system's error, including if the socket exists.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;

@@ -1,7 +1,7 @@
-//! Server-reflexive addresses of the media socket: STUN requests and responses as a value (RFC 8489, binding requests;
-//! RFC 8445 section 5.1.1.2).
+//! Server-reflexive addresses of the media socket: STUN requests and responses as a value (RFC 8489, binding requests; RFC
+//! 8445 section 5.1.1.2).
 //!
-//! It has no clock and no socket. Its input comes from the network, so a response counts only if it comes from the
+//! The module has no clock and no socket. Its input comes from the network, so a response counts only if it comes from the
 //! queried address and matches an open request.
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,15 +14,15 @@ use stun_proto::types::message::{
     BINDING, Message, MessageClass, MessageWrite as _, MessageWriteVec, TransactionId,
 };
 
-/// Delay between the end of a transaction and the next one: keeps NAT bindings alive (RFC 8445 section 11 has Tr of 15
-/// s; RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30).
+/// Delay between the end of a transaction and the next one, which keeps NAT bindings alive (RFC 8445 section 11 has Tr of 15
+/// s; RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30 s).
 pub(crate) const RESTART_DELAY: Duration = Duration::from_secs(15);
 
 /// Initial retransmission timeout, doubled for each retransmission (RTO, RFC 8489 section 6.2.1).
 const RTO: Duration = Duration::from_millis(500);
-/// Number of transmissions (Rc) …
+/// Number of transmissions (Rc).
 const RC: u32 = 7;
-/// … and the timeout after the last one in units of RTO (Rm): failure 39.5 s after the first.
+/// Timeout after the last transmission in units of RTO (Rm): failure is 39.5 s after the first.
 const RM: u32 = 16;
 
 /// The reflexive addresses of a socket.
@@ -36,7 +36,7 @@ pub struct Reflexive {
 
 struct Server {
     at: SocketAddr,
-    /// The address in its newest response; `None`: no response yet, or none to the last request.
+    /// The address in the server's newest response; `None` if there was no response yet, or none to the last request.
     reflexive_address: Option<SocketAddr>,
     open: Option<TransactionId>,
     /// Time of the next request.
@@ -55,7 +55,7 @@ pub enum DatagramKind {
 }
 
 impl Reflexive {
-    /// For a socket at this address, without servers.
+    /// Creates the state for a socket at this address, without servers.
     #[must_use]
     pub fn new(now: Instant, socket: SocketAddr) -> Reflexive {
         let agent = StunAgent::builder(TransportType::Udp, socket);
@@ -184,7 +184,7 @@ impl Reflexive {
     }
 }
 
-/// Whether the address can be reachable for other machines.
+/// Whether the address can be reachable from other machines.
 pub(crate) fn may_be_reached(address: SocketAddr) -> bool {
     let ip = address.ip().to_canonical();
     let never = match ip {

@@ -64,7 +64,7 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tl
     }
 }
 
-/// `None`: the handshake failed.
+/// Serves a connection; `None` if the handshake failed.
 async fn serve(
     shared: &Arc<Shared>,
     admission: &Admission,
@@ -114,7 +114,7 @@ pub(crate) fn protocol() -> http1::Builder {
     builder
 }
 
-/// Receives datagrams. Does not return. `only`: accept only those from this address.
+/// Receives datagrams. Does not return. With `only`, accepts only those from this address.
 pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option<IpAddr>) {
     let mut datagram = [0; 2048];
     loop {

@@ -20,9 +20,9 @@ use crate::media_sockets::MediaSockets;
 use crate::pairing::PinEntry;
 use crate::peer::{Peer, Traffic};
 
-/// Browser connections at a time, in total …
+/// Maximum concurrent browser connections in total.
 const CONNECTIONS: usize = 32;
-/// … and of one device: a few tabs.
+/// Maximum concurrent browser connections of one device: a few tabs.
 const PER_DEVICE: usize = 4;
 
 /// The endpoints of a request.
@@ -32,12 +32,12 @@ pub(crate) struct Endpoints {
     pub(crate) remote: SocketAddr,
     /// The local address.
     pub(crate) local: SocketAddr,
-    /// Whether a reverse proxy forwarded it: a configured one, or one that added a header.
+    /// Whether a reverse proxy forwarded the request: a configured one, or one that added a header.
     pub(crate) through_proxy: bool,
 }
 
 impl Endpoints {
-    /// For a connection before its first request.
+    /// The endpoints of a connection before its first request.
     pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Endpoints {
         Endpoints {
             remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
@@ -84,9 +84,9 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Only the portal that carries the browsers' signalling is answered.
+    /// Whether only the portal that carries the browsers' signalling is answered.
     pub(crate) portal_alone: bool,
-    /// Origins of the page besides its own.
+    /// Origins of the page in addition to its own.
     pub(crate) origins: Vec<WebOrigin>,
     /// Trusted reverse proxies.
     pub(crate) proxies: Vec<ProxyNetwork>,
@@ -144,8 +144,8 @@ impl Shared {
         })
     }
 
-    /// Whether the host's list contains and permits this device. Checks the file's timestamp. If the list cannot be
-    /// read, its previous content counts.
+    /// Whether the host's list contains and permits this device. Checks the file's timestamp. If the list cannot be read,
+    /// its previous content counts.
     pub(crate) fn is_known(&self, device: &PublicKey) -> bool {
         let mut store = lock(&self.devices);
         if let Err(e) = store.refresh() {
@@ -159,7 +159,7 @@ impl Shared {
         lock(&self.logins)
     }
 
-    /// A slot for one more connection of this device, until it is dropped; `None`: the limit is reached.
+    /// Takes a slot for one more connection of this device, held until it is dropped; `None` if the limit is reached.
     pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
         let mut device_slots = lock(&self.device_slots);
         let of_it = device_slots.iter().filter(|of| *of == device).count();

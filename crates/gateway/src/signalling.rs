@@ -1,5 +1,5 @@
-//! Signalling between browser and gateway over a WebSocket: the messages of Unity Render Streaming, a JSON object each.
-//! The protocol distinguishes any number of connections by their ids; here a WebSocket has one at a time.
+//! Signalling between browser and gateway over a WebSocket, with the messages of Unity Render Streaming, each a JSON object.
+//! The protocol distinguishes any number of connections by their ids; here, a WebSocket has one at a time.
 //!
 //! | message | from | means |
 //! |---|---|---|
@@ -13,10 +13,10 @@
 use openuvr_gateway_settings::IceServer;
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a message in bytes: the session description of a browser with all its codecs has 10 kB.
+/// Maximum length of a message in bytes. The session description of a browser with all its codecs has 10 kB.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Maximum length of a connection's id in bytes: browsers send a UUID.
+/// Maximum length of a connection's id in bytes. Browsers send a UUID.
 const MAX_ID: usize = 64;
 
 /// A message from a browser.
@@ -57,7 +57,7 @@ pub enum BadMessage {
     /// It is not JSON, or lacks a member.
     #[error("not a signalling message: {0}")]
     Json(#[from] serde_json::Error),
-    /// Its type is none of [`Request`]'s.
+    /// Its type is not one of [`Request`]'s.
     #[error("unknown message type")]
     Type,
     /// The connection's id is missing or too long.
@@ -68,7 +68,7 @@ pub enum BadMessage {
     NoSdp,
 }
 
-/// The members of all messages; further members are ignored.
+/// The members of all messages. Other members are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -91,7 +91,7 @@ impl Request {
     /// Parses a message.
     ///
     /// # Errors
-    /// [`BadMessage`]
+    /// [`BadMessage`] if the message is invalid.
     pub fn parse(text: &str) -> Result<Request, BadMessage> {
         if text.len() > MAX_MESSAGE {
             return Err(BadMessage::TooLong);
@@ -123,11 +123,11 @@ impl Request {
 /// A message to a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// Starts the connection. A polite peer yields when both offer at once; here only browsers offer.
+    /// Starts the connection. A polite peer yields when both offer at once; here, only browsers offer.
     Connect {
         /// Its id.
         connection: &'a str,
-        /// ICE servers for the browser; clients of Unity Render Streaming ignore them.
+        /// ICE servers for the browser. Clients of Unity Render Streaming ignore them.
         ice_servers: &'a [IceServer],
     },
     /// The gateway's session description.
@@ -183,7 +183,7 @@ struct OutData<'a> {
     sdp: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<&'a str>,
-    /// The media section it belongs to; all sections share one transport.
+    /// The media section to which it belongs. All sections share one transport.
     #[serde(rename = "sdpMLineIndex", skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
 }

@@ -1,5 +1,5 @@
-//! Sends the host's frames to a browser: packetizes each slice and sends it at once, on the thread that the host gives
-//! each subscriber.
+//! Sends the host's frames to a browser. Each slice is packetized and sent at once, on the thread that the host gives each
+//! subscriber.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

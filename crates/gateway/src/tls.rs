@@ -1,7 +1,7 @@
 //! The TLS certificate of the page: configured by the user, or created by the host
 //! ([`certificate`](crate::certificate)).
 //!
-//! Browsers warn about an untrusted authority: the user compares the fingerprint that the host shows.
+//! Browsers warn about an untrusted authority. The user then compares the fingerprint that the host shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ pub enum Certificate {
     Own(PathBuf),
     /// Configured by the user, as PEM.
     Files {
-        /// The chain, the page's certificate first.
+        /// The chain, with the page's certificate first.
         certificate: PathBuf,
         /// The key.
         key: PathBuf,
@@ -65,7 +65,7 @@ impl Tls {
         })
     }
 
-    /// For the next connection.
+    /// The acceptor for the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(lock(&self.current).config.clone())
     }
@@ -74,7 +74,7 @@ impl Tls {
         lock(&self.current).fingerprint.clone()
     }
 
-    /// Loads a changed certificate, and reissues the host's own before it expires. Keeps the current one if that fails.
+    /// Loads a changed certificate, and reissues the host's own before it expires. If that fails, the current one is kept.
     fn renew(&self, now: SystemTime) {
         match read(&self.certificate, &self.names, now) {
             Err(e) => tracing::warn!("cannot renew the page's certificate: {e}"),

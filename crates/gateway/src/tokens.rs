@@ -1,5 +1,4 @@
-//! Tokens of logged-in browsers. Each device has a limit of its own, so that repeated log-ins invalidate only its own
-//! tokens.
+//! Tokens of logged-in browsers. Each device has its own limit, so that repeated log-ins invalidate only its own tokens.
 
 use std::collections::VecDeque;
 
@@ -8,22 +7,22 @@ use openuvr_proto::control::identity::PublicKey;
 
 use crate::visitor::Visitor;
 
-/// Tokens per device: a browser keeps the newest; tabs that log in at the same time may keep an older one.
+/// Maximum tokens per device. A browser keeps the newest; tabs that log in at the same time may keep an older one.
 const PER_DEVICE: usize = 4;
 
-/// Tokens of all devices (a guess: several classes that arrive with tickets of a portal).
+/// Maximum tokens of all devices (a guess: several classes that arrive with tickets of a portal).
 const ALL: usize = 256;
 
 /// Length of a token in bytes.
 pub(crate) const TOKEN: usize = 32;
 
-/// Oldest first.
+/// The tokens, oldest first.
 #[derive(Default)]
 pub(crate) struct Tokens(VecDeque<([u8; TOKEN], Visitor)>);
 
 impl Tokens {
-    /// Adds a token of this visitor. Removes the device's oldest token beyond the limit, or if the table is full the
-    /// oldest token of the device with the most tokens.
+    /// Adds a token of this visitor. Removes the device's oldest token beyond the limit or, if the table is full, the oldest
+    /// token of the device with the most tokens.
     pub(crate) fn add(&mut self, token: [u8; TOKEN], visitor: Visitor) {
         let of = |device: &PublicKey| {
             let same = |(_, other): &&([u8; TOKEN], Visitor)| other.device == *device;
@@ -117,7 +116,7 @@ mod tests {
         assert_eq!(tokens.visitor(&token(0, 0)), None);
         assert_eq!(tokens.visitor(&token(0, 1)), Some(&visitor(0)));
         assert_eq!(tokens.visitor(&token(1, 0)), Some(&visitor(1)));
-        // Now each has one: the oldest is removed.
+        // Now each has one, so the oldest is removed.
         tokens.add(token(many + 1, 0), visitor(many + 1));
         assert_eq!(tokens.visitor(&token(0, 1)), None);
         assert_eq!(tokens.0.len(), ALL);

@@ -1,5 +1,5 @@
-//! The host's updates for a browser besides frames, passed from the subscriber's thread to the gateway's: the newest of
-//! each kind, so that no queue grows.
+//! The host's updates for a browser other than frames. They are passed from the subscriber's thread to the gateway's. Only
+//! the newest of each kind is kept, so that no queue grows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,9 +26,9 @@ pub(crate) struct PendingUpdates {
     pub(crate) decision: Option<String>,
     pub(crate) ways: Option<ClipboardDirections>,
     pub(crate) clipboard: Option<ClipboardText>,
-    /// For each pad, with its duration in milliseconds.
+    /// The rumble of each pad, with its duration in milliseconds.
     pub(crate) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
-    /// For each hand.
+    /// The haptic effect for each hand.
     pub(crate) haptics: [Option<Haptic>; 2],
     pub(crate) ended: Option<GoodbyeReason>,
 }

@@ -1,5 +1,5 @@
-//! Messages with the pose and views of each virtual-reality frame, sent before its first packet. The page matches them
-//! by the frame's RTP timestamp (`page/src/xr/views.ts`).
+//! Messages with the pose and views of each virtual-reality frame, sent before its first packet. The page matches them by
+//! the frame's RTP timestamp (`page/src/xr/views.ts`).
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::peer::video_ticks;
 /// First byte of the message. `proto::wire::control` has no such kind.
 pub(crate) const VIEWS: u8 = 0xf2;
 
-/// Each frame is repeated in this many messages, since messages may be lost. A message with the next frame is useful
+/// Number of messages in which each frame is repeated, because messages may be lost. A message with the next frame is useful
 /// only if the browser has not shown the picture yet.
 const REPETITIONS: usize = 2;
 
@@ -20,9 +20,9 @@ const REPETITIONS: usize = 2;
 pub(crate) struct Views(VecDeque<Vec<u8>>);
 
 impl Views {
-    /// The message that precedes a frame; `None` if its views are unknown. Numbers are little endian. Each frame: RTP
-    /// timestamp; number of the player's pose that it was drawn with, 0 for none; number of views, 1 or 2 (8 bits); for
-    /// each view the eye's position in metres, its orientation as a quaternion x, y, z, w, and the angles to its left,
+    /// The message that precedes a frame; `None` if its views are unknown. Numbers are little endian. For each frame: RTP
+    /// timestamp; number of the player's pose with which it was drawn, or 0 for none; number of views, 1 or 2 (8 bits); and
+    /// for each view the eye's position in metres, its orientation as a quaternion x, y, z, w, and the angles to its left,
     /// right, upper and lower side in radians (floating point, 32 bits).
     pub(crate) fn begins(&mut self, frame: &Frame) -> Option<Vec<u8>> {
         let views = frame.views.as_ref()?;

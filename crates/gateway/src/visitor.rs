@@ -8,7 +8,7 @@ use openuvr_proto::control::negotiate::Role;
 pub(crate) struct Visitor {
     /// The key under which the host stores it.
     pub(crate) device: PublicKey,
-    /// The device's name for itself.
+    /// The name that the device uses for itself.
     pub(crate) name: DeviceName,
     /// The host's name for it.
     pub(crate) title: String,

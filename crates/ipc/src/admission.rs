@@ -1,5 +1,5 @@
-//! Admission of devices that connect through a gateway, such as browsers. The device list and the pairing
-//! window are those of clients.
+//! Admission of devices that connect through a gateway, such as browsers. It uses the device list and the pairing window of
+//! clients.
 
 use std::net::SocketAddr;
 
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 /// A device that requests admission. Its gateway has authenticated it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Admission {
-    /// The key it is stored under: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
+    /// The key under which it is stored: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
     pub key: PublicKey,
-    /// The name it announces.
+    /// The name that it announces.
     pub name: DeviceName,
-    /// The PIN typed by its user, if the device is unknown.
+    /// The PIN that its user typed, if the device is unknown.
     pub pin: Option<Pin>,
-    /// The presented ticket, if any; the PIN is ignored then.
+    /// The presented ticket, if any. The PIN is then ignored.
     pub ticket: Option<String>,
-    /// Its address: wrong PINs are counted per address.
+    /// Its address, because wrong PINs are counted per address.
     #[serde(with = "openuvr_proto::validated::as_text")]
     pub from: SocketAddr,
 }
@@ -29,7 +29,7 @@ pub struct Admission {
 /// Why a device is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum AdmitRefused {
-    /// It never paired, or was forgotten, and gave no PIN.
+    /// It never paired, or was forgotten, and sent no PIN.
     #[error("unknown device: enter the PIN that the host shows")]
     Unknown,
     /// The host forbids it.
@@ -46,8 +46,8 @@ pub enum AdmitRefused {
 /// The result of a granted admission.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AdmissionGrant {
-    /// The name shown to people.
+    /// The name shown to users.
     pub title: String,
-    /// The highest role it may have.
+    /// The highest role that it may have.
     pub max_role: Role,
 }

@@ -12,15 +12,15 @@ pub const PREFIX: usize = 8;
 /// Payload bytes that are reserved before they have arrived.
 const RESERVED: usize = 64 << 10;
 
-/// A kind of connection's messages in one direction.
+/// A message of one kind of connection in one direction.
 pub trait Message: Serialize + DeserializeOwned {
-    /// Longest encoded message in bytes, without its payload.
+    /// Maximum length of an encoded message in bytes, without its payload.
     const MAX_LEN: usize;
 
-    /// Longest payload of any message in bytes.
+    /// Maximum payload of any message in bytes.
     const MAX_PAYLOAD: usize = 0;
 
-    /// Longest payload of this message in bytes.
+    /// Maximum payload of this message in bytes.
     fn max_payload(&self) -> usize {
         0
     }
@@ -32,10 +32,10 @@ pub enum FrameError {
     /// It is longer than its kind allows.
     #[error("a message is longer than allowed")]
     TooLong,
-    /// It is shorter than its prefix says, or has no prefix.
+    /// It is shorter than its prefix states, or has no prefix.
     #[error("a message is truncated")]
     Truncated,
-    /// It does not end where its prefix says.
+    /// It does not end where its prefix states.
     #[error("bytes follow a message")]
     Trailing,
     /// A field is missing or invalid.
@@ -43,10 +43,10 @@ pub enum FrameError {
     Invalid,
 }
 
-/// Clears `buffer` and writes prefix and message; the payload follows them on the socket.
+/// Clears `buffer` and writes prefix and message. The payload follows them on the socket.
 ///
 /// # Errors
-/// [`FrameError::TooLong`]; the buffer's content is arbitrary then.
+/// [`FrameError::TooLong`] if the message or payload is too long. The buffer's content is then arbitrary.
 pub fn encode<M: Message>(
     buffer: &mut Vec<u8>,
     message: &M,
@@ -67,7 +67,7 @@ pub fn encode<M: Message>(
 /// A frame without a payload.
 ///
 /// # Errors
-/// [`FrameError::TooLong`]
+/// [`FrameError::TooLong`] if the message is too long.
 pub fn to_bytes<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut bytes = Vec::new();
     encode(&mut bytes, message, 0)?;
@@ -77,7 +77,7 @@ pub fn to_bytes<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
 /// The message in a datagram that is one frame without a payload.
 ///
 /// # Errors
-/// [`FrameError`]
+/// [`FrameError`] if the datagram is not such a frame.
 pub fn from_bytes<M: Message>(datagram: &[u8]) -> Result<M, FrameError> {
     let (message, payload) = (Assembler::default().add(datagram)?).ok_or(FrameError::Truncated)?;
     payload
@@ -86,7 +86,7 @@ pub fn from_bytes<M: Message>(datagram: &[u8]) -> Result<M, FrameError> {
         .ok_or(FrameError::TooLong)
 }
 
-/// Saturates: a longer message is refused by its limit.
+/// Encodes a prefix. Lengths saturate, because a longer message is refused by its limit.
 pub(crate) fn prefix(message: usize, payload: usize) -> [u8; PREFIX] {
     let length = |length| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = [0; PREFIX];
@@ -110,7 +110,7 @@ fn lengths<M: Message>(datagram: &[u8]) -> Result<((usize, usize), &[u8]), Frame
     }
 }
 
-/// Assembles frames from datagrams. After an error it expects the start of a frame; the connection should end.
+/// Assembles frames from datagrams. After an error, it expects the start of a frame, but the connection should end.
 #[derive(Debug, Default)]
 pub struct Assembler {
     /// Missing bytes of the message and of the payload; `None` between frames.
@@ -120,10 +120,10 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Adds a datagram; returns the message and its payload when they are complete.
+    /// Adds a datagram. Returns the message and its payload once they are complete.
     ///
     /// # Errors
-    /// [`FrameError`]
+    /// [`FrameError`] if the datagram does not continue or start a valid frame.
     pub fn add<M: Message>(&mut self, datagram: &[u8]) -> Result<Option<(M, Vec<u8>)>, FrameError> {
         let result = self.piece(datagram);
         if result.is_err() {

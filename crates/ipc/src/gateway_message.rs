@@ -50,7 +50,7 @@ pub enum GatewayMessage {
 }
 
 impl Message for GatewayMessage {
-    /// A piece of copied text has 8 KiB; tickets, names and programs are shorter.
+    /// A piece of copied text has 8 KiB. Tickets, names and programs are shorter.
     const MAX_LEN: usize = 16 << 10;
 }
 

@@ -7,7 +7,7 @@ const NAME: &str = "openuvr ";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Longest greeting in bytes.
+/// Maximum length of a greeting in bytes.
 pub const MAX_LEN: usize = PREFIX + 64;
 
 /// The peer's build has another version.
@@ -17,7 +17,7 @@ pub const MAX_LEN: usize = PREFIX + 64;
          install both from one build"
 )]
 pub struct OtherVersion {
-    /// The peer's version, printable; `unknown` if it sent something else than a greeting.
+    /// The peer's version, printable; `unknown` if it sent something other than a greeting.
     pub peer: String,
 }
 
@@ -33,7 +33,7 @@ pub fn hello() -> Vec<u8> {
 /// Checks the first datagram of the peer.
 ///
 /// # Errors
-/// [`OtherVersion`]
+/// [`OtherVersion`] if the datagram is not a greeting of this version.
 pub fn check(datagram: &[u8]) -> Result<(), OtherVersion> {
     if datagram == hello() {
         return Ok(());

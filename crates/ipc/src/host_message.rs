@@ -14,14 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::admission::{AdmissionGrant, AdmitRefused};
 use crate::frame::Message;
 
-/// Longest slice in bytes: one of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s are
+/// Maximum length of a slice in bytes: one of the largest picture in the best quality (guess: 200 Mb/s at 60 frames/s are
 /// 0.4 MB per frame, and a key frame is ten times that).
 pub const MAX_SLICE: usize = 8 << 20;
 
 /// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin.
 const MAX_PACKET: usize = 2 * 1275;
 
-/// Most subscribers in statistics: more than a host has (64 observers).
+/// Maximum subscribers in statistics, which is more than a host has (64 observers).
 pub const MAX_SUBSCRIBERS: usize = 128;
 
 /// A message of a host. Frame messages follow the order of the calls of
@@ -40,7 +40,7 @@ pub enum HostMessage {
     NotAdmitted(AdmitRefused),
     /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of the frame, and after how many frames the picture is clean; its bytes are the payload.
+    /// A slice of the frame, and the number of frames after which the picture is clean. Its bytes are the payload.
     Slice(Instant, SlicePlace, Option<u16>),
     /// The frame is complete.
     End(Instant),
@@ -55,7 +55,7 @@ pub enum HostMessage {
 }
 
 impl Message for HostMessage {
-    /// The longest is a copied text of a million bytes.
+    /// The longest message is a copied text of a million bytes.
     const MAX_LEN: usize = 1 << 20;
 
     const MAX_PAYLOAD: usize = MAX_SLICE;

@@ -23,15 +23,15 @@ pub enum LaunchReport {
         /// The window's duration in seconds.
         seconds: u32,
     },
-    /// The player's input is injected into this display. Sent before the first key is pressed there: if the
-    /// process is killed, its launcher releases the keys.
+    /// The player's input is injected into this display. Sent before the first key is pressed there, so that the launcher
+    /// can release the keys if the process is killed.
     InputDisplay(String),
     /// A notice of the host.
     Notice(Notice),
 }
 
 impl Message for LaunchReport {
-    /// A record has about 40 numbers; names and reasons are shorter.
+    /// A record has about 40 numbers. Names and reasons are shorter.
     const MAX_LEN: usize = 8 << 10;
 }
 

@@ -8,10 +8,9 @@
 //!                                 ◄── Hello, HostMessage … (slices and sound as raw payloads)
 //! ```
 //!
-//! The format is derived: serde, and postcard's encoding (<https://postcard.jamesmunns.com/wire-format>).
-//! [`frame`] adds a length prefix and the limits; [`hello`] refuses a peer of another version, so that there is
-//! no negotiation. Each end treats the other as hostile: no input panics, or allocates more than the limit of
-//! its kind of message.
+//! The format is derived with serde in postcard's encoding (<https://postcard.jamesmunns.com/wire-format>). [`frame`] adds a
+//! length prefix and the limits. [`hello`] refuses a peer of another version, so there is no negotiation. Each end treats
+//! the other as hostile: no input causes a panic or allocates more than the limit of its kind of message.
 //!
 //! Sockets and threads are in crate `runtime`.
 #![forbid(unsafe_code)]

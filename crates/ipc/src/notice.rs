@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub enum Notice {
     /// A device paired.
     Paired {
-        /// The name it announced.
+        /// The name that it announced.
         name: String,
         /// The fingerprint of its key.
         fingerprint: String,
@@ -58,7 +58,7 @@ pub enum Notice {
         /// The event, with its reason.
         event: ControlEvent,
     },
-    /// An encoder was opened: the rendition has its first subscriber, or a new size or thread.
+    /// An encoder was opened, because the rendition has its first subscriber, or a new size or thread.
     EncoderOpened {
         /// The rendition.
         rendition: RenditionId,
@@ -67,30 +67,30 @@ pub enum Notice {
         /// The size of its pictures.
         size: Size,
     },
-    /// The encoder of a rendition was closed: it has no subscribers, or moves to another thread. Not posted
-    /// at the host's end.
+    /// The encoder of a rendition was closed, because the rendition has no subscribers or moves to another thread. Not
+    /// posted at the host's end.
     EncoderClosed(RenditionId),
-    /// The player's picture has a new size; a new configuration epoch began.
+    /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
-    /// The display that the player wants: of the size of its window; `None`: there is no player or no window.
+    /// The display that the player wants, with the size of its window; `None` if there is no player or no window.
     PlayerWindow(Option<WantedDisplay>),
     /// A client has waited for two seconds without a first picture from the application.
     NoPicture,
-    /// Whether the source is visible; a minimised window is not.
+    /// Whether the source is visible. A minimised window is not.
     SourceShown(bool),
-    /// Keys and clicks are withheld for this reason, since they would not reach the streamed window; `None`:
-    /// they reach it again.
+    /// Keys and clicks are withheld for this reason, because they would not reach the streamed window; `None`: they reach it
+    /// again.
     InputWithheld(Option<Cow<'static, str>>),
-    /// A message about clipboard sharing; never its content.
+    /// A message about clipboard sharing. It never contains the clipboard's content.
     Clipboard(String),
-    /// A message about sound: the capture device changed.
+    /// A message about sound, because the capture device changed.
     Sound(String),
-    /// The source ended normally; the host stops.
+    /// The source ended normally, and the host stops.
     SourceEnded(Cow<'static, str>),
-    /// A permanent failure; the host stops.
+    /// A permanent failure. The host stops.
     Failed(String),
-    /// Something failed; the host continues.
+    /// Something failed, but the host continues.
     Warning(String),
-    /// This reader was too slow: this many notices before this point were lost.
+    /// This reader was too slow, and this many notices before this point were lost.
     Lost(u64),
 }

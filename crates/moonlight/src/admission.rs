@@ -1,9 +1,10 @@
-//! Limits of TCP connections in three classes: strangers, which are short-lived and evict each other, addresses that a
-//! paired client was authenticated at lately, and devices that have shown their certificate on the connection itself.
-//! The last two are never evicted, and neither is the one client that waits for its PIN. All ports share the limits.
+//! Limits of TCP connections in three classes: strangers, addresses at which a paired client was recently authenticated, and
+//! devices that have shown their certificate on the connection itself. Strangers' connections are short-lived and evict each
+//! other. The other two classes are never evicted, and neither is the one client that waits for its PIN. All ports share the
+//! limits.
 //!
-//! Requests by HTTP and RTSP carry no identity: for them the address has to do. A stranger behind the same address
-//! competes with the client for the address's places; the client's requests by HTTPS then count for its device.
+//! Requests over HTTP and RTSP carry no identity, so their address has to identify the client. A stranger behind the same
+//! address competes with the client for the address's slots; the client's requests over HTTPS then count for its device.
 
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -13,30 +14,30 @@ use openuvr_proto::control::identity::PublicKey;
 use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot, Quota, QuotaSlot};
 use openuvr_runtime::lock::lock;
 
-/// Connections of strangers: a thread each. A client that pairs has one.
+/// Maximum connections of strangers, with a thread each. A client that pairs has one.
 const STRANGERS: usize = 64;
 
-/// Connections of known addresses, in total and of one: clients have one or two.
+/// Maximum connections of known addresses, in total and of one address. Clients have one or two.
 const ADDRESSES: usize = 128;
 const PER_ADDRESS: usize = 8;
 
-/// Connections of devices, in total and of one.
+/// Maximum connections of devices, in total and of one device.
 const DEVICES: usize = 128;
 const PER_DEVICE: usize = 8;
 
-/// Connections at a time, with as many evicted ones that are about to end as there are strangers.
+/// Maximum concurrent connections, including as many evicted ones that are about to end as there are strangers.
 pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
 
-/// How long an address is known after its client was authenticated there (guess: a lease of most routers).
+/// How long an address stays known after its client was authenticated there (guess: a lease of most routers).
 const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The same for a client whose PIN was entered: its further steps take a second.
+/// How long an address stays known for a client whose PIN was entered. Its remaining steps take a second.
 const PAIRING: Duration = Duration::from_secs(30);
 
-/// Known addresses of one device: phones change theirs between networks. The oldest is forgotten.
+/// Maximum known addresses of one device, because phones change theirs between networks. The oldest is forgotten.
 const ADDRESSES_PER_DEVICE: usize = 4;
 
-/// Known addresses of all devices; the oldest is forgotten.
+/// Maximum known addresses of all devices. The oldest is forgotten.
 const MAX_ADDRESSES: usize = 64;
 
 /// The limits. Clones share them.
@@ -50,7 +51,7 @@ pub(crate) struct Admission {
 
 struct KnownAddress {
     address: IpAddr,
-    /// `None`: its client is pairing, and a person has entered its PIN.
+    /// `None`: its client is pairing, and its PIN has been entered.
     device: Option<PublicKey>,
     until: Instant,
 }
@@ -67,7 +68,7 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// A device was authenticated at this address.
+    /// Records that a device was authenticated at this address.
     pub(crate) fn authenticated(&self, now: Instant, address: IpAddr, device: PublicKey) {
         self.know(KnownAddress {
             address,
@@ -76,7 +77,8 @@ impl Admission {
         });
     }
 
-    /// The client at this address is pairing, and a person has entered its PIN: the next steps are new connections.
+    /// Records that the client at this address is pairing and that its PIN has been entered, because the next steps are new
+    /// connections.
     pub(crate) fn pairs(&self, now: Instant, address: IpAddr) {
         self.know(KnownAddress {
             address,
@@ -101,7 +103,7 @@ impl Admission {
         known.push(new);
     }
 
-    /// The device is not paired any more.
+    /// Forgets the addresses of a device that is no longer paired.
     pub(crate) fn forget(&self, device: &PublicKey) {
         lock(&self.known).retain(|known| known.device != Some(*device));
     }
@@ -112,8 +114,8 @@ impl Admission {
         of_it.any(|known| now < known.until)
     }
 
-    /// The slot of a new connection; a stranger's is closed when another one evicts it. `threads`: connections whose
-    /// threads have not ended. `None`: too many evicted ones have not ended yet.
+    /// The slot of a new connection. A stranger's connection is closed when another one evicts it. `threads` is the number
+    /// of connections whose threads have not ended. `None` if too many evicted ones have not ended yet.
     pub(crate) fn enter(
         &self,
         now: Instant,
@@ -128,7 +130,7 @@ impl Admission {
             None => {
                 let evicted = stream.clone();
                 let (slot, _) = self.strangers.enter(Network::of(from), move || {
-                    // One that is closed already needs no shutdown.
+                    // A connection that is already closed needs no shutdown.
                     let _ = evicted.shutdown(Shutdown::Both);
                 });
                 Class::Stranger { _slot: slot }
@@ -159,7 +161,7 @@ enum Class {
     Device {
         _slot: QuotaSlot<PublicKey>,
     },
-    /// It waits for its PIN, as the only one.
+    /// The connection of the one client that waits for its PIN.
     Pairing,
 }
 
@@ -169,12 +171,12 @@ impl AdmissionSlot {
         self.from
     }
 
-    /// The client is the one that waits for its PIN: it is not evicted meanwhile.
+    /// Called when the client is the one that waits for its PIN, so that it is not evicted in the meantime.
     pub(crate) fn waits_for_pin(&mut self) {
         self.class = Class::Pairing;
     }
 
-    /// The client has shown that it is this paired device. A device at its limit keeps the slot that it has.
+    /// Called when the client has shown that it is this paired device. A device at its limit keeps the slot that it has.
     pub(crate) fn authenticated(&mut self, now: Instant, device: PublicKey) {
         self.admission.authenticated(now, self.from, device);
         if let Some(slot) = self.admission.devices.take(device) {
@@ -191,7 +193,7 @@ mod tests {
 
     fn stream(listener: &TcpListener) -> Arc<TcpStream> {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        // A listener has room for few connections that wait for it.
+        // A listener has room for only a few connections that wait for it.
         drop(listener.accept().unwrap());
         Arc::new(stream)
     }
@@ -217,12 +219,12 @@ mod tests {
         assert_eq!(strangers.len(), 1490);
         assert!(matches!(first.class, Class::Device { .. }));
         assert!(matches!(pairing.class, Class::Pairing));
-        // Its address is known now; beyond the address's places it is one of the strangers.
+        // Its address is known now. Beyond the address's slots, it counts as a stranger.
         let of_home: Vec<AdmissionSlot> =
             (0..=PER_ADDRESS).map(|_| enter(home, 0).unwrap()).collect();
         let known = |slot: &&AdmissionSlot| matches!(slot.class, Class::Address { .. });
         assert_eq!(of_home.iter().filter(known).count(), PER_ADDRESS);
-        // Strangers whose threads have not ended leave no room for more; known clients have theirs.
+        // Strangers whose threads have not ended leave no room for more; known clients have their own.
         drop(of_home);
         assert!(enter(address(9), CONNECTIONS).is_none());
         assert!(enter(home, CONNECTIONS).is_some());

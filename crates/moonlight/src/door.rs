@@ -1,4 +1,4 @@
-//! What all servers of the door share.
+//! State that all servers of the door share.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::identity::Identity;
 use crate::pairing::Desk;
 use crate::session::{Session, Sessions};
 
-/// Prints a line for the people at the host.
+/// Prints a line for the user at the host.
 pub type Announce = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Bound addresses.
@@ -45,12 +45,12 @@ pub(crate) struct Door {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
-    /// Starts them, if none runs by itself.
+    /// Starts the applications, unless one runs by itself.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
-    /// The client that has started the one that runs.
+    /// The client that started the running application.
     pub(crate) launched_by: Mutex<Option<PublicKey>>,
     pub(crate) sound: bool,
-    /// The display takes the player's mode.
+    /// Whether the display takes the player's mode.
     pub(crate) fits: bool,
     pub(crate) identity: Identity,
     pub(crate) addresses: Addresses,
@@ -60,7 +60,7 @@ pub(crate) struct Door {
     pub(crate) announce: Announce,
     pub(crate) devices: Mutex<DeviceStore>,
     pub(crate) closing: Arc<AtomicBool>,
-    /// For video and for sound.
+    /// The sockets for video and for sound.
     pub(crate) media: (Arc<UdpSocket>, Arc<UdpSocket>),
 }
 
@@ -71,7 +71,8 @@ pub(crate) struct PairedClient {
     pub(crate) title: String,
 }
 
-/// The key that a client is stored under: the hash of its certificate, whose private key it proves to have.
+/// The key under which a client is stored: the hash of its certificate. The client proves possession of the certificate's
+/// private key.
 #[must_use]
 pub(crate) fn device_key(certificate: &[u8]) -> PublicKey {
     foreign_key("moonlight", certificate)
@@ -84,7 +85,7 @@ pub(crate) fn unix_time() -> u64 {
 }
 
 impl Door {
-    /// Whether it closes.
+    /// Whether the door is closing.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
@@ -114,13 +115,13 @@ impl Door {
     pub(crate) fn is_forbidden(&self, certificate: &[u8]) -> bool {
         let device = device_key(certificate);
         let mut devices = lock(&self.devices);
-        // An unreadable list admits no client: `paired`.
+        // An unreadable list admits no client; see `paired`.
         let _ = devices.refresh();
         let standing = devices.standing(&ClientId::of(&device));
         matches!(standing, DeviceStatus::Forbidden(_))
     }
 
-    /// Stores a client that has proved the PIN; returns its name for people.
+    /// Stores a client that has proved the PIN. Returns its name for the user.
     pub(crate) fn pair(
         &self,
         certificate: &[u8],
@@ -137,7 +138,7 @@ impl Door {
         Ok(title)
     }
 
-    /// Forgets a client that asked for it.
+    /// Forgets a client that requested it.
     pub(crate) fn unpair(&self, client: &PairedClient) {
         self.admission.forget(&client.device);
         let forgotten = lock(&self.devices).forget(&client.device.fingerprint());
@@ -154,15 +155,15 @@ impl Door {
         }
     }
 
-    /// The number of the started application that runs.
+    /// The number of the running application, if it was started by the launcher.
     pub(crate) fn running(&self) -> Option<u32> {
         let place = self.launcher.as_ref()?.running()?;
         let application = self.applications.get(place)?;
         Some(application.number)
     }
 
-    /// Ends the started application for a client. Returns whether it may: its starter may, and others if no third
-    /// client is there.
+    /// Ends the started application for a client. Returns `false` if the client may not end it. The client that started the
+    /// application may always end it; another client may only while no other client has a session.
     pub(crate) fn quit(&self, client: &PairedClient) -> bool {
         let Some(launcher) = self.launcher.as_ref().filter(|it| it.running().is_some()) else {
             return true;
@@ -191,7 +192,7 @@ impl Door {
         }
     }
 
-    /// Ends a session. May be called again.
+    /// Ends a session. May be called more than once.
     pub(crate) fn end(&self, session: &Arc<Session>) {
         self.sessions.remove(session);
         if let Some(subscriber) = session.close() {

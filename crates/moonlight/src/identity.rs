@@ -1,4 +1,4 @@
-//! The host's identity for Moonlight: a self-signed certificate with an RSA key, which clients remember when they pair.
+//! The host's identity for Moonlight: a self-signed certificate with an RSA key, which clients store when they pair.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use crate::pairing::ClientCertificate;
 /// Certificate and key, in the host's folder.
 const FILE: &str = "moonlight.pem";
 
-/// Validity: clients compare the certificate and nothing else, so that a new one would unpair them all.
+/// Validity. Clients only compare the certificate, so a new one would unpair them all.
 const VALID: Duration = Duration::from_hours(24 * 365 * 20);
 
 /// Tolerated lag of clients' clocks.
@@ -29,10 +29,10 @@ pub enum IdentityError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file has other content.
+    /// The file has unexpected content.
     #[error("{0}: not a certificate and its RSA key in PEM form; move the file away to start over")]
     Content(String),
-    /// The library cannot create one.
+    /// The library cannot create an identity.
     #[error("cannot create a certificate: {0}")]
     Create(#[from] rcgen::Error),
 }
@@ -45,7 +45,7 @@ pub(crate) struct Identity {
     pub(crate) certificate: CertificateDer<'static>,
     /// The certificate's signature.
     pub(crate) signature: Vec<u8>,
-    /// The number that clients know the host by: a part of the certificate's hash.
+    /// The number by which clients identify the host: a part of the certificate's hash.
     pub(crate) number: String,
     key: PrivateKeyDer<'static>,
     signing: RsaKeyPair,
@@ -55,7 +55,7 @@ impl Identity {
     /// Reads the identity of a folder, or creates it.
     ///
     /// # Errors
-    /// [`IdentityError`]
+    /// [`IdentityError`] if the file cannot be used or the library fails.
     pub(crate) fn open(folder: &Path, now: SystemTime) -> Result<Identity, IdentityError> {
         let _lock = Lock::take(folder)?;
         let path = folder.join(FILE);
@@ -86,7 +86,7 @@ impl Identity {
 }
 
 fn created(now: SystemTime) -> Result<String, rcgen::Error> {
-    // Clients know no other keys.
+    // Clients support no other keys.
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
     let mut parameters = CertificateParams::new(Vec::new())?;
     let name = "OpenUVR host for Moonlight";

@@ -1,4 +1,4 @@
-//! Access for Moonlight's clients: phones, televisions, consoles and desktops, on the host's own encode.
+//! Access for Moonlight clients (phones, televisions, consoles and desktops), with the host's existing encoder.
 //!
 //! ```text
 //!  client                         door                                       host
@@ -11,10 +11,11 @@
 //!  input, losses        ◄─ ENet ──  control ── input ── feedback ───────────►  roles, injection, policy
 //! ```
 //!
-//! Each client is one subscriber, with a thread that the host gives it: the native player never waits for it. There is
-//! no async runtime: the requests of one connection are few, and so are clients.
+//! Each client is one subscriber, with a thread from the host, so that the native player never waits for it. There is no
+//! async runtime, because a connection has few requests and there are few clients.
 //!
-//! The protocol was learned from public sources; `docs/moonlight.md` names them, and what of it is served.
+//! The protocol was learned from public sources. `docs/moonlight.md` lists them, and the parts of the protocol that are
+//! supported.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -63,12 +64,12 @@ pub use self::pin_desk::PinDesk;
 pub use self::query::Query;
 use self::session::Sessions;
 
-/// The protocol's port for HTTP, from which clients derive nothing but the default.
+/// The protocol's port for HTTP, which is only the clients' default.
 pub const PORT: u16 = 47_989;
 
 /// Configuration of a door.
 pub struct MoonlightSetup {
-    /// Address and port of HTTP; the other ports are relative to it. Port 0: any.
+    /// Address and port of HTTP. The other ports are relative to it. Port 0: any free ports.
     pub bind: SocketAddr,
     /// Folder of keys and devices.
     pub folder: PathBuf,
@@ -76,29 +77,29 @@ pub struct MoonlightSetup {
     pub name: String,
     /// The applications.
     pub applications: Vec<OfferedApplication>,
-    /// Starts them, if none runs by itself.
+    /// Starts the applications, unless one runs by itself.
     pub launcher: Option<Arc<dyn Launcher>>,
-    /// The host may have sound.
+    /// Whether the host may have sound.
     pub sound: bool,
-    /// The display takes the mode of the player, if it can.
+    /// Whether the display takes the player's mode, if it supports it.
     pub fits: bool,
-    /// Prints a line for the people at the host.
+    /// Prints a line for the user at the host.
     pub announce: Announce,
 }
 
-/// Why a door does not open. Each is one line.
+/// Why a door does not open. Each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum MoonlightError {
     /// An address is not available.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The host's certificate.
+    /// The host's certificate cannot be used or created.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The list of devices.
+    /// The list of devices cannot be used.
     #[error(transparent)]
     Devices(#[from] StoreError),
-    /// The certificate is not one that TLS can use.
+    /// TLS cannot use the certificate.
     #[error("the certificate for Moonlight clients: {0}")]
     Tls(#[from] rustls::Error),
     /// The system provides no thread or no socket.
@@ -116,10 +117,10 @@ pub struct Moonlight {
 }
 
 impl Moonlight {
-    /// Binds the ports and serves `host` on threads of its own.
+    /// Binds the ports and serves `host` on its own threads.
     ///
     /// # Errors
-    /// [`MoonlightError`]
+    /// [`MoonlightError`] if a port, the certificate, the list of devices or a thread is not available.
     pub fn start(
         setup: MoonlightSetup,
         host: Arc<dyn GatewayHost>,
@@ -210,7 +211,7 @@ impl Moonlight {
         &self.addresses
     }
 
-    /// Where a PIN can be entered while the door is open.
+    /// The desk at which a PIN can be entered while the door is open.
     #[must_use]
     pub fn pin_desk(&self) -> PinDesk {
         PinDesk {
@@ -219,7 +220,7 @@ impl Moonlight {
         }
     }
 
-    /// The number that clients know the host by.
+    /// The number by which clients identify the host.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity

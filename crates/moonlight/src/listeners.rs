@@ -22,7 +22,7 @@ const CONTROL: i32 = 10;
 const SOUND: i32 = 11;
 const RTSP: i32 = 21;
 
-/// Traffic classes with their two lower bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
+/// Traffic classes, including the two lower bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
 const INTERACTIVE_VIDEO: u8 = 34 << 2;
 const INTERACTIVE_SOUND: u8 = 46 << 2;
 const SIGNALLING: u8 = 40 << 2;
@@ -30,7 +30,7 @@ const SIGNALLING: u8 = 40 << 2;
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Lifetime of a connection, without the wait for a PIN: clients need a second.
+/// Lifetime of a connection, without the wait for a PIN. Clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Interval at which a waiting thread checks whether the door closes.
@@ -58,7 +58,7 @@ pub struct BindError {
 }
 
 impl Sockets {
-    /// Binds all ports, relative to that of `bind`; with port 0, any.
+    /// Binds all ports, relative to that of `bind`, or any free ports with port 0.
     pub(crate) fn bind(bind: SocketAddr) -> Result<Sockets, BindError> {
         let at = |offset: i32| {
             let port = match bind.port() {
@@ -81,7 +81,7 @@ impl Sockets {
             socket.set_nonblocking(true).map_err(failed)?;
             // The kernel may limit it.
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
-            // Networks may ignore it, and a family without it has the other.
+            // Networks may ignore it, and a socket of one family does not support the other's option.
             let _ = sockopt::set_ip_tos(&socket, class);
             let _ = sockopt::set_ipv6_tclass(&socket, class.into());
             Ok(socket)
@@ -118,7 +118,7 @@ pub(crate) struct LimitedStream {
 
 impl LimitedStream {
     fn new(stream: Arc<TcpStream>) -> io::Result<LimitedStream> {
-        // Some systems inherit it from the listener.
+        // Some systems inherit this from the listener.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         Ok(LimitedStream {
@@ -145,7 +145,7 @@ impl Read for LimitedStream {
 
 impl Write for LimitedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // An answer may come after the wait for a PIN: it gets time of its own.
+        // An answer may follow the wait for a PIN, so it gets its own time.
         let rest = self.rest().unwrap_or(LIFETIME / 2);
         self.stream.set_write_timeout(Some(rest))?;
         (&*self.stream).write(bytes)
@@ -187,14 +187,14 @@ pub(crate) fn accept(
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let timeout = Timespec::try_from(POLL_INTERVAL).ok();
                 let mut polled = [PollFd::new(listener, PollFlags::IN)];
-                // Interrupted or failed: tried again.
+                // Interrupted or failed: the loop retries.
                 let _ = poll(&mut polled, timeout.as_ref());
             }
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
     for connection in &connections {
-        // A connection that is closed already needs no shutdown.
+        // A connection that is already closed needs no shutdown.
         let stream = connection.stream.upgrade();
         let _ = stream.map(|stream| stream.shutdown(Shutdown::Both));
     }

@@ -1,4 +1,4 @@
-//! The pings of clients, which tell where video and sound go, and the start of both.
+//! The pings of clients, which show where to send video and sound, and the start of both streams.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const H264: &str = "x264";
 /// Interval at which the thread checks whether the door closes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Datagrams read in a row from one socket; a client pings twice a second.
+/// Maximum datagrams read in a row from one socket. A client pings twice a second.
 const MAX_DATAGRAMS: usize = 64;
 
 /// Serves the pings of video and sound until the door closes.
@@ -33,7 +33,7 @@ pub(crate) fn serve(door: &Door, video: &UdpSocket, sound: &UdpSocket) {
             PollFd::new(video, PollFlags::IN),
             PollFd::new(sound, PollFlags::IN),
         ];
-        // Interrupted or failed: tried again.
+        // Interrupted or failed: the loop retries.
         if poll(&mut polled, timeout.as_ref()).is_err() {
             continue;
         }
@@ -59,7 +59,7 @@ fn read(socket: &UdpSocket, mut each: impl FnMut(&[u8; PING_WORDS], SocketAddr))
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-            // The refusal of an earlier packet by a client that is gone.
+            // A client that is gone refused an earlier packet.
             Err(_) => {}
         }
     }
@@ -78,7 +78,7 @@ fn pinged(
     Some(session)
 }
 
-/// Starts the streams of a session, if they are to be started.
+/// Starts the streams of a session, if they are due to start.
 fn start(door: &Door, session: &Arc<Session>) {
     let Some(parameters) = session.start() else {
         return;

@@ -1,4 +1,4 @@
-//! Entry of a waiting client's PIN by another program part than `openuvr devices pair`: a browser's page.
+//! Entry of a waiting client's PIN by a part of the program other than `openuvr devices pair`: a browser's page.
 
 use std::net::IpAddr;
 use std::sync::Weak;
@@ -10,7 +10,7 @@ use crate::pairing::{OfferError, offer};
 /// See [`Moonlight::pin_desk`](crate::Moonlight::pin_desk). Thread-safe.
 #[derive(Clone)]
 pub struct PinDesk {
-    /// Not owned: threads that wait for an outcome must not keep the sockets bound.
+    /// Not owned, because threads that wait for an outcome must not keep the sockets bound.
     pub(crate) door: Weak<Door>,
     pub(crate) port: u16,
 }
@@ -28,11 +28,11 @@ impl PinDesk {
         self.door.upgrade()?.desk.waiting(Instant::now())
     }
 
-    /// Pairs the waiting client by the PIN that it shows, and returns the outcome as one line. Blocks until the client
-    /// has proved the PIN, at most 40 s.
+    /// Pairs the waiting client with the PIN that it shows, and returns the outcome as one line. Blocks until the client has
+    /// proved the PIN, for 40 s at most.
     ///
     /// # Errors
-    /// [`OfferError`]
+    /// [`OfferError`] if the PIN did not pair a client.
     pub fn pair(&self, pin: &str, name: Option<&str>) -> Result<String, OfferError> {
         let door = self.door.upgrade().ok_or(OfferError::NoOutcome)?;
         let folder = door.folder.clone();
@@ -41,7 +41,7 @@ impl PinDesk {
         }
         drop(door);
         offer(&folder, pin, name, unix_time()).map_err(|why| match why {
-            // It names a folder of the host, which a browser need not know.
+            // It names a folder of the host, which a browser does not need to know.
             OfferError::NotTaken(_) => OfferError::NoOutcome,
             other => other,
         })

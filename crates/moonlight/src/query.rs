@@ -1,9 +1,9 @@
-//! The query of a request: names and values, of which the last of a name counts.
+//! The query of a request: names and values. If a name occurs more than once, the last value counts.
 
-/// Most parameters of a request; clients send about twenty.
+/// Maximum parameters of a request. Clients send about twenty.
 const MAX_PARAMETERS: usize = 64;
 
-/// The parsed query. Values are as sent: clients escape only what they repeat to people.
+/// The parsed query. Values are as sent, because clients escape only values that they show to users.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query<'a>(Vec<(&'a str, &'a str)>);
 

@@ -32,10 +32,10 @@ const FLAGS: usize = PathId::LEN - 1;
 const NO_GSO: u8 = 1;
 
 /// Parses an address and a port: `192.168.1.5:4710`, `[::]:4710`, or `[fe80::1%eth0]:4710` with the interface of a
-/// link-local address by name or number (RFC 4007, section 11). No name resolution.
+/// link-local address by name or number (RFC 4007, section 11). Names are not resolved.
 ///
 /// # Errors
-/// A message with valid examples, or that the interface does not exist.
+/// Returns a message with valid examples, or that the interface does not exist.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let (address, interface) = match text.split_once('%').zip(text.rsplit_once("]:")) {
         Some(((ip, _), (within, port))) => {
@@ -67,8 +67,8 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The path to a socket address; the system chooses the source address. Flow labels and interface
-/// indices above 65535 are not kept.
+/// The path to a socket address. The system chooses the source address. Flow labels and interface indices above 65535 are
+/// not kept.
 #[must_use]
 pub fn path_of(address: SocketAddr) -> PathId {
     let mut path = PathId::default();
@@ -92,7 +92,7 @@ pub(crate) fn path_between(peer: SocketAddr, own: Option<IpAddr>) -> PathId {
     path
 }
 
-/// The socket address of a path from [`path_of`]; mapped addresses become IPv4.
+/// The socket address of a path from [`path_of`]. Mapped addresses become IPv4.
 #[must_use]
 pub fn address_of(path: PathId) -> SocketAddr {
     let PathId(bytes) = path;
@@ -154,7 +154,7 @@ pub fn peer_name(path: PathId) -> String {
 /// The IP addresses of this machine: those of all interfaces that are up, except the loopback device.
 ///
 /// # Errors
-/// Those of getifaddrs(3).
+/// Returns the errors of getifaddrs(3).
 pub fn own_addresses() -> std::io::Result<Vec<IpAddr>> {
     interfaces::addresses()
 }
@@ -166,7 +166,7 @@ pub fn segmented(mut path: PathId, may: bool) -> PathId {
     path
 }
 
-/// Whether GSO is permitted: see [`segmented`].
+/// Whether GSO is permitted; see [`segmented`].
 pub(crate) fn is_segmented(path: PathId) -> bool {
     path.0[FLAGS] & NO_GSO == 0
 }

@@ -1,20 +1,20 @@
 //! Arrival times of datagrams: kernel timestamps, converted to the monotonic clock.
 //!
-//! Without them, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
-//! packets with the wall clock. Both clocks are read once per batch, and the age of each timestamp is
-//! subtracted from the monotonic time.
+//! Without kernel timestamps, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
+//! packets with the wall clock. Both clocks are read once per batch, and the age of each timestamp is subtracted from the
+//! monotonic time.
 //!
-//! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they need a privilege.
+//! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they require a privilege.
 
 use openuvr_clock::{WallTime, now};
 use openuvr_proto::time::Instant;
 
-/// The oldest valid timestamp: beyond this, the wall clock was set while the datagram waited. A receiver reads
-/// at least every two seconds (guess: five times that).
+/// Maximum age of a valid timestamp. Beyond it, the wall clock was set while the datagram waited. A receiver reads at least
+/// every two seconds (guess: five times that).
 const OLDEST: i64 = 10_000_000_000;
 
-/// The longest time between two clock readings that count as simultaneous, in ns: the resolution of the
-/// congestion control. A preempted thread tries again.
+/// Maximum time between two clock readings that count as simultaneous, in ns: the resolution of the congestion control. A
+/// preempted thread tries again.
 const MAX_APART: i64 = 1_000_000;
 const ATTEMPTS: usize = 3;
 
@@ -26,7 +26,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Reads both, without a system call.
+    /// Reads both clocks without a system call.
     pub(crate) fn read() -> Clocks {
         let mut clocks = Clocks {
             monotonic: 0,
@@ -43,7 +43,7 @@ impl Clocks {
         clocks
     }
 
-    /// The timestamp on the monotonic clock; `None` if the wall clock was set since.
+    /// The timestamp on the monotonic clock; `None` if the wall clock has been set since.
     pub(crate) fn arrived(self, stamp: WallTime) -> Option<Instant> {
         let age = self.wall.checked_sub(stamp.0)?;
         (0..=OLDEST)

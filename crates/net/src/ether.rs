@@ -9,10 +9,10 @@
 //! | 4 | u16 | port of the receiver: one machine may run several programs |
 //! | 6 | u16 | port of the sender |
 //!
-//! in little-endian, as everywhere in the protocol. The longest frame has 1408 bytes of payload; every
-//! Ethernet carries 1500.
+//! Fields are little-endian, as everywhere in the protocol. The longest frame has 1408 bytes of payload, and every Ethernet
+//! carries 1500.
 //!
-//! The frame has no integrity check: the sealed datagram is authenticated.
+//! The frame has no integrity check, because the sealed datagram is authenticated.
 
 use std::fmt;
 use std::str::FromStr;

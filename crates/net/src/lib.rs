@@ -1,7 +1,6 @@
-//! Links: the transports of datagrams between machines. One file per transport.
+//! Links: the transports of datagrams between machines, with one file per transport.
 //!
-//! Packet formats, pacing and loss recovery belong to the crate `proto`, threads to the crate
-//! `runtime`.
+//! Packet formats, pacing and loss recovery belong to the crate `proto`, and threads to the crate `runtime`.
 #![deny(unsafe_code)]
 
 pub mod address;
@@ -27,8 +26,8 @@ use openuvr_proto::time::Instant;
 
 pub use sys::fork::CloseOnFork;
 
-/// The largest datagram of the protocol in bytes, the same over UDP and raw Ethernet: an MTU of 1500
-/// bytes less the IPv6 and UDP headers (40 + 8) and a reserve for a tunnel.
+/// Maximum size of the protocol's datagrams in bytes, the same over UDP and raw Ethernet: an MTU of 1500 bytes minus the
+/// IPv6 and UDP headers (40 + 8) and a reserve for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
 /// Sends and receives datagrams. All methods take `&self`: one thread receives while others send.
@@ -36,22 +35,21 @@ pub trait Link: Send + Sync {
     /// The transport of datagrams to `path`.
     fn transport(&self, path: PathId) -> TransportKind;
 
-    /// Sends the contiguous datagrams in `batch`: `segment` bytes each, the last possibly shorter.
-    /// Never blocks.
+    /// Sends the contiguous datagrams in `batch`, which have `segment` bytes each; the last may be shorter. Never blocks.
     ///
     /// # Errors
-    /// [`LinkError::Full`] if the send buffer took only a part of the batch; the rest is lost.
+    /// [`LinkError::Full`] if the send buffer took only a part of the batch. The rest is lost.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
-    /// Waits for datagrams, at most `timeout` (`None`: indefinitely), and fills `batch` with them. An
-    /// empty batch means a timeout or a [`Link::wake`].
+    /// Waits for datagrams for `timeout` at most (`None`: indefinitely), and fills `batch` with them. An empty batch means a
+    /// timeout or a [`Link::wake`].
     ///
     /// # Errors
     /// [`LinkError::Io`] if the transport itself failed. ICMP port unreachable is not an error.
     fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError>;
 
-    /// Makes a blocked [`Link::recv`] of another thread return at once; if none is blocked, the next
-    /// one that would block. Repeated calls before that count as one.
+    /// Makes a blocked [`Link::recv`] of another thread return at once. If none is blocked, this affects the next one that
+    /// would block. Repeated calls before that count as one.
     fn wake(&self);
 
     /// The local address and port, if the transport has one.
@@ -64,7 +62,7 @@ pub trait Link: Send + Sync {
 trait Transport: Send + Sync {
     fn kind(&self, to: PathId) -> TransportKind;
 
-    /// As [`Link::send`]; `segment` is within 1–[`MAX_DATAGRAM`], and `batch` not empty.
+    /// As [`Link::send`]. `segment` is within 1–[`MAX_DATAGRAM`], and `batch` is not empty.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
     /// Fills `batch` with the pending datagrams, without waiting.
@@ -77,7 +75,7 @@ trait Transport: Send + Sync {
 /// A transport that can be selected by name.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkKind {
-    /// Its name appears in options and logs.
+    /// Its name, which appears in options and logs.
     pub transport: TransportKind,
     /// One line for listings: description and requirements.
     pub about: &'static str,
@@ -107,8 +105,8 @@ pub const LINKS: &[LinkKind] = &[
     },
 ];
 
-/// The datagrams of one [`Link::recv`], in storage that calls reuse. The first call allocates it
-/// (about 1 MiB, of which only the used pages become resident); later calls do not allocate.
+/// The datagrams of one [`Link::recv`], in storage that calls reuse. The first call allocates it (about 1 MiB, of which only
+/// the used pages become resident). Later calls do not allocate.
 #[derive(Debug, Default)]
 pub struct RecvBatch {
     bytes: Vec<u8>,
@@ -130,9 +128,9 @@ impl RecvBatch {
         self.with_arrivals().map(|(from, _, bytes)| (from, bytes))
     }
 
-    /// The same with arrival times: kernel timestamps on the monotonic clock, which do not depend on the
-    /// reader's wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the
-    /// wall clock was set after the arrival.
+    /// The datagrams with their arrival times: kernel timestamps on the monotonic clock, which do not depend on the reader's
+    /// wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the wall clock was set after the
+    /// arrival.
     pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
         self.datagrams.iter().map(|datagram| {
             let bytes = &self.bytes[datagram.range.clone()];
@@ -152,7 +150,7 @@ impl RecvBatch {
         self.datagrams.clear();
         self.datagrams.reserve(datagrams);
         if self.bytes.len() < bytes {
-            // A new zeroed vector instead of `resize`: its pages are not touched until used.
+            // A new zeroed vector is used instead of `resize`, because its pages are not touched until used.
             self.bytes = vec![0; bytes];
         }
     }
@@ -162,7 +160,7 @@ impl RecvBatch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The send buffer is full; datagrams that did not fit are lost.
+    /// The send buffer is full. Datagrams that did not fit are lost.
     #[error("the link's send buffer is full")]
     Full,
     /// A system call failed.
@@ -173,7 +171,7 @@ pub enum LinkError {
         /// The operating system's error.
         error: io::Error,
     },
-    /// The transport is unavailable; the text gives the reason and a remedy.
+    /// The transport is unavailable. The text gives the reason and a remedy.
     #[error("{0}")]
     Unavailable(String),
     /// No transport reaches the path.
@@ -182,7 +180,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// The meaning of a failed send; `what` is the operation.
+    /// The meaning of a failed send. `what` is the operation.
     fn of(error: io::Error, what: impl FnOnce() -> String) -> LinkError {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,

@@ -1,7 +1,7 @@
 //! Whether a peer is on the local Ethernet segment, and its Ethernet address: two queries of the
 //! kernel's routing and neighbour tables (rtnetlink(7)), without packets.
 //!
-//! The kernel resolves neighbours (ARP, NDP) when a packet is sent to them; [`resolve`] sends one.
+//! The kernel resolves neighbours (ARP, NDP) when a packet is sent to them. [`resolve`] sends one.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -36,7 +36,7 @@ pub enum NeighbourError {
 /// The Ethernet station of a socket address, with the same port.
 ///
 /// # Errors
-/// [`NeighbourError`].
+/// [`NeighbourError`] if the station cannot be determined.
 pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
     let ip = address.ip().to_canonical();
     let failed = |error: io::Error| NeighbourError::Io(ip, error);
@@ -52,7 +52,7 @@ pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
         port: address.port(),
     };
     match route.kind {
-        // A local address: the loopback device carries frames too, with zero addresses.
+        // A local address. The loopback device also carries frames, with zero addresses.
         RTN_LOCAL => {
             return Ok(Station {
                 interface: LOOPBACK,
@@ -75,10 +75,10 @@ pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
     }
 }
 
-/// Like [`station`], but resolves an unknown neighbour: blocks for at most a second.
+/// Like [`station`], but resolves an unknown neighbour. Blocks for a second at most.
 ///
 /// # Errors
-/// As [`station`].
+/// The errors of [`station`].
 pub fn resolve(address: SocketAddr) -> Result<Station, NeighbourError> {
     let from: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -99,7 +99,7 @@ pub fn resolve(address: SocketAddr) -> Result<Station, NeighbourError> {
     station(address)
 }
 
-/// One second of attempts in all: the kernel itself sends three requests, a second apart (arp(7),
+/// Number of attempts, which take one second in total. The kernel itself sends three requests, a second apart (arp(7),
 /// `mcast_solicit`, `retrans_time`), and a reply takes milliseconds.
 const ATTEMPTS: u32 = 50;
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
@@ -107,7 +107,7 @@ const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 /// The index of an interface.
 ///
 /// # Errors
-/// [`NeighbourError::NoInterface`].
+/// [`NeighbourError::NoInterface`] if there is no interface with this name.
 pub fn interface(name: &str) -> Result<u32, NeighbourError> {
     let none = |_| NeighbourError::NoInterface(name.to_owned());
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).map_err(none)?;
@@ -126,8 +126,7 @@ const RTA_VIA: u16 = 18;
 const RTN_LOCAL: u8 = 2;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// The states in which the entry's address was confirmed once: reachable, stale, delay, probe,
-/// no-ARP and permanent.
+/// The states in which the entry's address has been confirmed: reachable, stale, delay, probe, no-ARP and permanent.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 
 /// Bytes of a message header, and of the fixed part that follows it in both kinds.
@@ -188,7 +187,7 @@ fn request(kind: u16, fixed: [u8; FIXED], attributes: &[(u16, Vec<u8>)]) -> Vec<
     bytes
 }
 
-/// Queries the kernel, which replies at once; the reply without its header.
+/// Queries the kernel, which replies at once. Returns the reply without its header.
 fn query(request: &[u8]) -> io::Result<Vec<u8>> {
     // Protocol 0 is NETLINK_ROUTE.
     let socket = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
@@ -231,7 +230,7 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     (route.interface != 0).then_some(route)
 }
 
-/// The inner `None`: the entry exists but is unconfirmed.
+/// Parses a neighbour entry. The inner `None` means that the entry exists but is unconfirmed.
 fn parse_neighbour(body: &[u8]) -> Option<Option<Mac>> {
     let (fixed, rest) = body.split_first_chunk::<FIXED>()?;
     let state = u16::from_ne_bytes([fixed[8], fixed[9]]);

@@ -1,10 +1,9 @@
 //! OpenUVRDPP on raw Ethernet: sealed datagrams in frames with their own EtherType, without IP
 //! (OpenUVR paper, section IV-B2). Both ends must be on one segment and may open packet sockets.
 //!
-//! A batch is sent and received with one system call (`sendmmsg`, `recvmmsg` on packet(7)); the
-//! kernel copies each datagram once on each side. Measured on a veth pair, a 140 kB frame takes
-//! 0.18 ms, 0.35 ms over UDP without GSO, 0.17 ms with GSO, and 0.22 ms through memory-mapped rings
-//! (`ring`).
+//! A batch is sent and received with one system call (`sendmmsg`, `recvmmsg` on packet(7)), and the kernel copies each
+//! datagram once on each side. Measured on a veth pair, a 140 kB frame takes 0.18 ms, compared with 0.35 ms over UDP without
+//! GSO, 0.17 ms with GSO, and 0.22 ms through memory-mapped rings (`ring`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +18,7 @@ use crate::sys::packet::{self, Frame};
 use crate::sys::socket::{self, MAX_BATCH};
 use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
-/// A packet socket for frames to one port. Any number of threads may send; one should receive.
+/// A packet socket for frames to one port. Any number of threads may send, but only one should receive.
 #[derive(Debug)]
 pub struct Raw {
     socket: OwnedFd,
@@ -33,7 +32,7 @@ const WIFI_VIDEO: i32 = 256 + 5;
 /// The unprivileged fallback: `TC_PRIO_INTERACTIVE`, as for UDP.
 const INTERACTIVE: i32 = 6;
 
-/// Bytes for the payload of one frame; longer ones are not OpenUVR frames.
+/// Maximum payload of one frame in bytes. Longer frames are not OpenUVR frames.
 const SLOT: usize = PREFIX + MAX_DATAGRAM;
 
 impl Raw {
@@ -41,7 +40,7 @@ impl Raw {
     /// the UDP port of the same number owns the port.
     ///
     /// # Errors
-    /// [`LinkError`], with a remedy if the privilege is missing.
+    /// [`LinkError`] if the socket cannot be opened, with a remedy if the privilege is missing.
     pub fn open(interface: u32, port: u16) -> Result<Raw, LinkError> {
         let socket = open(interface, port)?;
         socket::enlarge_receive_buffer(&socket, "raw Ethernet", socket::RECEIVE_BUFFER);
@@ -64,7 +63,7 @@ impl Raw {
         let mut frames = [Frame::default(); MAX_BATCH];
         let room = &mut batch.bytes[..SLOT * MAX_BATCH];
         let count = match packet::receive_many(self.socket.as_fd(), room, SLOT, &mut frames) {
-            // The interface went down; it may come up again.
+            // The interface went down, but may come up again.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENETDOWN)) => 0,
             other => other?,
         };

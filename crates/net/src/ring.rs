@@ -1,18 +1,16 @@
-//! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer
-//! buffers, section IV-B2): on the wire the same frames as [`crate::raw`].
+//! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer buffers, section IV-B2).
+//! The frames on the wire are the same as in [`crate::raw`].
 //!
-//! For sending, a datagram is written into the ring once and the network card reads it there: the
-//! kernel does not copy (a veth device copies once). On receipt the kernel copies it into the ring and
-//! this file into the batch: one copy more than recvmmsg(2), which reading in place would save. But a
-//! batch owns its bytes, because all transports share it and decoding outlives the call, and a slot
-//! must be returned at once: the kernel fills slots in order and reports the socket readable until the
-//! last one is returned.
+//! For sending, a datagram is written into the ring once, and the network card reads it there: the kernel does not copy (a
+//! veth device copies once). On receipt, the kernel copies it into the ring, and this file copies it into the batch.
+//! Compared with recvmmsg(2), this is one more copy, which reading in place would avoid. However, a batch owns its bytes,
+//! because all transports share it and decoding outlives the call, and a slot must be returned at once: the kernel fills
+//! slots in order and reports the socket readable until the last one is returned.
 //!
-//! Measured on a veth pair with reading in place, a 140 kB frame took 0.22 ms, and 0.18 ms without
-//! rings: the saved copies are cheap, and a ring wakes its reader once per frame. At 10 Mb/s the
-//! latency of a stream, from rendering to display, is 5.81 ms with rings and 5.82 ms without (`openuvr
-//! bench ablation`, five runs each). So rings are never chosen automatically. They use version 2 of
-//! the kernel's format: version 3 delivers frames up to a millisecond late.
+//! Measured on a veth pair with reading in place, a 140 kB frame took 0.22 ms, and 0.18 ms without rings: the saved copies
+//! are cheap, and a ring wakes its reader once per frame. At 10 Mb/s, the latency of a stream from rendering to display is
+//! 5.81 ms with rings and 5.82 ms without (`openuvr bench ablation`, five runs each). Rings are therefore never chosen
+//! automatically. They use version 2 of the kernel's format, because version 3 delivers frames up to a millisecond late.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,11 +26,11 @@ use crate::sys::ring::Rings;
 use crate::sys::socket::{self, MAX_BATCH};
 use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
-/// A packet socket with two mapped rings. Any number of threads may send; one should receive.
+/// A packet socket with two mapped rings. Any number of threads may send, but only one should receive.
 pub(crate) struct Ring {
     rings: Rings,
     port: u16,
-    /// Listens on one interface, not on all.
+    /// Whether it listens on one interface instead of all.
     bound: bool,
 }
 
@@ -40,7 +38,7 @@ impl Ring {
     /// Listens like [`raw::Raw::open`]. The rings take 6 MiB of kernel memory.
     ///
     /// # Errors
-    /// [`LinkError`], with a remedy if the privilege is missing.
+    /// [`LinkError`] if the rings cannot be created, with a remedy if the privilege is missing.
     pub(crate) fn open(interface: u32, port: u16) -> Result<Ring, LinkError> {
         let socket = raw::open(interface, port)?;
         let rings = Rings::new(socket).map_err(|error| LinkError::Io {

@@ -1,9 +1,8 @@
-//! All transports of one program behind one link: a datagram's path selects the transport, and
-//! datagrams of all transports are received here.
+//! All transports of one program behind one link. A datagram's path selects the transport, and datagrams of all transports
+//! are received here.
 //!
-//! A session changes its transport by changing its path. Raw Ethernet uses the number of the UDP port:
-//! a peer that knows one port knows both, and programs on one machine do not receive each other's
-//! frames.
+//! A session changes its transport by changing its path. Raw Ethernet uses the number of the UDP port, so a peer that knows
+//! one port knows both, and programs on one machine do not receive each other's frames.
 //!
 //! The crate `runtime` probes transports and chooses the path of a session.
 
@@ -27,9 +26,9 @@ use crate::udp::{Options, Udp};
 use crate::xdp::Xdp;
 use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch, Transport};
 
-/// The transports of a program. One thread should receive; any number may send.
+/// The transports of a program. One thread should receive, and any number may send.
 pub struct TransportSelector {
-    /// Always present: it reserves the port.
+    /// Always present, because it reserves the port.
     udp: Udp,
     /// Whether UDP carries datagrams.
     open: bool,
@@ -41,18 +40,16 @@ pub struct TransportSelector {
     #[cfg(feature = "xdp")]
     xdp: OnceLock<Xdp>,
     woken: Event,
-    /// The transport to read first next time alternates, so that a flood on one cannot starve another.
+    /// Whether to read Ethernet first next time. This alternates, so that a flood on one transport cannot starve another.
     ethernet_first: AtomicBool,
 }
 
 impl TransportSelector {
-    /// The link of a host: all available transports, or only one. Raw Ethernet listens on the interface
-    /// of the address, on all interfaces if it is unspecified, and on none if it is a loopback address
-    /// or not assigned.
+    /// The link of a host: all available transports, or only one. Raw Ethernet listens on the interface of the address. It
+    /// listens on all interfaces if the address is unspecified, and on none if it is a loopback address or not assigned.
     ///
     /// # Errors
-    /// [`LinkError`] if the port is in use, the address is not local, or the only transport is
-    /// unavailable.
+    /// [`LinkError`] if the port is in use, the address is not local, or the only transport is unavailable.
     pub fn host(
         bind: SocketAddr,
         only: Option<TransportKind>,
@@ -127,7 +124,7 @@ impl TransportSelector {
         })
     }
 
-    /// Adds raw Ethernet; idempotent. Later [`Link::recv`] calls of the same thread include it.
+    /// Adds raw Ethernet. Idempotent. Later [`Link::recv`] calls of the same thread include it.
     ///
     /// # Errors
     /// [`LinkError`] with a remedy if it is unavailable.
@@ -217,10 +214,10 @@ impl TransportSelector {
         }
     }
 
-    /// The Ethernet interfaces that this link listens on: name and address.
+    /// The Ethernet interfaces on which this link listens: name and address.
     ///
     /// # Errors
-    /// Those of getifaddrs(3).
+    /// Returns the errors of getifaddrs(3).
     pub fn stations(&self) -> std::io::Result<Vec<(String, Mac)>> {
         let Some(on) = self.ethernet_on.get() else {
             return Ok(Vec::new());

@@ -1,13 +1,12 @@
 //! UDP over IPv4 and IPv6: the transport that is always available.
 //!
-//! A batch goes to the kernel in one call, as one large datagram that is segmented late (generic
-//! segmentation offload, `UDP_SEGMENT` of udp(7), Linux 4.18), or with sendmmsg(2) where GSO is
-//! refused. On receipt the kernel coalesces datagrams (`UDP_GRO`, Linux 5.0) and this file splits
-//! them. Measured: a 140 kB frame costs 0.17 ms with offloads and 0.7 ms with sendmmsg. Per-packet work
-//! and wake-ups dominate, not system calls or copies.
+//! A batch goes to the kernel in one call, as one large datagram that is segmented late (generic segmentation offload,
+//! `UDP_SEGMENT` of udp(7), Linux 4.18), or with sendmmsg(2) if GSO is refused. On receipt, the kernel coalesces datagrams
+//! (`UDP_GRO`, Linux 5.0), and this file splits them. Measured: a 140 kB frame costs 0.17 ms with offloads and 0.7 ms with
+//! sendmmsg. Per-packet work and wake-ups dominate, not system calls or copies.
 //!
-//! A socket that is bound to all addresses replies from the destination address of the received
-//! datagram (`IP_PKTINFO`, `IPV6_PKTINFO`), which is a part of the path.
+//! A socket that is bound to all addresses replies from the destination address of the received datagram (`IP_PKTINFO`,
+//! `IPV6_PKTINFO`), which is part of the path.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -35,12 +34,12 @@ pub struct Options {
     pub receive_buffer: u32,
     /// Send buffer to request, in bytes.
     pub send_buffer: u32,
-    /// Reply from the destination address of the received datagram: for a listening link.
+    /// Reply from the destination address of the received datagram. For a listening link.
     pub reply_from_destination: bool,
 }
 
 impl Options {
-    /// Without offloads.
+    /// Options without offloads.
     pub const PLAIN: Options = Options {
         gso: false,
         gro: false,
@@ -60,52 +59,49 @@ impl Default for Options {
     }
 }
 
-/// A bound UDP socket. Any number of threads may send. One should receive: two would split the
-/// datagrams between them.
+/// A bound UDP socket. Any number of threads may send. Only one should receive, because two would split the datagrams
+/// between them.
 #[derive(Debug)]
 pub struct Udp {
-    /// Before the socket, so that it is dropped first.
+    /// Declared before the socket, so that it is dropped first.
     _close_on_fork: CloseOnFork,
     socket: UdpSocket,
     local: SocketAddr,
     gso: bool,
     gro: bool,
-    /// The last [`MAX_NO_GSO_PEERS`] peers that GSO failed for.
+    /// The last [`MAX_NO_GSO_PEERS`] peers for which GSO failed.
     no_gso_peers: RwLock<Vec<IpAddr>>,
 }
 
-/// More peers than a host serves (guess). GSO is tried again for an evicted peer.
+/// Maximum such peers, which is more than a host serves (guess). GSO is tried again for an evicted peer.
 const MAX_NO_GSO_PEERS: usize = 64;
 
-/// Class selector 5 (RFC 2474): Wi-Fi access points and drivers map it to the video access category,
-/// by the old rule (upper three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited
-/// forwarding to voice, with transmit opportunities too short for the burst of a frame. In the former
-/// TOS byte: 40 << 2.
+/// Class selector 5 (RFC 2474). Wi-Fi access points and drivers map it to the video access category, by the old rule (upper
+/// three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited forwarding to voice, with transmit opportunities
+/// too short for the burst of a frame. In the former TOS byte: 40 << 2.
 const TRAFFIC_CLASS: i32 = 40 << 2;
 
 /// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of the default qdisc, and the highest
 /// unprivileged priority.
 const PRIORITY: i32 = 6;
 
-/// The most bytes of one segmented send: the largest IPv4 payload, 65 535 - 20 - 8.
+/// Maximum bytes of one segmented send: the largest IPv4 payload, 65 535 - 20 - 8.
 const MAX_SEGMENTED: usize = 65_507;
 
 /// Bytes for one GRO message: the largest IP packet.
 const JOINED_SLOT: usize = 65_536;
 /// GRO messages received in one call: 1 MiB.
 const JOINED_SLOTS: usize = 16;
-/// The most datagrams in a GRO message: `UDP_GRO_CNT_MAX` is 64, and a local batch holds up to
-/// `UDP_MAX_SEGMENTS`, 128.
+/// Maximum datagrams in a GRO message. `UDP_GRO_CNT_MAX` is 64, and a local batch holds up to `UDP_MAX_SEGMENTS`, 128.
 const MAX_JOINED: usize = 128;
 /// Bytes for one datagram without GRO: more than [`MAX_DATAGRAM`], so that oversize ones are detected.
 const PLAIN_SLOT: usize = 1536;
 
 impl Udp {
-    /// Opens a link at `address`; port 0 is an ephemeral port, and `[::]` includes IPv4.
+    /// Opens a link at `address`. Port 0 is an ephemeral port, and `[::]` includes IPv4.
     ///
     /// # Errors
-    /// [`LinkError::Io`] if the address is not local or the port is in use; the message includes a
-    /// remedy.
+    /// [`LinkError::Io`] if the address is not local or the port is in use. The message includes a remedy.
     pub fn bind(address: SocketAddr, options: &Options) -> Result<Udp, LinkError> {
         let io = |what: String| move |error| LinkError::Io { what, error };
         let socket = socket::bind(address).map_err(|error| bind_error(address, error))?;
@@ -150,7 +146,7 @@ impl Udp {
         self.local
     }
 
-    /// Whether batches to `to` use GSO; true until it failed once.
+    /// Whether batches to `to` use GSO. True until GSO has failed once.
     fn uses_gso(&self, to: PathId) -> bool {
         let no_gso_peers = || {
             self.no_gso_peers
@@ -261,7 +257,7 @@ impl Udp {
     }
 }
 
-/// Splits the message at `start` into the batch's datagrams. Oversize ones are dropped.
+/// Splits the message at `start` into the batch's datagrams. Oversize datagrams are dropped.
 fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut RecvBatch) {
     // An empty datagram counts as one.
     let segment = message.segment.unwrap_or(message.len).max(1);
@@ -340,7 +336,7 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     if local.is_ipv6() {
         let _ = socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, TRAFFIC_CLASS);
     }
-    // On a dual-stack socket this applies to IPv4. It also sets the priority, which is set again below.
+    // On a dual-stack socket, this applies to IPv4. It also sets the priority, which is set again below.
     let _ = socket::set(socket, libc::IPPROTO_IP, libc::IP_TOS, TRAFFIC_CLASS);
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
 }

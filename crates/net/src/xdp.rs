@@ -1,12 +1,11 @@
 //! Raw Ethernet through `AF_XDP`: the same frames as [`crate::raw`], bypassing most of the kernel's
 //! network stack. Built with the feature `xdp`.
 //!
-//! It binds in copy mode with the generic hook, which works with every driver. An eBPF program
-//! redirects OpenUVR frames and passes all others. Measured on a veth pair it gained 0 to 7 % over
-//! packet sockets. Frames of other receive queues than the first arrive through the packet socket,
-//! which stays open.
+//! It binds in copy mode with the generic hook, which works with every driver. An eBPF program redirects OpenUVR frames and
+//! passes all others. Measured on a veth pair, it gained 0 to 7 % over packet sockets. Frames of receive queues other than
+//! the first arrive through the packet socket, which stays open.
 //!
-//! Zero-copy mode is not implemented: no driver that supports it was available for tests.
+//! Zero-copy mode is not implemented, because no driver that supports it was available for tests.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,7 +19,7 @@ use crate::ether::{ETHER_TYPE, Mac, PREFIX, Station, parse, prefix};
 use crate::sys::xsk::Xsk;
 use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
-/// An `AF_XDP` socket on one interface. Any number of threads may send; one should receive.
+/// An `AF_XDP` socket on one interface. Any number of threads may send, but only one should receive.
 pub(crate) struct Xdp {
     socket: Xsk,
     interface: u32,
@@ -31,19 +30,18 @@ pub(crate) struct Xdp {
 /// Bytes before the payload: two addresses and the EtherType.
 const ETHERNET: usize = 14;
 
-/// The most frames received in one call.
+/// Maximum frames received in one call.
 const MAX_TAKEN: usize = 64;
 
-/// Delays between attempts, in ms: a closed socket releases its queue only after up to 0.6 s (measured
-/// on veth).
+/// Delays between attempts, in ms, because a closed socket releases its queue only after up to 0.6 s (measured on veth).
 const BUSY: [u64; 6] = [20, 40, 80, 160, 320, 640];
 
 impl Xdp {
-    /// Receives frames to `port` on an interface with the address `own`. Blocks for up to 1.3 s if
-    /// another socket there was closed just before.
+    /// Receives frames to `port` on an interface with the address `own`. Blocks for up to 1.3 s if another socket there has
+    /// just been closed.
     ///
     /// # Errors
-    /// [`LinkError`], with a remedy if privileges are missing.
+    /// [`LinkError`] if the socket cannot be opened, with a remedy if privileges are missing.
     pub(crate) fn open(interface: u32, own: Mac, port: u16) -> Result<Xdp, LinkError> {
         let mut waits = BUSY.into_iter();
         let socket = loop {

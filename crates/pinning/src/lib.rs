@@ -1,7 +1,7 @@
 //! TLS certificates pinned by their SHA-256 hash.
 //!
-//! A peer without a certificate authority publishes its certificate's [`CertificateHash`] by another channel. A client
-//! with a [`PinnedCertificate`] as its verifier accepts that certificate alone, whatever its names and its validity.
+//! A peer without a certificate authority publishes its certificate's [`CertificateHash`] through another channel. A client
+//! with a [`PinnedCertificate`] as its verifier accepts only that certificate, whatever its names and its validity.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -30,7 +30,7 @@ impl CertificateHash {
 }
 
 impl fmt::Display for CertificateHash {
-    /// As browsers and openssl(1) show it.
+    /// Formats the hash as browsers and openssl(1) show it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             let colon = if index == 0 { "" } else { ":" };
@@ -40,13 +40,15 @@ impl fmt::Display for CertificateHash {
     }
 }
 
-/// The text is no SHA-256 fingerprint.
+/// The text is not a SHA-256 fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidFingerprint;
 
 impl fmt::Display for InvalidFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a SHA-256 fingerprint has 64 hexadecimal digits, with or without colons")
+        f.write_str(
+            "expected a SHA-256 fingerprint of 64 hexadecimal digits, with or without colons",
+        )
     }
 }
 
@@ -55,7 +57,7 @@ impl Error for InvalidFingerprint {}
 impl FromStr for CertificateHash {
     type Err = InvalidFingerprint;
 
-    /// Parses 64 hexadecimal digits; colons are ignored.
+    /// Parses 64 hexadecimal digits. Colons are ignored.
     fn from_str(text: &str) -> Result<CertificateHash, InvalidFingerprint> {
         let mut hash = [0; 32];
         let mut digits = text.chars().filter(|c| *c != ':').map(|c| c.to_digit(16));
@@ -73,7 +75,7 @@ impl FromStr for CertificateHash {
     }
 }
 
-/// A verifier that accepts only the certificate with one hash. The handshake still proves that the peer has its key.
+/// A verifier that accepts only the certificate with one hash. The handshake still proves that the peer possesses its key.
 #[derive(Debug)]
 pub struct PinnedCertificate {
     hash: CertificateHash,
@@ -91,7 +93,7 @@ impl PinnedCertificate {
 /// The configuration of a TLS client that uses this verifier, without client authentication.
 ///
 /// # Errors
-/// The provider supports none of the protocol versions.
+/// Returns an error if the provider supports none of the protocol versions.
 pub fn client_config(
     provider: Arc<CryptoProvider>,
     verifier: Arc<dyn ServerCertVerifier>,

@@ -1,5 +1,5 @@
-//! Shared parts of the wire format: the maximum datagram size, the reasons to reject bytes, and cursors over
-//! little-endian fields of messages of variable length.
+//! Shared parts of the wire format: the maximum datagram size, the reasons for rejecting bytes, and cursors over the
+//! little-endian fields of variable-length messages.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// The next `n` bytes.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if fewer remain; the same for all readers below.
+    /// [`Reject::Truncated`] if fewer remain. The same applies to all readers below.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Reject> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(Reject::Truncated)?;
         self.0 = tail;
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_le_bytes)
     }
 
-    /// The next four bytes as an IEEE 754 number, which may be NaN.
+    /// The next four bytes as an IEEE 754 number. The result may be NaN.
     ///
     /// # Errors
     /// See [`Reader::bytes`].
@@ -139,19 +139,19 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    /// A byte of length and that many bytes of UTF-8.
+    /// A length byte followed by that many bytes of UTF-8.
     ///
     /// # Errors
-    /// [`Reject::Range`] if it is not UTF-8.
+    /// [`Reject::Range`] if the bytes are not UTF-8.
     pub fn text(&mut self) -> Result<&'a str, Reject> {
         let n = usize::from(self.u8()?);
         std::str::from_utf8(self.bytes(n)?).map_err(|_| Reject::Range("text"))
     }
 
-    /// Checks that nothing follows.
+    /// Checks that no bytes remain.
     ///
     /// # Errors
-    /// [`Reject::TooLong`] if something follows.
+    /// [`Reject::TooLong`] if bytes remain.
     pub fn end(self) -> Result<(), Reject> {
         if self.0.is_empty() {
             Ok(())
@@ -197,7 +197,7 @@ impl Writer<'_> {
         self.bytes(&v.to_le_bytes())
     }
 
-    /// Appends four bytes, an IEEE 754 number.
+    /// Appends four bytes as an IEEE 754 number.
     pub fn f32(&mut self, v: f32) -> &mut Self {
         self.bytes(&v.to_le_bytes())
     }
@@ -212,7 +212,7 @@ impl Writer<'_> {
         self.bytes(&v.to_le_bytes())
     }
 
-    /// Appends a byte of length and the text, truncated at a character boundary to 255 bytes.
+    /// Appends a length byte and the text, truncated to 255 bytes at a character boundary.
     pub fn text(&mut self, text: &str) -> &mut Self {
         let cut = text.floor_char_boundary(255);
         self.u8(u8::try_from(cut).unwrap_or(0));
@@ -220,10 +220,10 @@ impl Writer<'_> {
     }
 }
 
-/// A duration that was not measured, or is longer than 4.29 s.
+/// Marks a duration that was not measured or is longer than 4.29 s.
 const NO_SPAN: u32 = u32::MAX;
 
-/// A duration in nanoseconds.
+/// Encodes a duration in nanoseconds.
 pub(crate) fn span_to_wire(span: Option<Duration>) -> u32 {
     span.and_then(|s| u32::try_from(s.as_nanos()).ok())
         .unwrap_or(NO_SPAN)

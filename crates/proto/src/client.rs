@@ -40,32 +40,32 @@ use crate::wire::seal::Direction;
 
 use self::view::View;
 
-/// Minimum retransmission timeout of unacknowledged input; otherwise one round trip (guess).
+/// Minimum retransmission timeout of unacknowledged input; one round trip if it is longer (guess).
 const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
-/// Maximum retransmission timeout of input: a round trip measured while a machine was suspended is
-/// meaningless (guess).
+/// Maximum retransmission timeout of input, because a round trip measured while a machine was suspended is meaningless
+/// (guess).
 const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
-/// Maximum interval between datagrams while keys are pressed. The host stops key repeat of a silent client,
-/// so that a lost key release does not repeat the key. A quarter of the host's timeout.
+/// Maximum interval between datagrams while keys are pressed: a quarter of the host's timeout. The host stops the key repeat
+/// of a silent client so that a lost key release does not repeat the key.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Interval of display messages: the display's phase drifts against the host's clock, and a message may be
-/// lost.
+/// Interval of display messages. They are repeated because the display's phase drifts against the host's clock and a message
+/// may be lost.
 const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Poses with a remembered sampling time: half a second at the maximum rate.
+/// Number of poses whose sampling time is kept: half a second at the maximum rate.
 const MAX_KEPT_POSES: usize = 1024;
 
 /// Maximum pending path challenges: a host validates two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Timeout after a reply that the host does not know this session, or four round trips: a host that knows it
-/// answers by then (guess: far more than a busy machine takes).
+/// Minimum timeout after a reply that the host does not know this session; four round trips if they are longer. A host that
+/// knows the session answers by then (guess: far more than a busy machine takes).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Maximum age of the datagram that such a reply may answer.
+/// Maximum age of the datagram that a no-session reply may answer.
 const NO_SESSION_MAX_AGE: Duration = Duration::from_secs(2);
 
 /// An event for the runtime.
@@ -77,16 +77,16 @@ pub enum ClientEvent {
         role: Role,
         /// The host's name.
         host: String,
-        /// How its application reads keys, unless the user sets it.
+        /// How the host's application reads keys, unless the user sets it.
         keys: Keys,
-        /// Why an observer does not play.
+        /// Why the client observes instead of playing.
         observer_reason: Option<ObserverReason>,
     },
     /// The granted streams in addition to the first view of the video: pass them to the media receiver.
     Streams(Vec<Grant>),
     /// The host refused the offer; the session is over.
     Refused(Refusal),
-    /// The newest frame that the host sent of a view: pass it to the view's receiver.
+    /// The newest frame of a view that the host sent: pass it to the view's receiver.
     Announced(ViewId, FrameId),
     /// The cursor's new position.
     CursorMoved(Option<(u16, u16)>),
@@ -101,16 +101,16 @@ pub enum ClientEvent {
     },
     /// Whether the host's application wants relative instead of absolute mouse motion.
     RelativeMouse(bool),
-    /// Whether the streamed source is visible; while it is not, no pictures are sent.
+    /// Whether the streamed source is visible. No pictures are sent while it is hidden.
     SourceShown(bool),
     /// The clipboard directions until the next [`ClientEvent::Granted`].
     ClipboardDirections(ClipboardDirections),
     /// Text copied at the host.
     Clipboard(ClipboardText),
-    /// The number of pads that the host accepts until the next [`ClientEvent::Granted`]. The host knows none
+    /// The number of pads that the host accepts until the next [`ClientEvent::Granted`]. The host does not know of any pads
     /// yet: announce the connected ones.
     PadsTaken(u8),
-    /// Run a pad's motors for this time, unless a later event changes it.
+    /// Run a pad's motors for this duration, unless a later event changes it.
     Rumble(PadId, Rumble, Duration),
     /// Start a vibration of a controller, replacing the previous one.
     Haptic(Haptic),
@@ -139,8 +139,8 @@ pub struct ClientSession {
     /// The feedback state of each view; the first always exists.
     views: Vec<View>,
     cursor_serial: Option<u32>,
-    /// The unsent window size. It is sent once the previous messages are acknowledged, so that resizing fills
-    /// no queue: the latest wins.
+    /// The unsent window size; the latest wins. It is sent once the previous messages are acknowledged, so that resizing
+    /// does not fill a queue.
     window_size_due: Option<Size>,
     /// The enabled clipboard directions.
     clipboard_directions: ClipboardDirections,
@@ -152,14 +152,14 @@ pub struct ClientSession {
     rumbles: [Option<u32>; MAX_PADS as usize],
     /// The newest haptic message of each hand.
     haptics: [Option<u32>; 2],
-    /// When the host's application takes poses, with the message's number.
+    /// When the host's application samples poses, with the message's number.
     pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
     /// Pending path challenges: path and token.
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
-    /// Time of a reply with which the host rejected this session as unknown.
+    /// Time of a reply in which the host rejected this session as unknown.
     no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
@@ -170,7 +170,7 @@ impl ClientSession {
     #[must_use]
     pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
         let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
-        // The stream is empty: an offer, at most 0.5 kB, has room.
+        // The stream is empty, so an offer of at most 0.5 kB fits.
         let _ = plane.negotiate(&Negotiation::Offer(offer));
         ClientSession {
             plane,
@@ -229,8 +229,8 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Handles an unsealed datagram: the host's reply for an unknown session, which anyone can forge. The
-    /// client pings the host and ends the session if there is no answer within a fraction of a second.
+    /// Handles an unsealed datagram: the host's reply for an unknown session, which anyone can forge. The client pings the
+    /// host and ends the session if no answer arrives within a fraction of a second.
     pub fn handle_unsealed(&mut self, now: Instant, datagram: &[u8]) {
         let Some((session, left)) = no_session::parse(datagram) else {
             return;
@@ -248,8 +248,8 @@ impl ClientSession {
         Some(self.no_session_since? + NO_SESSION_TIMEOUT.max(self.plane.round_trip() * 4))
     }
 
-    /// Ends the session after a long own silence (a suspended or stopped process): the host has ended it
-    /// already.
+    /// Ends the session if this client has been silent for long (a suspended or stopped process), because the host has
+    /// already ended it.
     fn detect_own_silence(&mut self, now: Instant) {
         if self.plane.own_silence(now) >= SILENCE {
             self.end(None);
@@ -264,11 +264,11 @@ impl ClientSession {
                 keys,
                 observer_reason,
             } => {
-                // Directions follow each grant again.
+                // Each grant is followed by new directions.
                 self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // So does the number of pads.
+                // Each grant is also followed by a new number of pads.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
@@ -441,8 +441,8 @@ impl ClientSession {
         }
     }
 
-    /// The local times at which to sample poses so that they arrive when the host's application takes one;
-    /// `None` if the host has not sent them or the clocks are not known well enough.
+    /// The local times at which to sample poses so that they arrive when the host's application samples one. `None` if the
+    /// host has not sent its times or the clock offset is not known well enough.
     #[must_use]
     pub fn pose_schedule(&self, now: Instant) -> Option<RefreshTiming<Instant>> {
         let (_, RefreshTiming { phase, period }) = self.pose_schedule?;
@@ -479,7 +479,7 @@ impl ClientSession {
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
-    /// Queues the controller states at `sampled`, with the timing of poses. Returns their number.
+    /// Queues the controller states at `sampled`, at the same intervals as poses. Returns their number.
     pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
         let id = self.controllers.push(sampled, controller::in_place(states));
         self.send_controllers(now);
@@ -507,8 +507,8 @@ impl ClientSession {
         self.outbox.sampled(seq)
     }
 
-    /// Queues the report of a frame. Report a view's frames in order, each once: the host takes a skipped
-    /// frame as lost.
+    /// Queues the report of a frame. Report a view's frames in order and each once, because the host treats a skipped frame
+    /// as lost.
     pub fn report(&mut self, now: Instant, report: Report) {
         if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
             view.report(now, report, &mut self.plane);
@@ -531,7 +531,7 @@ impl ClientSession {
         }
     }
 
-    /// The host granted more views.
+    /// Adds the views that the host granted.
     fn add_views(&mut self, grants: &[Grant]) {
         let video = grants.iter().filter(|g| g.stream.kind == StreamKind::Video);
         for grant in video {
@@ -590,14 +590,13 @@ impl ClientSession {
         }
     }
 
-    /// Sends text copied at the client, replacing unfinished text. Returns `false` if it is not sent: the
-    /// direction is disabled, or the text is empty or longer than
-    /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
+    /// Sends text copied at the client and replaces unfinished text. Returns `false` if the text is not sent because the
+    /// direction is disabled or the text is empty or longer than [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         self.clipboard_directions.to_host && self.sent_text.start(text)
     }
 
-    /// Says goodbye. Send the polled datagrams, then drop the session.
+    /// Queues a goodbye. Send the polled datagrams, then drop the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.over = true;
@@ -616,7 +615,7 @@ impl ClientSession {
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
         } else if self.next_pressed_keys().is_some_and(|at| at <= now) {
-            // The pressed keys without an event.
+            // The pressed keys, without an event.
             let held = self.outbox.batch(self.epoch);
             self.plane.queue(&Message::Input(held));
         }
@@ -657,7 +656,7 @@ impl ClientSession {
         &self.plane.clock
     }
 
-    /// The session's path changed: notifies the host at once.
+    /// Notifies the host at once that the session's path changed.
     pub fn moved(&mut self, now: Instant) {
         self.plane.ping_now(now);
     }
@@ -682,7 +681,7 @@ impl ClientSession {
         assert!(self.challenges.len() <= MAX_CHALLENGES);
     }
 
-    /// When to call [`ClientSession::handle_timeout`] and poll again, and why.
+    /// When to call [`ClientSession::handle_timeout`] and poll again, and the reason.
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         if self.over {

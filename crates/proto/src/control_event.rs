@@ -1,4 +1,4 @@
-//! Rate-control events and their causes as values; converted to text for display only.
+//! Rate-control events and their causes as values. They are converted to text only for display.
 //!
 //! Their encoding is in [`wire::control`](crate::wire::control).
 
@@ -20,21 +20,21 @@ pub const TYPICAL: usize = 16;
 pub enum ControlEvent {
     /// The rate changes.
     Rate(RateChange),
-    /// A frame references an older intact frame, as newer ones did not reach the player.
+    /// A frame references an older intact frame, because newer ones did not reach the player.
     ReferenceInvalidation {
         /// The frame.
         frame: FrameId,
         /// The reference.
         to: FrameId,
     },
-    /// An intra refresh was requested.
+    /// An intra refresh has been requested.
     IntraRefresh {
         /// The earliest frame with which it can start.
         frame: FrameId,
         /// The frame that did not arrive complete.
         lost: FrameId,
     },
-    /// A key frame was encoded.
+    /// A key frame has been encoded.
     KeyFrame {
         /// The frame.
         frame: FrameId,
@@ -64,7 +64,7 @@ pub enum ControlEvent {
 /// A change of the target rate, or a reason not to change it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum RateChange {
-    /// The link's queue grows: its capacity is `capacity`.
+    /// The link's queue is growing, so its capacity is `capacity`.
     Queue {
         /// The new target.
         to: Bitrate,
@@ -82,12 +82,12 @@ pub enum RateChange {
         #[serde(deserialize_with = "crate::validated::fraction")]
         lost: f64,
     },
-    /// The client's reports stopped.
+    /// The client's reports have stopped.
     Silence {
         /// The new target.
         to: Bitrate,
     },
-    /// The link has spare capacity again: the target increases from this value.
+    /// The link has spare capacity again, so the target increases.
     Increase {
         /// The new target.
         to: Bitrate,
@@ -97,18 +97,18 @@ pub enum RateChange {
         /// The new target.
         to: Bitrate,
     },
-    /// The link was not saturated: the frames after a rate decrease contradict it.
+    /// The link was not saturated, because the frames after a rate decrease contradict it.
     Reverted {
         /// The new target.
         to: Bitrate,
     },
-    /// Frames arrived late in a burst: the link or a machine stalled. The target is unchanged.
+    /// Frames arrived late in a burst because the link or a machine stalled. The target is unchanged.
     Stall {
         /// The delay.
         #[serde(with = "crate::validated::span")]
         by: Duration,
     },
-    /// The path delay has increased, but not due to the sent rate: the target is unchanged.
+    /// The path delay has increased, but not because of the sent rate. The target is unchanged.
     LongerPath {
         /// The increase.
         #[serde(with = "crate::validated::span")]
@@ -154,7 +154,7 @@ impl Loss {
 /// The reason for a key frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum KeyFrameReason {
-    /// Requested by a client, or for one that joined.
+    /// Requested by a client, or needed by one that joined.
     Requested,
     /// No frame in the encoder's reference list reached the player.
     NoReference,

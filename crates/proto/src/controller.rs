@@ -1,8 +1,8 @@
 //! The state of the controllers in a user's hands: poses, buttons and axes; and haptic effects for the hands.
 //!
-//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as
-//! with poses, only the newest matters and lost ones are not retransmitted. Touches of a button that are
-//! shorter than the interval between two states are not reported.
+//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as with poses,
+//! only the newest matters, and lost ones are not retransmitted. A touch of a button that is shorter than the interval
+//! between two states is not reported.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Hand {
     /// Both.
     pub const ALL: [Hand; 2] = [Hand::Left, Hand::Right];
 
-    /// Its index in arrays of both.
+    /// The hand's index in arrays of both.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -37,7 +37,7 @@ impl Hand {
     /// The hand with this number on the wire.
     ///
     /// # Errors
-    /// [`Reject`] if there is none.
+    /// [`Reject`] if no hand has this number.
     pub(crate) fn parse(number: u8) -> Result<Hand, Reject> {
         let hand = Hand::ALL.get(usize::from(number));
         hand.copied().ok_or(Reject::Range("hand"))
@@ -86,7 +86,7 @@ impl Buttons {
 pub struct ControllerState {
     /// The hand with the controller.
     pub hand: Hand,
-    /// `grip/pose`: the centre of the palm. In the space of the head poses; `None`: not tracked.
+    /// `grip/pose`: the centre of the palm, in the space of the head poses; `None`: not tracked.
     pub grip: Option<Pose>,
     /// `aim/pose`: the origin and direction for pointing.
     pub aim: Option<Pose>,
@@ -101,7 +101,7 @@ pub struct ControllerState {
 }
 
 impl ControllerState {
-    /// At rest, with unknown poses.
+    /// A controller at rest, with unknown poses.
     #[must_use]
     pub fn new(hand: Hand) -> ControllerState {
         ControllerState {
@@ -115,7 +115,7 @@ impl ControllerState {
         }
     }
 
-    /// A trigger or grip value of 0 to 1. NaN counts as 0.
+    /// Encodes a trigger or grip value of 0 to 1. NaN counts as 0.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
@@ -126,7 +126,7 @@ impl ControllerState {
         (fraction.clamp(0.0, 1.0) * f32::from(u16::MAX)).round() as u16
     }
 
-    /// A thumbstick axis value of -1 to 1. NaN counts as 0.
+    /// Encodes a thumbstick axis value of -1 to 1. NaN counts as 0.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "within its range")]
     pub fn deflection(fraction: f32) -> i16 {
@@ -166,7 +166,7 @@ impl ControllerState {
 /// The controllers of the left and of the right hand; `None`: not present.
 pub type Controllers = [Option<ControllerState>; 2];
 
-/// Each at its hand's index.
+/// Writes each state at its hand's index.
 pub(crate) fn write_both(states: &Controllers, w: &mut Writer<'_>) {
     let held = u8::from(states[0].is_some()) | u8::from(states[1].is_some()) << 1;
     w.u8(held);
@@ -185,7 +185,7 @@ pub(crate) fn parse_both(r: &mut Reader<'_>) -> Result<Controllers, Reject> {
     Ok([left?, right?])
 }
 
-/// Controllers in wire order; sets the hand of each to that of its index.
+/// Returns the controllers in wire order, with the hand of each set to that of its index.
 #[must_use]
 pub(crate) fn in_place(states: Controllers) -> Controllers {
     Hand::ALL.map(|hand| states[hand.index()].map(|state| ControllerState { hand, ..state }))
@@ -200,9 +200,9 @@ pub struct ReceivedControllers {
     pub number: u32,
     /// Left and right.
     pub states: Controllers,
-    /// Sampling time (client clock) …
+    /// Sampling time (client clock).
     pub sampled: PeerInstant,
-    /// … and on the host's clock; `None` until the clocks are synchronised.
+    /// Sampling time on the host's clock; `None` until the clocks are synchronised.
     pub sampled_here: Option<Mapped<Instant>>,
     /// Receive time.
     pub received: Instant,
@@ -217,7 +217,7 @@ pub struct Haptic {
     pub amplitude: u16,
     /// In Hz; 0: chosen by the device.
     pub frequency: u16,
-    /// Duration; zero with an amplitude: the shortest effect of the device.
+    /// Duration. Zero with an amplitude: the shortest effect of the device.
     #[serde(serialize_with = "span::serialize", deserialize_with = "truncated")]
     pub duration: Duration,
 }

@@ -8,14 +8,14 @@ use crate::bytes::{Reader, Reject, Writer};
 use crate::field_of_view::FieldOfView;
 use crate::time::{Instant, Mapped, PeerInstant};
 
-/// Maximum eye distance in metres.
+/// Maximum distance between the eyes in metres.
 const WIDEST: f32 = 0.2;
 
 /// Valid refresh periods: 10 to 1000 refreshes a second.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The refresh timing of a display: at `phase`, and a multiple of `period` before and after.
+/// The refresh timing of a display: it refreshes at `phase`, and at multiples of `period` before and after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefreshTiming<T> {
     /// The time of one refresh, past or future.
@@ -26,7 +26,7 @@ pub struct RefreshTiming<T> {
 }
 
 impl<T> RefreshTiming<T> {
-    /// `None` for values that no display has.
+    /// Returns `None` for values that no display has.
     pub(crate) fn valid_only(self) -> Option<RefreshTiming<T>> {
         (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
     }
@@ -38,7 +38,7 @@ impl RefreshTiming<PeerInstant> {
         w.i64(self.phase.0).u32(nanos);
     }
 
-    /// The result is not validated.
+    /// Parses the timing without validating it.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<RefreshTiming<PeerInstant>, Reject> {
         Ok(RefreshTiming {
             phase: PeerInstant(r.i64()?),
@@ -50,9 +50,9 @@ impl RefreshTiming<PeerInstant> {
 /// The geometry of a headset's views.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Eyes {
-    /// Fields of view of the left eye and of the right one.
+    /// Fields of view of the left and the right eye.
     pub fov: [FieldOfView; 2],
-    /// Eye distance in metres: 0 to 0.2.
+    /// Distance between the eyes in metres: 0 to 0.2.
     pub between: f32,
 }
 
@@ -129,7 +129,7 @@ impl Display {
 /// Properties of the player's display, as known to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PlayerDisplay {
-    /// Refresh timing (host clock); also `None` until the clocks are synchronised.
+    /// Refresh timing (host clock); `None` if unknown or until the clocks are synchronised.
     pub refresh: Option<RefreshTiming<Mapped<Instant>>>,
     /// The geometry of the views.
     pub eyes: Option<Eyes>,

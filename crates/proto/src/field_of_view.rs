@@ -37,10 +37,10 @@ impl FieldOfView {
     /// Its encoded size in bytes.
     pub(crate) const LEN: usize = 4 * 4;
 
-    /// Half angles to the left, to the right, up and down, in radians.
+    /// Creates a field of view from the angles to the left, to the right, up and down, in radians.
     ///
     /// # Errors
-    /// [`PoseError::NotFinite`], also for an angle of 90° or more, at which nothing is visible.
+    /// [`PoseError::NotFinite`] if an angle is not finite, or is 90° or more, at which nothing is visible.
     pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
         let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
         let view = FieldOfView {
@@ -55,7 +55,7 @@ impl FieldOfView {
         }
     }
 
-    /// Left, right, up, down, in radians.
+    /// The angles to the left, to the right, up and down, in radians.
     #[must_use]
     pub fn angles(&self) -> [f32; 4] {
         [self.left, self.right, self.up, self.down]
@@ -67,7 +67,7 @@ impl FieldOfView {
         }
     }
 
-    /// `None` for invalid angles.
+    /// Returns `None` for invalid angles.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<FieldOfView>, Reject> {
         let [left, right] = [r.f32()?, r.f32()?];
         Ok(FieldOfView::new(left, right, r.f32()?, r.f32()?).ok())

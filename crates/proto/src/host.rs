@@ -1,10 +1,9 @@
 //! A host's subscribers: their roles, input, updates and the outcome of each of their frames.
 //!
-//! OpenUVR sessions use the control plane; other subscribers ([`SubscribeRequest`]) use a gateway. Both share
-//! roles, input and the [ledger](crate::ledger). Video does not pass through here: a new session's
-//! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which reports sent frames to
-//! the ledger. Several threads call this under one lock. Any order of calls is legal; outputs are queued
-//! until they are polled.
+//! OpenUVR sessions use the control plane; other subscribers ([`SubscribeRequest`]) use a gateway. Both share roles, input
+//! and the [ledger](crate::ledger). Video does not pass through this module: a new session's
+//! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which reports sent frames to the ledger.
+//! Several threads call this under one lock. Any order of calls is legal. Outputs are queued until they are polled.
 
 mod clipboard;
 mod cursor;
@@ -61,23 +60,23 @@ use crate::wire::control::{GoodbyeReason, Message};
 pub struct HostPolicy {
     /// The host's name, for the clients' windows.
     pub name: String,
-    /// The codecs that it encodes: bit n for codec number n.
+    /// The codecs that the host encodes: bit n for codec number n.
     pub codecs: u32,
     /// The treatment of a second player.
     pub second_player: SecondPlayer,
     /// The maximum number of observers.
     pub max_observers: usize,
-    /// How its application reads keys, unless the user sets it.
+    /// How the host's application reads keys, unless the user sets it.
     pub keys: Keys,
-    /// The streams that it supports in addition to the first view of its video.
+    /// The streams that the host supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// Silence after which a player's keys are released: three pings.
+/// Silence after which a player's keys are released: the duration of three pings.
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
-/// Silence after which a player's keys do not repeat. A window system repeats a key after 200 ms or more;
-/// clients send their pressed keys more often than this (`client::PRESSED_KEYS_INTERVAL`).
+/// Silence after which a player's keys stop repeating. A window system repeats a key after 200 ms or more. Clients send
+/// their pressed keys more often than this limit (`client::PRESSED_KEYS_INTERVAL`).
 const REPEAT_WITHIN: Duration = Duration::from_millis(100);
 
 /// Maximum replies a second to datagrams of unknown sessions.
@@ -101,7 +100,7 @@ pub struct Host {
     pose_schedule: PoseSchedule,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
-    /// Number of [`HostEvent::Input`]s among them.
+    /// Number of [`HostEvent::Input`]s among the queued events.
     inputs_waiting: usize,
 }
 
@@ -148,7 +147,7 @@ impl Host {
         self.members().find(|member| member.id == id)
     }
 
-    /// Sets the number of accepted pads of a player, for later sessions and role changes; initially none.
+    /// Sets the number of pads that are accepted from a player, for later sessions and role changes; initially none.
     pub fn pads_taken(&mut self, most: u8) {
         self.pads_taken = most;
     }
@@ -163,8 +162,8 @@ impl Host {
         self.haptics.set(now, haptic);
     }
 
-    /// Sets the times at which the application takes poses, less the transit time of a pose. Returns whether
-    /// a message for the player's client is due.
+    /// Sets the times at which the application samples poses, minus the transit time of a pose. Returns whether a message
+    /// for the player's client is due.
     pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
@@ -179,7 +178,7 @@ impl Host {
         queued.is_some()
     }
 
-    /// Releases the input of a player that lost its role.
+    /// Releases the input of a player that has lost its role.
     fn on_demoted(&mut self, id: SubscriberId) {
         self.forget_vibrations();
         if let Some(member) = self.member(id) {
@@ -194,8 +193,7 @@ impl Host {
         self.events.push_back(HostEvent::ReleaseInput);
     }
 
-    /// Removes ended sessions from the roles, and notifies subscribers of a role change that they did not
-    /// request.
+    /// Removes ended sessions from the roles, and notifies subscribers of role changes that they did not request.
     fn settle_roles(&mut self) {
         for session in self.sessions.iter_mut().filter(|s| s.member.is_over()) {
             session.joined = false;
@@ -239,13 +237,13 @@ impl Host {
         }
     }
 
-    /// Records the outcome of a captured frame at the host. The frame is announced to the client, because a
-    /// later frame may refer to it, or none may follow for long.
+    /// Records the outcome of a captured frame at the host. The frame is announced to the client, because a later frame may
+    /// refer to it, or no frame may follow for long.
     pub fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let id = end.subscriber;
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {
-            // A subscriber that waits for its first key frame gets one without a request, and no frame refers
-            // to a skipped one.
+            // A subscriber that waits for its first key frame gets one without a request, and no frame refers to a skipped
+            // one.
             let unsent = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
             let is_announced = match end.end {
                 Ok(_) => !session.member.is_over(),
@@ -346,7 +344,7 @@ impl Host {
             s.plane.check_invariants();
             s.member.views.check_invariants();
             s.paths.check_invariants();
-            // The media key belongs to the runtime exactly if the session has a role.
+            // The media key belongs to the runtime exactly when the session has a role.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }
@@ -388,7 +386,7 @@ impl Host {
         self.haptics.forget();
     }
 
-    /// When to call [`Host::handle_timeout`] and poll again, and why.
+    /// When to call [`Host::handle_timeout`] and poll again, and the reason.
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let sessions = self.sessions.iter().map(Session::next_timeout);

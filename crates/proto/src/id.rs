@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A captured frame, numbered by its source from 1; 32 bits last two years at 60 frames/s. Zero means "no
-/// frame yet".
+/// A captured frame, numbered by its source from 1. At 60 frames/s, 32 bits last two years. Zero means "no frame yet".
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -24,7 +23,7 @@ impl FrameId {
     }
 }
 
-/// One view of a video stream, as OpenXR has two for two eyes; each view has its own frames.
+/// One view of a video stream. OpenXR, for example, has two for two eyes. Each view has its own frames.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -86,8 +85,8 @@ impl SubscriberId {
 }
 
 impl SubscriberId {
-    /// A plain number, for interfaces without a richer type (the C API, the trace). A session's number is
-    /// random with 32 bits, so it equals that of another subscriber with a probability of 1 in 4 billion.
+    /// A plain number, for interfaces without a richer type (the C API, the trace). A session's number is 32 random bits, so
+    /// it equals that of another subscriber with a probability of 1 in 4 billion.
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -145,8 +144,8 @@ pub struct DeviceId(pub u8);
 )]
 pub struct PoseId(pub u32);
 
-/// The path of a datagram, opaque to the protocol except for [`PathId::network`]: crate `net` writes a
-/// transport address into it (both ends, where the transport has two) and reads it back.
+/// The path of a datagram, opaque to the protocol except for [`PathId::network`]. Crate `net` writes a transport address
+/// into it (both ends, if the transport has two) and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathId(pub [u8; PathId::LEN]);
 
@@ -154,12 +153,12 @@ impl PathId {
     /// Size of a path in bytes: two IPv6 addresses, a port, and a byte for use by crate `net`.
     pub const LEN: usize = 35;
 
-    /// The network of the peer: an attacker with one address of it can use all of them. For IPv4 it is the
-    /// address, for IPv6 the first 64 bits. All stations of an Ethernet interface are one network, since each
-    /// of them can use any Ethernet address.
+    /// The network of the peer: an attacker with one address in it can use all of them. For IPv4, it is the address; for
+    /// IPv6, the first 64 bits. All stations of an Ethernet interface are one network, because each of them can use any
+    /// Ethernet address.
     ///
-    /// The first 16 bytes of a path are the peer's address in the format of crate `net`: IPv4 mapped into
-    /// IPv6; `ff`, an Ethernet address in bytes 2–7 and the interface after it.
+    /// The first 16 bytes of a path are the peer's address in the format of crate `net`: an IPv6 address, or IPv4 mapped
+    /// into IPv6; or `ff`, an Ethernet address in bytes 2–7 and the interface after it.
     #[must_use]
     pub fn network(&self) -> [u8; 16] {
         const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -11,13 +11,12 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
 
-/// A frame without a report after this time, and without one on a newer frame, counts as unreported: reports
-/// are repeated every two round trips, so several of them were lost.
+/// Time after which a frame counts as unreported if neither it nor a newer frame was reported. Reports are repeated every
+/// two round trips, so several of them were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of frames without a report: [`REPORT_TIMEOUT`] at 240 frames/s. Frames in hand are not
-/// counted: they are not sent yet, and their number is limited by the queue of the subscriber
-/// (`send::intake`).
+/// Maximum number of frames without a report: [`REPORT_TIMEOUT`] at 240 frames/s. Frames in hand are not counted, because
+/// they have not been sent yet and the subscriber's queue limits their number (`send::intake`).
 const MAX_PENDING: usize = 512;
 
 /// A frame that was sent to a subscriber.
@@ -47,8 +46,8 @@ impl SentFrame {
     }
 }
 
-/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. It doesn't
-/// contain the host's data of the frame.
+/// The record of a frame as its client reports it. `here` maps the client's clock to the host's. The record does not contain
+/// the host's data of the frame.
 pub fn of_report(
     subscriber: SubscriberId,
     report: &Report,
@@ -96,8 +95,8 @@ impl FrameUpdate {
     }
 }
 
-/// Maximum number of updates on frames that arrive before the media thread reports the frames as sent: a
-/// rendition in its own thread reports through the control thread, which may be late by some frames.
+/// Maximum number of updates on frames that arrive before the media thread reports the frames as sent. A rendition in its
+/// own thread reports through the control thread, which may be late by some frames.
 const MAX_EARLY: usize = 32;
 
 /// A frame without a final outcome.
@@ -115,7 +114,7 @@ struct PendingFrame {
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
     view: ViewId,
-    /// Whether it reports on its frames; otherwise a frame is closed when it departed.
+    /// Whether the subscriber reports on its frames. If it does not, a frame is closed once it has departed.
     reports: bool,
     pending: VecDeque<PendingFrame>,
     newest_sent: FrameId,
@@ -139,7 +138,7 @@ impl Ledger {
         }
     }
 
-    /// A frame was sent, or was handed to a component that calls [`Ledger::departed`] later; further updates
+    /// Adds a frame that was sent, or that was handed to a component that calls [`Ledger::departed`] later. More updates
     /// follow.
     pub(crate) fn sent(
         &mut self,
@@ -169,7 +168,7 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        // Each once, in order: updates that are still early move to the end.
+        // Tries each update once, in order. Updates that are still early move to the end.
         for _ in 0..self.early.len() {
             match self.early.pop_front() {
                 Some(update) if update.frame() == frame => self.apply(now, update, clock, loss),
@@ -179,7 +178,7 @@ impl Ledger {
         }
     }
 
-    /// A captured frame ended at the host.
+    /// Records that a captured frame ended at the host.
     pub(crate) fn dropped(&mut self, frame: FrameId, stamps: Stamps, stage: Stage, why: DropCause) {
         self.closed.push_back(FrameRecord {
             host: stamps,
@@ -191,8 +190,8 @@ impl Ledger {
         });
     }
 
-    /// The client reported on a frame; updates `loss`. A repeated report, or one on a frame that was never
-    /// sent, changes nothing.
+    /// Applies the client's report on a frame and updates `loss`. A repeated report, or one on a frame that was never sent,
+    /// changes nothing.
     pub(crate) fn reported(
         &mut self,
         now: Instant,
@@ -203,7 +202,7 @@ impl Ledger {
         self.apply(now, FrameUpdate::Report(*report), clock, loss);
     }
 
-    /// The component that took the frame has passed it on, and provides exact times.
+    /// Records that the component that took the frame has passed it on, with exact times.
     pub(crate) fn departed(
         &mut self,
         now: Instant,
@@ -215,7 +214,7 @@ impl Ledger {
         self.apply(now, FrameUpdate::Departed(frame, left), clock, loss);
     }
 
-    /// The component did not accept the frame.
+    /// Records that the component did not accept the frame.
     pub(crate) fn missed(
         &mut self,
         now: Instant,
@@ -252,8 +251,7 @@ impl Ledger {
         }
     }
 
-    /// Frames are passed on in order: older ones that are still in hand are closed, as the updates on them
-    /// were lost.
+    /// Closes older frames that are still in hand. Frames are passed on in order, so the updates on these were lost.
     fn close_older(&mut self, frame: FrameId) {
         let in_hand = |pending: &PendingFrame| pending.in_hand;
         while let Some(place) = self.pending.iter().position(in_hand)
@@ -309,7 +307,7 @@ impl Ledger {
         });
     }
 
-    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, no datagram of
+    /// Records that a report on `frame` followed the one on `after` without a gap. If that one has arrived, no datagram of
     /// the frames between reached the client.
     pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
         if after <= self.reported_through {
@@ -338,7 +336,8 @@ impl Ledger {
         }
     }
 
-    /// A frame in hand has no timeout: its component reports the outcome, however late.
+    /// When the oldest frame's timeout expires. A frame in hand has no timeout, because its component reports the outcome,
+    /// however late.
     fn front_due(&self) -> Option<Instant> {
         let front = self.pending.front().filter(|front| !front.in_hand)?;
         Some(front.since + REPORT_TIMEOUT)
@@ -351,14 +350,14 @@ impl Ledger {
         }
     }
 
-    /// The session is over: closes everything.
+    /// Closes all frames because the session is over.
     pub(crate) fn end(&mut self) {
         while !self.pending.is_empty() {
             self.close_front(DropCause::SessionEnded);
         }
     }
 
-    /// The newest frame up to which all reports arrived.
+    /// The newest frame up to which all reports have arrived.
     pub(crate) fn reported_through(&self) -> FrameId {
         self.reported_through
     }

@@ -1,12 +1,10 @@
 //! The OpenUVR protocol without I/O.
 //!
-//! All parts that need no clock, socket, thread or device are here: wire format, seals, fragmentation and
-//! reassembly, loss repair, rate control, pairing, clocks, and the two sessions composed of them. `now` is an
-//! argument; `handle_*` methods take events, `poll_*` methods return actions. Tests of this crate never
-//! sleep.
+//! All parts that need no clock, socket, thread or device are here: wire format, seals, fragmentation and reassembly, loss
+//! repair, rate control, pairing, clocks, and the two sessions composed of them. `now` is an argument, `handle_*` methods
+//! take events, and `poll_*` methods return actions. Tests of this crate never sleep.
 //!
-//! It opens no sockets (crate `net`), uses no devices (crate `media`), and starts no threads (crate
-//! `runtime`).
+//! The crate opens no sockets (crate `net`), uses no devices (crate `media`), and starts no threads (crate `runtime`).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

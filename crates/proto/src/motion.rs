@@ -1,4 +1,4 @@
-//! Pose prediction: extrapolates the newest pose with constant velocity, of the position in metres and of the
+//! Pose prediction: extrapolates the newest pose at constant velocity. The position is extrapolated in metres, the
 //! orientation along the logarithm of its quaternion.
 //!
 //! `openuvr bench prediction` measures the error. Times are arguments.
@@ -10,19 +10,19 @@ use crate::pose::Pose;
 use crate::rotation::{Rotation, Vector};
 use crate::time::Instant;
 
-/// Maximum extrapolation in seconds: beyond it, the result is worse than no extrapolation (guess: a head
-/// changes its motion within less time).
+/// Maximum extrapolation in seconds. Beyond it, the result is worse than no extrapolation (guess: a head changes its motion
+/// within less time).
 pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 
 /// Maximum time between two poses for a velocity estimate, in seconds.
 const APART: f32 = 0.1;
 
-/// Maximum time between the two poses of a velocity estimate, if such poses exist. It divides the noise of a
-/// tracker, and the velocity is that of half of it ago (guess: at 20 ms both errors are small relative to the
+/// Maximum time between the two poses of a velocity estimate, if such poses exist. A longer time divides a tracker's noise,
+/// but the estimate is the velocity of half that time ago (guess: at 20 ms, both errors are small relative to the
 /// unpredictable part; a noise of 0.02° becomes 1.4° a second).
 const BASELINE: Duration = Duration::from_millis(20);
 
-/// Number of kept poses: 2000 a second, the maximum send rate of a client, for [`BASELINE`].
+/// Number of kept poses: those within [`BASELINE`] at 2000 a second, the maximum send rate of a client.
 const KEPT: usize = 40;
 
 /// Linear and angular velocity, in the outer space.
@@ -44,7 +44,7 @@ impl Velocity {
         }
     }
 
-    /// This velocity, with missing parts from the other.
+    /// This velocity, with missing parts taken from the other.
     #[must_use]
     pub fn or(self, other: Velocity) -> Velocity {
         Velocity {
@@ -53,7 +53,7 @@ impl Velocity {
         }
     }
 
-    /// From one pose to another `span` seconds later; empty if `span` is zero or too long.
+    /// The velocity from one pose to another `span` seconds later; empty if `span` is zero or too long.
     #[must_use]
     pub fn between(before: &Pose, after: &Pose, span: f32) -> Velocity {
         if !(span > 0.0 && span <= APART) {
@@ -73,8 +73,8 @@ impl Velocity {
 pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 
 impl PoseTrack {
-    /// Adds the pose at time `at` and returns its velocity, from the newest pose that is at least 20 ms
-    /// older, else from the oldest one. Empty after the first pose, and after a clock that went back.
+    /// Adds the pose at time `at` and returns its velocity, calculated from the newest pose that is at least 20 ms older, or
+    /// otherwise from the oldest one. The velocity is empty after the first pose, and after a clock has gone back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
             self.0.clear();
@@ -91,7 +91,7 @@ impl PoseTrack {
         moved.unwrap_or_default()
     }
 
-    /// Resets the track: the next pose is not continuous with it.
+    /// Resets the track, because the next pose is not continuous with it.
     pub fn jumped(&mut self) {
         self.0.clear();
     }

@@ -1,8 +1,8 @@
 //! The pose of a user's head: position, orientation and, where known, velocities.
 //!
-//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres and seconds;
-//! the space is the client's, with its own origin. A pose is not an input event: only the newest matters, and
-//! lost ones are not retransmitted.
+//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres and seconds. The space is the
+//! client's, with its own origin. A pose is not an input event: only the newest matters, and lost ones are not
+//! retransmitted.
 //!
 //! A pose is not a prediction: the application extrapolates from `sampled` and the velocities.
 
@@ -17,7 +17,7 @@ use crate::time::{Instant, Mapped, PeerInstant};
 /// Minimum interval between sent poses: twice the 1000 Hz of today's fastest trackers (guess).
 pub const POSE_INTERVAL: Duration = Duration::from_micros(500);
 
-/// Tolerance of an orientation's length of 1: OpenXR 1.0, section 2.16, specifies 1 %.
+/// Tolerance of an orientation's length of 1. OpenXR 1.0, section 2.16, specifies 1 %.
 const LENGTH_TOLERANCE: f32 = 0.01;
 
 const LINEAR: u8 = 1;
@@ -53,7 +53,7 @@ impl From<Pose> for PoseFields {
 // All fields are finite, so equality is reflexive.
 impl Eq for Pose {}
 
-/// The reason for which values are not a valid pose.
+/// The reason why values are not a valid pose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PoseError {
     /// A value is infinite or NaN.
@@ -68,7 +68,7 @@ impl Pose {
     /// Position in metres; orientation as a quaternion x, y, z, w of length 1, within 1 %.
     ///
     /// # Errors
-    /// [`PoseError`]
+    /// [`PoseError`] if a value is not finite or the orientation is not a rotation.
     pub fn new(position: [f32; 3], orientation: [f32; 4]) -> Result<Pose, PoseError> {
         if !(position.iter().chain(&orientation)).all(|v| v.is_finite()) {
             return Err(PoseError::NotFinite);
@@ -88,7 +88,7 @@ impl Pose {
     /// The same pose with velocities: in metres per second and in radians per second around each axis.
     ///
     /// # Errors
-    /// [`PoseError::NotFinite`]
+    /// [`PoseError::NotFinite`] if a value is not finite.
     pub fn moving(
         self,
         linear: Option<[f32; 3]>,
@@ -155,7 +155,7 @@ impl Pose {
         }
     }
 
-    /// `None` for an invalid pose.
+    /// Returns `None` for an invalid pose.
     pub(crate) fn parse_place(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
         let position = three(r)?;
         let [x, y, z] = three(r)?;
@@ -171,7 +171,7 @@ impl Pose {
         }
     }
 
-    /// `None` for an invalid pose.
+    /// Returns `None` for an invalid pose.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
         let place = Pose::parse_place(r)?;
         let flags = r.u8()?;
@@ -194,15 +194,15 @@ pub struct ReceivedPose {
     pub id: PoseId,
     /// The pose.
     pub pose: Pose,
-    /// Sampling time (client clock) …
+    /// Sampling time (client clock).
     pub sampled: PeerInstant,
-    /// … and on the host's clock; `None` until the clocks are synchronised.
+    /// Sampling time on the host's clock; `None` until the clocks are synchronised.
     pub sampled_here: Option<Mapped<Instant>>,
     /// Receive time.
     pub received: Instant,
 }
 
-/// The client's send queue of poses or other states: only the newest one is kept.
+/// The client's send queue of poses or other states. Only the newest one is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct LatestSender<T> {
     newest: PoseId,

@@ -1,6 +1,5 @@
-//! Sanitises text for display: names and text from peers, files and other processes appear on terminals, in
-//! tables and in window titles, and must not control a terminal, break a line, or reorder the surrounding
-//! text.
+//! Sanitises text for display. Names and text from peers, files and other processes appear on terminals, in tables and in
+//! window titles, and must not control a terminal, break a line, or reorder the surrounding text.
 
 /// The printable part of `text`, on one line.
 #[must_use]

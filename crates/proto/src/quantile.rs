@@ -1,7 +1,7 @@
-//! Quantiles by nearest rank: the smallest measured value that at least the given share of the values don't
-//! exceed, without interpolation. The median of an even number of values is the lower of the middle two.
+//! Quantiles by nearest rank: the smallest measured value that at least the given share of the values do not exceed, without
+//! interpolation. The median of an even number of values is the lower of the two middle ones.
 
-/// The unit of shares: 9999 of it is the 99.99th percentile.
+/// The unit of shares: 9999 units are the 99.99th percentile.
 pub const UNITS: u16 = 10_000;
 
 /// The `percent`th percentile of `sorted`, in 0..=100; `None` for an empty slice.
@@ -19,7 +19,7 @@ pub fn at_share<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     value(sorted, units)
 }
 
-/// The rank of the quantile at `units` of [`UNITS`] among `count` values: 1 is the smallest value's.
+/// The rank of the quantile at `units` of [`UNITS`] among `count` values. Rank 1 is the smallest value.
 #[must_use]
 pub fn rank(count: u64, units: u16) -> u64 {
     let product = u128::from(count) * u128::from(units.min(UNITS));

@@ -1,10 +1,10 @@
 //! Reprojection: maps the pixels of a drawn picture to the display after the head has turned.
 //!
-//! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same
-//! objects, and the new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the
-//! cameras of the drawn and of the displayed picture, and R the rotation from the current eye to the eye for
-//! which it was drawn. It compensates the rotation between the pose and the display. It is not exact if the
-//! head moves, and it doesn't compensate moving objects: both would need the depth of each pixel.
+//! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same objects, and the
+//! new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the drawn and of the
+//! displayed picture, and R the rotation from the current eye to the eye for which it was drawn. It compensates for the
+//! rotation between the pose and the display. It is not exact if the head moves, and it does not compensate for moving
+//! objects, because both would require the depth of each pixel.
 //!
 //! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
 //! counted from the top.
@@ -13,7 +13,7 @@ use crate::rotation::Rotation;
 use crate::units::Size;
 use crate::wire::video::FieldOfView;
 
-/// Minimum difference between the tangents of two opposite sides of a view: smaller views have no picture.
+/// Minimum difference between the tangents of two opposite sides of a view. Smaller views have no picture.
 const LEAST_SPAN: f64 = 1e-3;
 
 /// Minimum fraction of a view's angle that remains, whatever the overscan.
@@ -43,13 +43,13 @@ impl Camera {
         Some([width / across, height / high, left, up])
     }
 
-    /// From directions to pixels.
+    /// Maps directions to pixels.
     fn projection(&self) -> Option<Matrix> {
         let [x, y, left, up] = self.plane()?;
         Some([[x, 0.0, x * left], [0.0, -y, -y * up], [0.0, 0.0, -1.0]])
     }
 
-    /// From pixels to directions.
+    /// Maps pixels to directions.
     fn rays(&self) -> Option<Matrix> {
         let [x, y, left, up] = self.plane()?;
         Some([[1.0 / x, 0.0, left], [0.0, -1.0 / y, up], [0.0, 0.0, -1.0]])
@@ -64,8 +64,8 @@ impl Homography {
     /// The identity.
     pub const SAME: Homography = Homography([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// From the displayed picture to the drawn one, for an eye that has turned: `turned` is its current
-    /// orientation relative to the drawn eye. `None` if a camera has an empty view.
+    /// Maps the displayed picture to the drawn one, for an eye that has turned: `turned` is its current orientation relative
+    /// to the drawn eye. `None` if a camera has an empty view.
     #[must_use]
     pub fn re_aimed(drawn: &Camera, shown: &Camera, turned: Rotation) -> Option<Homography> {
         let columns = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -80,8 +80,8 @@ impl Homography {
         Some(Homography(product(&drawn.projection()?, &rays)))
     }
 
-    /// Its rows: a position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn one,
-    /// where (X, Y, Z) is this matrix times (x, y, 1); for Z ≤ 0 it is behind the drawn eye.
+    /// The matrix's rows. A position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn one, where
+    /// (X, Y, Z) is this matrix times (x, y, 1). For Z ≤ 0, the position is behind the drawn eye.
     #[must_use]
     pub fn rows(&self) -> [[f64; 3]; 3] {
         self.0
@@ -119,7 +119,7 @@ pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
         (low + margin, high - margin)
     };
     let ((left, right), (down, up)) = (cut(left, right), cut(down, up));
-    // They are between valid angles.
+    // They lie between valid angles.
     FieldOfView::new(left, right, up, down).unwrap_or(*view)
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A right angle wide and high.
+    /// A camera that is a right angle wide and high.
     fn square() -> Camera {
         camera([-45.0, 45.0, 45.0, -45.0], 640)
     }
@@ -173,7 +173,7 @@ mod tests {
         let roll = Rotation::of_head(0.0, 0.0, 90f32.to_radians());
         let roll = Homography::re_aimed(&square(), &square(), roll).expect("a picture");
         assert!(at(roll.source(320.0, 0.0), [0.0, 320.0]));
-        // Behind: a head that turned round sees no part of it.
+        // Behind: a head that has turned round sees no part of it.
         let round = Homography::re_aimed(&square(), &square(), yaw(180.0)).expect("a picture");
         assert_eq!(round.source(320.0, 320.0), None);
     }
@@ -189,7 +189,7 @@ mod tests {
         assert!((left.to_degrees() + 35.0).abs() < 1e-3);
         let turned = Homography::re_aimed(&drawn, &shown, yaw(10.0)).expect("a picture");
         assert!(at(turned.source(0.0, 320.0), [0.0, 320.0]));
-        // Limited for large margins; a mirrored view stays mirrored.
+        // Limited for large margins. A mirrored view stays mirrored.
         let [left, right, ..] = without_margin(&drawn.view, 3.0).angles();
         assert!((right - left).to_degrees() > 22.0);
         let mirrored = camera([45.0, -45.0, 45.0, -45.0], 64).view;

@@ -52,13 +52,13 @@ impl Rotation {
         if sin < 1e-8 {
             return [0.0; 3];
         }
-        // Of the two quaternions of a rotation, uses the one with the smaller angle.
+        // There are two quaternions for a rotation; this uses the one with the smaller angle.
         let sign = if w < 0.0 { -1.0 } else { 1.0 };
         let angle = 2.0 * sin.atan2(w * sign);
         [x, y, z].map(|v| v / sin * angle * sign)
     }
 
-    /// First `other`, then this.
+    /// The rotation that is first `other`, then this.
     #[must_use]
     pub fn after(self, other: Rotation) -> Rotation {
         let ([ax, ay, az, aw], [bx, by, bz, bw]) = (self.0, other.0);

@@ -117,7 +117,7 @@ pub enum Fidelity {
     Tainted,
 }
 
-/// The reason for which a frame was not displayed.
+/// The reason why a frame was not displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum DropCause {
     /// A newer frame replaced it before this stage.
@@ -132,7 +132,7 @@ pub enum DropCause {
     Lost,
     /// The decoder failed.
     DecodeFailed,
-    /// The client could not decode it: it waits for a key frame.
+    /// The client could not decode it, because it waits for a key frame.
     AwaitingKeyFrame,
     /// The session ended before the client could report on it.
     SessionEnded,
@@ -141,7 +141,7 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    /// All, in the order of their numbers on the wire, from 0.
+    /// All causes, in the order of their numbers on the wire, from 0.
     pub const ALL: [DropCause; 9] = [
         DropCause::Superseded,
         DropCause::CongestionSkipped,
@@ -160,7 +160,7 @@ impl DropCause {
 pub enum Outcome {
     /// It was submitted to the display.
     Displayed(Fidelity),
-    /// It was sent completely to a subscriber without reports (a recorder): its further path is unknown.
+    /// It was sent completely to a subscriber without reports (a recorder), so its further path is unknown.
     SentUnacknowledged,
     /// It ended before `stage`, because of `why`.
     Dropped {
@@ -172,7 +172,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it counts for latency and frame rate: displayed complete.
+    /// Whether it counts for latency and frame rate, because it was displayed completely.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         matches!(self, Outcome::Displayed(Fidelity::Complete))
@@ -182,9 +182,9 @@ impl Outcome {
 /// The client's timestamps of one frame, as reported to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientStamps {
-    /// [`Stage::FirstReceived`] (client clock) …
+    /// [`Stage::FirstReceived`] (client clock).
     pub first_received: Option<PeerInstant>,
-    /// … and on the host's clock, with its error bound.
+    /// [`Stage::FirstReceived`] on the host's clock, with its error bound.
     pub first_received_here: Option<Mapped<Instant>>,
     /// From [`Stage::FirstReceived`] to [`Stage::Recoverable`].
     #[serde(with = "crate::validated::optional_span")]
@@ -226,9 +226,8 @@ impl ClientStamps {
     }
 }
 
-/// The age of a frame when its client submits it to the display, with the names of ILLIXR. The first value is
-/// measured on the client's clock alone and exact; the others start on the host's clock and have the error of
-/// the clock estimate.
+/// The age of a frame when its client submits it to the display, with the names used by ILLIXR. The first value is measured
+/// only on the client's clock and is exact. The others start on the host's clock and have the error of the clock estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisplayLatency {
     /// From the sampling of the pose with which it was drawn: motion to photon.
@@ -321,9 +320,9 @@ impl FrameRecord {
         }
     }
 
-    /// From [`Stage::Captured`] to the last stage that the client reports, [`Stage::Presented`] or else
-    /// [`Stage::Submitted`], with its error bound; `None` if one of them was not measured or the clocks are
-    /// not synchronised.
+    /// The time from [`Stage::Captured`] to the last stage that the client reports, which is [`Stage::Presented`] or
+    /// otherwise [`Stage::Submitted`], with its error bound. `None` if one of them was not measured or the clocks are not
+    /// synchronised.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<Mapped<Duration>> {
         let last = [Stage::Presented, Stage::Submitted];

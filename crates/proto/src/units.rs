@@ -11,7 +11,7 @@ use crate::validated::Invalid;
 pub struct Bitrate(pub u64);
 
 impl Bitrate {
-    /// From megabits (10^6 bits) per second.
+    /// Creates a bitrate from megabits (10^6 bits) per second.
     #[must_use]
     pub const fn from_mbps(mbps: u64) -> Bitrate {
         Bitrate(mbps * 1_000_000)

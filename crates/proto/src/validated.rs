@@ -1,4 +1,4 @@
-//! Values of another process: fields that are serialised in a bounded form, and the error for invalid ones.
+//! Values from another process: fields that are serialised in a bounded form, and the error for invalid ones.
 //!
 //! Types with an invariant convert from a plain form with `#[serde(try_from = …)]`, next to the type.
 
@@ -31,7 +31,7 @@ pub(crate) mod span {
     }
 }
 
-/// The same for a duration that may be absent.
+/// The same module for a duration that may be absent.
 pub(crate) mod optional_span {
     use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub mod as_text {
     /// For `#[serde(with)]`.
     ///
     /// # Errors
-    /// Those of the serialiser.
+    /// Returns the serialiser's errors.
     pub fn serialize<T: Display, S: Serializer>(
         value: &T,
         serializer: S,
@@ -74,7 +74,7 @@ pub mod as_text {
     /// For `#[serde(with)]`.
     ///
     /// # Errors
-    /// The text is invalid.
+    /// Returns an error if the text is invalid.
     pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<T, D::Error> {

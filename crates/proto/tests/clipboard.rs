@@ -28,8 +28,8 @@ struct World {
     /// The pasted text at the host, and at each client.
     at_host: Vec<ClipboardText>,
     at_client: Vec<Vec<ClipboardText>>,
-    /// Each client's notification that the host's application uses relative motion, with the number of
-    /// datagrams that the client had received.
+    /// Each client's notification that the host's application uses relative motion, with the number of datagrams that the
+    /// client had received by then.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }

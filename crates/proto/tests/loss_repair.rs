@@ -110,7 +110,7 @@ impl Sender {
     }
 }
 
-/// The results of the output frames; checks every slice against the sent one.
+/// The results of the output frames. Checks every slice against the sent one.
 fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
     let mut ends = Vec::new();
     while let Some(step) = receiver.first().poll(now) {
@@ -143,8 +143,8 @@ fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever they are and in any
-    /// order of the others: the frame is complete at once.
+    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever they are and whatever the order of
+    /// the others. The frame is complete at once.
     #[test]
     fn fec_recovers_a_block(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
@@ -167,8 +167,7 @@ proptest! {
         prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
-    /// Whatever is lost and requested: the frame is complete if the retransmissions arrive, and ends in time
-    /// if they don't.
+    /// Whatever is lost and requested, the frame is complete if the retransmissions arrive, and ends in time if they do not.
     #[test]
     fn requested_fragments_are_retransmitted(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
@@ -180,7 +179,7 @@ proptest! {
         let (datagrams, _) = sender.frame(1, 0, &lengths);
         let mut arrived = 0;
         for (i, datagram) in datagrams.iter().enumerate() {
-            // The first datagram arrives: without its configuration the frame can't be displayed.
+            // The first datagram arrives. Without its configuration, the frame cannot be displayed.
             if i == 0 || !lost[i % lost.len()] {
                 receiver.handle_datagram(ms(0), datagram).unwrap();
                 arrived += 1;
@@ -216,7 +215,7 @@ proptest! {
     }
 }
 
-/// More losses than repair shards: missing fragments are requested after the repair shards have arrived, not
+/// There are more losses than repair shards. Missing fragments are requested after the repair shards have arrived, not
 /// before.
 #[test]
 fn requests_wait_for_repair_datagrams() {
@@ -331,8 +330,8 @@ fn a_body_is_retransmitted_twice_and_only_while_recent() {
     assert_eq!(sender.again(ms(101), &all).len(), 0);
 }
 
-/// After a loss the host can reference an older frame that the client has: then the picture is intact again,
-/// without a key frame.
+/// After a loss, the host can reference an older frame that the client has. The picture is then intact again, without a key
+/// frame.
 #[test]
 fn a_frame_has_the_fidelity_of_its_reference() {
     let mut sender = Sender::new(false, false);
@@ -387,7 +386,7 @@ fn a_frame_has_the_fidelity_of_its_reference() {
     assert_eq!(receiver.first().picture().last_good, FrameId(9));
 }
 
-/// An incomplete frame is discarded when a frame that doesn't reference it is available.
+/// An incomplete frame is discarded when a frame that does not reference it is available.
 #[test]
 fn an_unneeded_frame_is_discarded() {
     let mut sender = Sender::new(true, true);

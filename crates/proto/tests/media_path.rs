@@ -1,5 +1,5 @@
-//! The media path under link impairments: [`MediaSender`] fragments and seals, the datagrams are shuffled,
-//! repeated, lost or damaged, [`MediaReceiver`] reassembles them.
+//! The media path under link impairments. [`MediaSender`] fragments and seals, the datagrams are shuffled, repeated, lost or
+//! damaged, and [`MediaReceiver`] reassembles them.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -53,7 +53,7 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The pieces for a link are the datagrams: all of the same length except the last.
+/// The pieces for a link are the datagrams, all of the same length except the last.
 fn check_runs(out: &SendBuf) {
     let chunks = out.runs().flat_map(|(bytes, each)| bytes.chunks(each));
     assert!(chunks.eq(out.iter()));
@@ -221,8 +221,8 @@ proptest! {
         prop_assert!(!receiver.first().picture().broken);
     }
 
-    /// With any loss, reordering, duplication and delay: no wrong byte, outputs in order, each frame ends at
-    /// most once, complete frames are complete, and in the end there are no timers.
+    /// With any loss, reordering, duplication and delay, no byte is wrong, outputs are in order, each frame ends at most
+    /// once, complete frames are complete, and no timers are left in the end.
     #[test]
     fn any_subset_gives_no_wrong_byte(
         frames in frames(prop::bool::weighted(0.2)),
@@ -278,7 +278,7 @@ proptest! {
         }
     }
 
-    /// A datagram with any byte changed is refused, and doesn't affect the receiver.
+    /// A datagram with any byte changed is refused, and does not affect the receiver.
     #[test]
     fn a_changed_byte_is_refused(
         frames in frames(Just(false)),
@@ -325,7 +325,7 @@ fn a_slice_that_is_too_long_is_not_truncated() {
     assert_eq!(out.datagrams(), 0);
 }
 
-/// Constant reordering: there is always a gap, but each closes in time.
+/// With constant reordering, there is always a gap, but each closes in time.
 #[test]
 fn constant_reordering_has_no_effect() {
     let frame = Frame {
@@ -336,7 +336,7 @@ fn constant_reordering_has_no_effect() {
     let (datagrams, _) = send(&[frame]);
     let mut receiver = MediaReceiver::new(&established());
     let mut out = ReceiverOutput::default();
-    // A datagram each 0.25 ms; every fifth is delayed by 2 ms.
+    // A datagram every 0.25 ms. Every fifth is delayed by 2 ms.
     let mut arrivals: Vec<_> = (0_i64..)
         .zip(&datagrams)
         .map(|(i, d)| (i * 250_000 + if i % 5 == 2 { 2_000_000 } else { 0 }, d))
@@ -381,8 +381,7 @@ fn a_second_gap_does_not_wait_for_the_next_frame() {
     assert_eq!(out.ends, ends);
 }
 
-/// A key frame that arrived complete but was not decoded leaves the picture damaged: another one is
-/// requested.
+/// A key frame that arrived complete but was not decoded leaves the picture damaged, so another one is requested.
 #[test]
 fn a_key_frame_that_was_not_decoded_is_requested_again() {
     let key = Frame {

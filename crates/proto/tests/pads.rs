@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Delivers all datagrams until none is sent; with a lossy link, nothing reaches the host.
+    /// Delivers all datagrams until none is sent. With a lossy link, nothing reaches the host.
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! The path of a host's video: a path is used only after the client has shown that it receives there.
+//! The path of a host's video. A path is used only after the client has shown that it receives there.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -32,7 +32,7 @@ fn new_client(now: Instant, codecs: u32) -> ClientSession {
     ClientSession::new(now, &established(), offer)
 }
 
-/// A host and a client; each datagram takes a millisecond.
+/// A host and a client. Each datagram takes a millisecond.
 struct World {
     now: Instant,
     host: Option<Host>,
@@ -171,7 +171,7 @@ fn a_lost_challenge_is_repeated() {
     assert_eq!(world.video, AWAY);
 }
 
-/// A restarted host reports that it doesn't know the session.
+/// A restarted host reports that it does not know the session.
 #[test]
 fn a_session_unknown_to_the_host_ends_at_once() {
     let mut world = World::new();
@@ -210,7 +210,7 @@ fn a_session_survives_forged_unknown_session_replies() {
     }
 }
 
-/// The host closed the session meanwhile: the datagrams that it still receives are older.
+/// The host has closed the session in the meantime, so the datagrams that it still receives are older.
 #[test]
 fn a_client_resumed_after_a_long_stop_ends_at_once() {
     for stopped in [5000, 10_000, 100_000] {
@@ -227,8 +227,8 @@ fn a_client_resumed_after_a_long_stop_ends_at_once() {
     assert!(!world.ended, "the host still has the session");
 }
 
-/// A refused client that migrates is kept until it has received the reason, but its path is not challenged:
-/// that timer would never be cleared, and the host would never sleep.
+/// A refused client that migrates is kept until it has received the reason, but its path is not challenged, because that
+/// timer would never be cleared and the host would never sleep.
 #[test]
 fn a_refused_client_gets_no_path_challenge() {
     let mut now = Instant(1_000_000_000);

@@ -1,5 +1,4 @@
-//! Both sides of a probe: the path of its datagrams, and that only the first datagram of another kind
-//! migrates the session.
+//! Both sides of a probe: the path of its datagrams. Only the first datagram of another kind migrates the session.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -58,7 +57,7 @@ impl Pair {
         std::iter::from_fn(|| self.host.poll_event()).collect()
     }
 
-    /// The client sends its probes, which show that it receives; returns the host's probe requests.
+    /// Sends the client's probes, which show that it receives. Returns the host's probe requests.
     fn probe_requests(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
@@ -71,7 +70,7 @@ impl Pair {
         asked
     }
 
-    /// The host answers, and the first `arrive` datagrams are delivered.
+    /// Sends the host's answer, of which the first `arrive` datagrams are delivered.
     fn answer(&mut self, asked: &ProbeRequest, transport: TransportKind, arrive: usize) {
         let length = self
             .host
@@ -186,7 +185,7 @@ fn a_dead_path_is_detected_by_unanswered_pings() {
     pair.talk();
     let before = pair.client.unanswered(pair.now);
     assert!(before.as_millis() < 50, "{before:?}");
-    // The host's own pings still arrive: only the path to it is down.
+    // The host's own pings still arrive, because only the path to the host is down.
     for _ in 0..20 {
         pair.now.0 += 100 * MS;
         while pair.client.poll_transmit(pair.now, &mut pair.out) {}
@@ -201,7 +200,7 @@ fn a_dead_path_is_detected_by_unanswered_pings() {
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
 }
 
-/// An observer with unlimited requests receives few responses: they have the length of a frame.
+/// An observer with unlimited requests receives few responses, because each has the length of a frame.
 #[test]
 fn unlimited_probes_are_answered_a_few_times_a_second() {
     let mut pair = Pair::new();

@@ -1,5 +1,5 @@
-//! Intra refreshes, from the policy that requests them to the receiver that reports the picture as complete
-//! again: not a frame too early.
+//! Intra refreshes, from the policy that requests them to the receiver that reports the picture as complete again, and not a
+//! frame too early.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -30,22 +30,22 @@ use support::established;
 
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// Columns of the picture; each frame of a refresh codes one without reference.
+/// Columns of the picture. Each frame of a refresh codes one without reference.
 const COLUMNS: usize = 5;
 
 /// The coding of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coded {
     Key,
-    /// The column of a refresh that is coded without reference; 0 starts the refresh.
+    /// The column of a refresh that is coded without reference. Column 0 starts the refresh.
     Refresh(usize),
     Plain,
 }
 
 /// The state of a decoder's picture: which columns are correct.
 ///
-/// Refreshed columns reference only refreshed ones (ITU-T H.264 leaves that to the encoder, libx264 does so);
-/// everything else may reference any part of the previous picture.
+/// Refreshed columns reference only refreshed ones (ITU-T H.264 leaves that to the encoder, and libx264 does so). Everything
+/// else may reference any part of the previous picture.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
     clean: [bool; COLUMNS],
@@ -117,7 +117,7 @@ fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// With any loss: a frame counts as complete exactly if each column of the decoder's picture is clean.
+    /// With any loss, a frame counts as complete exactly if each column of the decoder's picture is clean.
     #[test]
     fn a_frame_is_complete_exactly_if_the_picture_is_clean(frames in frames()) {
         let mut media = MediaSender::new(&established()).video();
@@ -324,7 +324,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
         why.collect::<Vec<_>>()
     };
     assert_eq!(keys(&mut host), [KeyFrameReason::First]);
-    // The second frame of each refresh is lost; another refresh starts when it ends.
+    // The second frame of each refresh is lost. Another refresh starts when it ends.
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
         assert_eq!(host.code(), Coded::Refresh(1));

@@ -17,7 +17,7 @@ use support::{established, host, offer};
 const PATH: PathId = PathId([1; PathId::LEN]);
 const MS: i64 = 1_000_000;
 
-/// Delivers all datagrams of the client; returns the number of retransmission requests at the host.
+/// Delivers all datagrams of the client. Returns the number of retransmission requests at the host.
 fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
     let mut out = Vec::new();
     while client.poll_transmit(now, &mut out) {

@@ -252,7 +252,7 @@ fn pad_event() -> impl Strategy<Value = InputEvent> {
 fn event() -> impl Strategy<Value = InputEvent> {
     let key = |(code, text, pressed): (u16, Option<char>, bool)| InputEvent::Key {
         code: KeyCode(code),
-        // On the wire zero is "no text".
+        // On the wire, zero is "no text".
         text: text.filter(|c| *c != '\0'),
         pressed,
     };
@@ -521,7 +521,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         Refusal::NoCommonCodec,
         Refusal::Full,
     ]);
-    // At most 255 bytes: 63 characters of any kind. Unprintable characters don't arrive.
+    // At most 255 bytes: 63 characters of any kind. Unprintable characters do not arrive.
     let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
         grants().prop_map(Negotiation::Streams),

@@ -46,7 +46,7 @@ fn at(ms: u64) -> Instant {
     START + Duration::from_millis(ms)
 }
 
-/// It joins as player and takes over.
+/// The subscriber joins as player and takes over.
 fn join(host: &mut Host, id: SubscriberId) {
     let request = SubscribeRequest {
         take_over: true,
@@ -74,7 +74,7 @@ fn releases(host: &mut Host) -> usize {
     events(host).iter().filter(releases).count()
 }
 
-/// A recorder's thread may be behind by more frames, and by more time, than a client's reports.
+/// A recorder's thread may be further behind, in frames and in time, than a client's reports.
 #[test]
 fn a_frame_in_hand_ends_when_it_is_passed_on() {
     let mut host = host();
@@ -101,7 +101,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on() {
     }
     host.handle_timeout(at(60_000));
     assert_eq!(outcomes(&mut host), [], "they are in hand");
-    // Passed on in order; the update of one was lost.
+    // Passed on in order, but the update of one was lost.
     for frame in (1..=900).filter(|frame| *frame != 500) {
         let left = Ok(Departure::default());
         host.departed(at(60_000), PLAYER, FrameId(frame), left);
@@ -320,7 +320,7 @@ fn only_the_player_has_controllers_and_haptics() {
     let _ = updates(&mut host, PLAYER);
     let trigger = |trigger| {
         let state = ControllerState::new(Hand::Left);
-        // At the wrong index, it gets the hand of that index.
+        // At the wrong index, the state gets the hand of that index.
         [None, Some(ControllerState { trigger, ..state })]
     };
     let held = |host: &Host| {
@@ -387,7 +387,7 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     host.rumble(at(150), pad, Rumble::OFF);
     assert!(host.poll_transmit(at(150), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(Rumble::OFF, 0)]);
-    // It is due, but there is another player: no subscriber receives it.
+    // It is due, but there is another player, so no subscriber receives it.
     host.rumble(at(300), pad, hard);
     assert!(host.poll_transmit(at(300), &mut out).is_none());
     join(&mut host, OTHER);
@@ -395,7 +395,7 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(host.poll_transmit(at(900), &mut out).is_none());
     assert!(!updates(&mut host, OTHER).iter().any(felt));
-    // Also not a client that follows one that has left.
+    // A client that follows one that has left does not receive it either.
     host.rumble(at(1000), pad, hard);
     host.unsubscribe(OTHER, Ending::Silent);
     join(&mut host, SECOND_ID);
@@ -457,8 +457,8 @@ fn steps() -> impl Strategy<Value = Vec<FrameStep>> {
 }
 
 proptest! {
-    /// Updates on a frame in any number, before or after it was sent, from subscribers with and without
-    /// reports: it ends once.
+    /// Updates on a frame arrive in any number, before or after it was sent, from subscribers with and without reports. The
+    /// frame ends once.
     #[test]
     fn each_frame_of_each_subscriber_ends_once(
         reports in any::<bool>(),

@@ -1,5 +1,5 @@
-//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the
-//! stream, with any link: each payload is output once, in order, or reported as missing.
+//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the stream, over any
+//! link. Each payload is output once and in order, or reported as missing.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -71,7 +71,7 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     datagrams.collect()
 }
 
-/// The output: for each payload whether it arrived, from the first known one on.
+/// The output: for each payload, whether it arrived, from the first known one on.
 #[derive(Default)]
 struct Received(Vec<bool>, u64);
 
@@ -106,8 +106,7 @@ fn loss(rate: f64, run: f64) -> Loss {
 }
 
 proptest! {
-    /// With losses, late and repeated datagrams in any order: a payload that arrived in time in any datagram
-    /// is output.
+    /// With losses, late and repeated datagrams in any order, a payload that arrived in time in any datagram is output.
     #[test]
     fn payloads_come_out_once_in_order_or_are_named(
         lengths in prop::collection::vec(0_usize..600, 20..60),
@@ -115,7 +114,7 @@ proptest! {
         rate in 0.0..0.3_f64,
     ) {
         let datagrams = sent(loss(rate, 2.0), &lengths);
-        // Arrival times in microseconds; the last one arrives, which completes the stream.
+        // Arrival times in microseconds. The last one arrives, which completes the stream.
         let mut arrivals: Vec<(i64, usize)> = Vec::new();
         for (payload, (delivery, late)) in (0..datagrams.len()).zip(&deliveries) {
             let sent = at(payload as u64).0 / 1000;
@@ -185,7 +184,7 @@ fn lost_payloads_are_skipped_at_their_deadline() {
     let wait = Duration::from_millis(12);
     receiver.timed(AUDIO).unwrap().set_wait(wait);
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
-    // Too long to be repeated: the second is lost.
+    // Too long to be repeated, so the second is lost.
     receiver.handle_datagram(at(2), &datagrams[2]).unwrap();
     receiver.handle_datagram(at(3), &datagrams[3]).unwrap();
     received.drain(&mut receiver, at(3), &lengths);
@@ -213,7 +212,7 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
     received.drain(&mut receiver, at(9), &lengths);
-    // All that exceed the limit are skipped, including an arrived one; the others are waited for.
+    // All that exceed the limit are skipped, including one that arrived. The others are waited for.
     assert_eq!(received.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
     received.drain(&mut receiver, due, &lengths);

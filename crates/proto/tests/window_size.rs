@@ -1,4 +1,4 @@
-//! The size of a client's window reaches the host: the latest, and at a limited rate.
+//! The size of a client's window reaches the host: only the latest size, and at a limited rate.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -25,7 +25,7 @@ fn pair() -> (Host, ClientSession) {
     (host, client)
 }
 
-/// Delivers all datagrams until none is sent; returns the sizes at the host.
+/// Delivers all datagrams until none is sent. Returns the sizes at the host.
 fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
     let mut sizes = Vec::new();
     let mut out = Vec::new();

@@ -1,8 +1,8 @@
 //! Records of frame journeys, for files and for display.
 //!
-//! Passes the finished [`FrameRecord`]s of all subscribers on to the CSV, the trace and the live table. It measures nothing
-//! itself, and missing measurements stay empty. It writes to files, which may block: it belongs to a thread that no frame
-//! waits for.
+//! The recorder passes the finished [`FrameRecord`]s of all subscribers on to the CSV, the trace and the live table. It
+//! measures nothing itself, and missing measurements stay empty. It writes to files, which may block, so it belongs to a
+//! thread for which no frame waits.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -51,7 +51,7 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// The live table.
     pub table: TableMode,
-    /// The table's text without subscribers.
+    /// The table's text when there are no subscribers.
     pub idle_text: IdleText,
 }
 
@@ -60,9 +60,9 @@ pub struct Options {
 pub enum TableMode {
     /// Shown on a terminal.
     Auto,
-    /// Shown also in a file or pipe, as plain lines.
+    /// Also shown in a file or pipe, as plain lines.
     On,
-    /// Never.
+    /// Never shown.
     Off,
 }
 
@@ -79,10 +79,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the files; the table is written to the standard output.
+    /// Creates the files. The table is written to the standard output.
     ///
     /// # Errors
-    /// A file can't be created. The message has one line.
+    /// Returns one line if a file cannot be created.
     pub fn new(options: &Options) -> anyhow::Result<Recorder> {
         let terminal = out::is_terminal();
         let shown = match options.table {
@@ -111,7 +111,7 @@ impl Recorder {
         }
     }
 
-    /// A client has reported its sound playback.
+    /// Records a client's report of its sound playback.
     pub fn audio(&mut self, now: Instant, subscriber: SubscriberId, report: &AudioReport) {
         if let Some(file) = &mut self.csv {
             file.content.audio(subscriber, report);
@@ -122,7 +122,7 @@ impl Recorder {
         }
     }
 
-    /// A subscriber has joined, or has changed its role.
+    /// Records that a subscriber has joined or has changed its role.
     pub fn joined(&mut self, subscriber: SubscriberId, role: Role, name: &str) {
         if let Some(table) = &mut self.table {
             table.joined(subscriber, role, name);
@@ -139,7 +139,7 @@ impl Recorder {
         }
     }
 
-    /// A subscriber has left.
+    /// Records that a subscriber has left.
     pub fn left(&mut self, subscriber: SubscriberId) {
         self.renditions.remove(&subscriber);
         if let Some(table) = &mut self.table {
@@ -147,7 +147,7 @@ impl Recorder {
         }
     }
 
-    /// The transport of a subscriber's video has changed.
+    /// Records a change of the transport of a subscriber's video.
     pub fn link(&mut self, subscriber: SubscriberId, transport: TransportKind) {
         if let Some(table) = &mut self.table {
             table.link(subscriber, transport);
@@ -164,7 +164,7 @@ impl Recorder {
         }
     }
 
-    /// Updates the table and flushes the files; call it about four times per second.
+    /// Updates the table and flushes the files. Call it about four times per second.
     pub fn tick(&mut self, now: Instant) {
         self.csv(|csv| csv.tick(now));
         self.trace(|trace| trace.tick(now));
@@ -201,7 +201,7 @@ impl Recorder {
     }
 }
 
-/// A file that the stream does not depend on.
+/// A file on which the stream does not depend.
 struct File<T> {
     content: T,
     path: PathBuf,
@@ -221,7 +221,8 @@ impl<T> File<T> {
         }))
     }
 
-    /// A full disk ends the file, with one warning, but not the stream. Returns the error when the file ends.
+    /// Writes to the file. A full disk ends the file, with one warning, but not the stream. Returns the error when the file
+    /// ends.
     fn write(
         file: &mut Option<File<T>>,
         write: impl FnOnce(&mut T) -> std::io::Result<()>,

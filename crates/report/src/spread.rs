@@ -15,7 +15,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(5);
 /// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.
 const MAX_RECENT: usize = 2400;
 
-/// The longest distinguishable span.
+/// The maximum distinguishable span.
 const MAX_SPAN: Duration = Duration::from_secs(3600);
 
 /// The percentiles of a set of values.
@@ -31,8 +31,8 @@ pub(super) struct Percentiles {
     pub(super) max: Duration,
 }
 
-/// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant
-/// digits (HDR: an error of at most 0.1 %), some 20 KiB for milliseconds and less than 100 KiB at
+/// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant digits
+/// (HDR: an error of at most 0.1 %). The histogram takes about 20 KiB for milliseconds and less than 100 KiB at
 /// [`MAX_SPAN`].
 #[derive(Debug)]
 pub(super) struct Spread {
@@ -62,7 +62,7 @@ impl Spread {
         }
     }
 
-    /// Over the last [`WINDOW`].
+    /// The percentiles over the last [`WINDOW`].
     pub(super) fn recent(&mut self, now: Instant) -> Option<Percentiles> {
         self.expire(now);
         let mut sorted: Vec<Duration> = self.recent.iter().map(|(_, value)| *value).collect();
@@ -76,7 +76,7 @@ impl Spread {
         })
     }
 
-    /// Over the whole run.
+    /// The percentiles over the whole run.
     pub(super) fn run(&self) -> Option<Percentiles> {
         let run = self.run.as_ref().filter(|run| !run.is_empty())?;
         let rank = |quantile| Duration::from_micros(run.value_at_quantile(quantile).min(run.max()));

@@ -1,8 +1,8 @@
 //! The live table: the time of each stage, now and in the whole run, in 80 columns.
 //!
-//! On a terminal its rows are redrawn once per second; elsewhere it is a line for each subscriber each
-//! [`LINES_EVERY`]. Times are those of frames that were displayed completely, or sent to a subscriber without reports; a
-//! span between two clocks has an error bound. This module writes nothing itself.
+//! On a terminal, its rows are redrawn once per second. Elsewhere, it is a line for each subscriber each [`LINES_EVERY`].
+//! Times are those of frames that were displayed completely, or sent to a subscriber without reports. A span between two
+//! clocks has an error bound. This module writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -32,8 +32,8 @@ const LINES_EVERY: Duration = Duration::from_secs(5);
 /// The time without a frame after which the table shows no rates.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The spans of the journey. On the link the first datagram counts: slices are sent while later ones are being encoded,
-/// so that the client may receive the first before the last is sent.
+/// The spans of the journey. On the link, the first datagram counts. Slices are sent while later ones are being encoded, so
+/// the client may receive the first before the last is sent.
 const SPANS: [(Stage, Stage); 12] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
@@ -52,10 +52,10 @@ const SPANS: [(Stage, Stage); 12] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
-/// The client's part of it: the total of a table without the host's stages.
+/// The client's part of it, which is the total of a table without the host's stages.
 const CLIENT_TOTAL: (Stage, Stage) = (Stage::FirstReceived, Stage::Submitted);
 
-/// The table's text without subscribers: before the first one, and later.
+/// The table's text when there are no subscribers: before the first one, and later.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleText {
     /// Before the first subscriber.
@@ -77,7 +77,7 @@ pub(super) struct Table {
     /// Whether there has been any subscriber.
     had_subscribers: bool,
     journeys: HashMap<SubscriberId, Journey>,
-    /// The transport of each client's video, also before its first frame.
+    /// The transport of each client's video, even before its first frame.
     links: HashMap<SubscriberId, TransportKind>,
     /// The last control event.
     decision: Option<(Option<RenditionId>, ControlEvent)>,
@@ -94,9 +94,10 @@ pub(super) enum Drawing {
 /// The spans and counts of one subscriber's frames.
 struct Journey {
     spans: Vec<Spread>,
-    /// Motion-to-photon latency with the time at which the application read the input …
+    /// Motion-to-photon latency, measured with the time at which the application read the input.
     exact: Spread,
-    /// … and with the time of its injection into the window system: lower bounds.
+    /// Motion-to-photon latency, measured with the time at which the input was injected into the window system, which gives
+    /// lower bounds.
     at_least: Spread,
     /// The ages of displayed frames, in the order of [`DisplayLatency::named`].
     ages: [Spread; 3],
@@ -198,8 +199,8 @@ impl Journey {
     }
 }
 
-/// The span between two stages, if both were measured; on one clock if possible. Between two clocks it may be negative
-/// within the error bound, and is zero then.
+/// The span between two stages, if both were measured, on one clock if possible. Between two clocks, it may be negative
+/// within the error bound, and is then zero.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
     let here = |stage| {
         let mapped = || record.client.here(stage).map(|mapped| mapped.at);
@@ -228,7 +229,7 @@ impl Table {
         }
     }
 
-    /// A subscriber has joined, or has changed its role.
+    /// Records that a subscriber has joined or has changed its role.
     pub(super) fn joined(&mut self, id: SubscriberId, role: Role, name: &str) {
         self.had_subscribers = true;
         if self.present.len() < MAX_SUBSCRIBERS || self.present.contains_key(&id) {
@@ -259,13 +260,13 @@ impl Table {
         }
     }
 
-    /// A subscriber has left.
+    /// Records that a subscriber has left.
     pub(super) fn left(&mut self, id: SubscriberId) {
         self.renditions.remove(&id);
         self.present.remove(&id);
     }
 
-    /// A control event; with its rendition, if there are several.
+    /// Records a control event, with its rendition if there are several.
     pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &ControlEvent) {
         self.decision = Some((of, *decision));
     }
@@ -277,7 +278,7 @@ impl Table {
         self.links.insert(id, transport);
     }
 
-    /// A client has reported its sound playback.
+    /// Records a client's report of its sound playback.
     pub(super) fn audio(&mut self, id: SubscriberId, report: &AudioReport) {
         if let Some(journey) = self.journeys.get_mut(&id) {
             journey.audio = Some(*report);
@@ -334,7 +335,7 @@ impl Table {
         text
     }
 
-    /// All rows of the subscribers that fit, and one line for each other.
+    /// All rows of the subscribers that fit, and one line for each of the others.
     fn rows(&mut self, now: Instant, totals: &Totals, room: TerminalSize) -> Vec<String> {
         let mut text = String::new();
         let all = self.present.iter();
@@ -372,7 +373,7 @@ impl Table {
                 format_args!("last control event: {of}{decision}"),
             );
         }
-        // On a terminal with few rows the top is shown.
+        // On a terminal with few rows, the top is shown.
         text.lines().take(most).map(str::to_owned).collect()
     }
 
@@ -459,7 +460,7 @@ impl Table {
         line
     }
 
-    /// The recent percentiles of the whole journey; at a client, of its part.
+    /// The recent percentiles of the whole journey or, at a client, of its part.
     fn total(&mut self, now: Instant, id: SubscriberId) -> Option<((Stage, Stage), Percentiles)> {
         let journey = self.journeys.get_mut(&id)?;
         [TOTAL, CLIENT_TOTAL].into_iter().find_map(|total| {
@@ -539,7 +540,7 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
     let of = |count: fn(&Recent) -> u32| {
         // The first frame starts the first interval and is not counted.
         let recent = journey.recent.iter().filter(|frame| frame.at > started);
-        // An integer sum: an empty sum of fractions would be -0.
+        // An integer sum, because an empty sum of fractions would be -0.
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.complete)) / seconds;
@@ -549,7 +550,7 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         false => format!("{frames:.1} complete frames/s"),
     };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
-    // A client does not know the sent bytes.
+    // A client does not know the number of sent bytes.
     if bytes > 0.0 {
         let rate = bytes * 8.0 / seconds / 1e6;
         push(&mut text, format_args!("  {rate:.1} Mb/s"));
@@ -579,7 +580,7 @@ fn loss_recovery(journey: &Journey) -> Option<String> {
     })
 }
 
-/// A row, if there are measurements.
+/// Appends a row, if there are measurements.
 fn row(text: &mut String, now: Instant, label: &str, spread: &mut Spread, bound: Option<Duration>) {
     let Some(run) = spread.run() else { return };
     push(text, format_args!("{label:25}"));

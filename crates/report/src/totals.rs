@@ -9,7 +9,7 @@ use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
-/// The maximum number of separate subscribers: a player and 64 observers, and the same number of former ones. Beyond
+/// Maximum number of separately counted subscribers: a player and 64 observers, and the same number of former ones. Beyond
 /// it, the one without records for the longest time is added to [`Summary::earlier`].
 pub(super) const MAX_SUBSCRIBERS: usize = 130;
 
@@ -115,8 +115,8 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// The number of missing records between its first and its last frame: zero at the host, where each captured frame has
-    /// an outcome. A client does not know which frames never left the host.
+    /// The number of missing records between its first and its last frame. It is zero at the host, where each captured frame
+    /// has an outcome. A client does not know which frames were never sent by the host.
     pub fn unaccounted(&self) -> u64 {
         let span = u64::from(self.highest - self.lowest) + 1;
         span.saturating_sub(self.count.captured)
@@ -197,7 +197,7 @@ impl Totals {
 pub struct Summary {
     /// Each subscriber: players first, then by name.
     pub subscribers: Vec<Subscriber>,
-    /// The sum of those that are no longer counted separately.
+    /// The sum of the subscribers that are no longer counted separately.
     pub earlier: Count,
 }
 

@@ -1,9 +1,8 @@
 //! The trace: frames as slices on a timeline, for ui.perfetto.dev and chrome://tracing.
 //!
-//! The file is in the JSON array form of the *Trace Event Format* (Google, "Trace Event Format", the document that the
-//! Catapult project refers to), in which the closing bracket is optional: the file of a killed program is valid, too. All
-//! times are on the host's clock; a client's stamps are converted, and its slices contain the error bound of the
-//! conversion.
+//! The file is in the JSON array form of the *Trace Event Format* (Google, "Trace Event Format", the document to which the
+//! Catapult project refers). The closing bracket is optional in it, so the file of a killed program is also valid. All times
+//! are on the host's clock. A client's timestamps are converted, and its slices contain the error bound of the conversion.
 //!
 //! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but frames do: one is on the
 //! link while the next is sent. Each kind of slice therefore has several lanes, and uses the first free one.
@@ -28,7 +27,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// The maximum number of unwritten bytes.
 const BUFFER: usize = 64 << 10;
 
-/// The lanes of one kind: the number of overlapping frames. 8 at 60 frames/s are 130 ms of link.
+/// The number of lanes of one kind, which is the number of overlapping frames. 8 at 60 frames/s are 130 ms of link.
 const LANES: usize = 8;
 
 /// The number of remembered frames with drawn capture and encoding: the maximum delay of a report (2 s) at
@@ -38,20 +37,20 @@ const REMEMBERED: usize = 512;
 /// The interval of the bitrate counter.
 const RATE_EVERY: Duration = Duration::from_millis(500);
 
-/// The host's process number. Clients follow; zero would be the idle process.
+/// The host's process number. Clients follow. Zero would be the idle process.
 const HOST: u32 = 1;
 
-/// The range of track numbers of a process: Perfetto requires unique numbers across processes. Ten for each kind of slice.
-/// The host's tracks for a client are in the client's block.
+/// The range of track numbers of a process, because Perfetto requires unique numbers across processes. There are ten for
+/// each kind of slice. The host's tracks for a client are in the client's block.
 const TRACKS: u32 = 100;
 
-/// In a client's block: sending at the host, …
+/// Tracks in a client's block for sending at the host.
 const SENT: u32 = 50;
 
-/// … the link, …
+/// Tracks in a client's block for the link.
 const LINK: u32 = 70;
 
-/// … and dropped frames.
+/// Tracks in a client's block for dropped frames.
 const DROPS: u32 = 90;
 
 /// Consecutive stages on one machine; a slice connects two measured ones.
@@ -68,12 +67,12 @@ const AT_CLIENT: &[Stage] = &[
 /// Writes the events.
 pub(super) struct Trace {
     out: Box<dyn Write + Send>,
-    /// Complete events only, so that the file is valid up to its end.
+    /// Only complete events, so that the file is valid up to its end.
     waiting: Vec<u8>,
     flushed: Option<Instant>,
     /// The time at which each lane is free again, by track.
     lanes: HashMap<u32, Instant>,
-    /// Frames with shared slices that are drawn already.
+    /// Frames whose shared slices have already been drawn.
     drawn: VecDeque<(Option<RenditionId>, FrameId)>,
     sessions: HashMap<SubscriberId, Session>,
 }
@@ -85,7 +84,7 @@ struct Session {
     qp: Option<u8>,
     /// The start of the current interval, and the bytes since then.
     rate: Option<(Instant, u64)>,
-    /// The time of the last counter: counters must not go back in time.
+    /// The time of the last counter, because counters must not go back in time.
     counted: Option<Instant>,
 }
 
@@ -103,7 +102,7 @@ struct Event<'a> {
     /// Microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
-    /// A string: a number in JSON has 53 bits.
+    /// A string, because a number in JSON has 53 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +113,7 @@ struct Event<'a> {
     args: Option<serde_json::Value>,
 }
 
-/// An event with the mandatory fields only.
+/// An event with only the mandatory fields.
 fn event<'a>(name: &'a str, ph: &'a str, at: Instant, pid: u32, tid: u32) -> Event<'a> {
     Event {
         name,
@@ -212,7 +211,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Writes the events, if it is time.
+    /// Writes the events, if they are due.
     pub(super) fn tick(&mut self, now: Instant) -> std::io::Result<()> {
         match self.flushed {
             Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
@@ -229,7 +228,7 @@ impl Trace {
         self.flush()
     }
 
-    /// The process of a subscriber; `None` after too many subscribers.
+    /// The process of a subscriber; `None` if there have been too many subscribers.
     fn process_of(
         &mut self,
         id: SubscriberId,
@@ -388,7 +387,7 @@ impl Trace {
         self.push(&instant)
     }
 
-    /// A control event; with its rendition, if there are several.
+    /// Draws a control event, with its rendition if there are several.
     pub(super) fn decision(
         &mut self,
         now: Instant,
@@ -511,7 +510,7 @@ impl Trace {
         self.push_after(event, true)
     }
 
-    /// `behind`: after another event.
+    /// Writes an event. `behind`: after another event.
     fn push_after(&mut self, event: &Event<'_>, behind: bool) -> std::io::Result<()> {
         if behind {
             self.waiting.extend_from_slice(b",\n");
@@ -527,7 +526,7 @@ impl Trace {
     }
 }
 
-/// The first of the host's tracks of a rendition, and the suffix of their names. Those of secondary renditions follow
+/// The first of the host's tracks of a rendition, and the suffix of their names. The tracks of secondary renditions follow
 /// all clients' blocks.
 fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     match rendition {
@@ -540,7 +539,7 @@ fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     }
 }
 
-/// Slices between the measured stages; the tracks of the n-th start at `base` + 10·n.
+/// Slices between the measured stages. The tracks of the n-th start at `base` + 10·n.
 fn chain(
     slices: &mut Vec<Slice>,
     stages: &[Stage],

@@ -1,10 +1,10 @@
-//! Backoff for accept loops when the process is out of file descriptors. The connection stays in the queue
-//! and the listener stays readable, so a loop that retries at once takes a whole core.
+//! Backoff for accept loops when the process is out of file descriptors. The connection stays in the queue and the listener
+//! stays readable, so a loop that retries at once would use a whole core.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Pause after a failure (a guess: short for a person, long enough to cost nothing).
+/// Pause after a failure (a guess: short for a person, and long enough to cost nothing).
 pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// Time without a failure after which the next failure is logged again (a guess).

@@ -1,4 +1,4 @@
-//! The client's threads: receive → reassemble → decode → present, and input beside it.
+//! The client's threads: receive → reassemble → decode → present, and input in parallel.
 //!
 //! ```text
 //! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
@@ -11,8 +11,7 @@
 //! clipboard  local text ─► session; the host's text ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
-//! Receiving and decoding share a thread, so that a slice is decoded on arrival, while later slices are still
-//! being encoded.
+//! Receiving and decoding share a thread, so that a slice is decoded on arrival while later slices are still being encoded.
 
 mod audio;
 mod clipboard;
@@ -76,7 +75,7 @@ pub use self::stereo::{DrawBackend, EyeView, Reproject, ReprojectionCost, Stereo
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
-/// Notices that may wait for the application: a few seconds of reports.
+/// Maximum notices that wait for the application: a few seconds of reports.
 const NOTICES: usize = 4096;
 
 /// The title of a client's window: the host's name and, for an observer, the reason.
@@ -95,17 +94,17 @@ pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, Presen
 pub struct ClientSetup {
     /// The client's identity.
     pub identity: Identity,
-    /// The device name it announces.
+    /// The device name that the client announces.
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
     /// The host's address as entered; the key under which the host is stored.
     pub host: String,
-    /// The parsed address; its name is resolved again when the host is lost.
+    /// The parsed address. Its name is resolved again when the host is lost.
     pub target: Target,
-    /// The host's addresses, best first; the first that answers is used.
+    /// The host's addresses, best first. The first one that answers is used.
     pub paths: Vec<PathId>,
-    /// The PIN that the host shows, for one pairing. It is not sent to a known host, see
+    /// The PIN that the host shows, for one pairing. It is not sent to a known host; see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
     /// Host key and ticket from a portal. They replace the stored key and the PIN.
@@ -114,11 +113,11 @@ pub struct ClientSetup {
     pub pair_again: bool,
     /// The session offer.
     pub offer: Offer,
-    /// Overrides the first decoder in the table that supports the codec.
+    /// Overrides the choice of the first decoder in the table that supports the codec.
     pub decoder: Option<decode::Backend>,
     /// The transports to the host.
     pub link: Arc<TransportSelector>,
-    /// Forces a transport; `None`: the best that works.
+    /// Forces a transport; `None`: the best one that works.
     pub only: Option<TransportKind>,
     /// Opens the surface that shows the pictures.
     pub surface: OpenSurface,
@@ -126,10 +125,9 @@ pub struct ClientSetup {
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
-    /// The head-pose source; `None`: there is none, or the application sets poses
-    /// ([`ClientRuntime::set_pose`]).
+    /// The head-pose source. `None`: there is none, or the application sets poses ([`ClientRuntime::set_pose`]).
     pub head: Option<HeadPose>,
-    /// Uses the head's poses as input for a game, in place of sending them.
+    /// Uses the head's poses as input for a game instead of sending them.
     pub motion: Option<MotionSettings>,
     /// How stereo pictures are shown.
     pub eyes: StereoSettings,
@@ -139,9 +137,9 @@ pub struct ClientSetup {
     pub microphone: Option<MicrophoneSource>,
     /// The clipboard shared with the host; `None`: none.
     pub clipboard: Option<OpenClipboard>,
-    /// The game-pad mapping database if local game pads are forwarded; `None`: they are not.
+    /// The mapping database if local game pads are forwarded; `None`: they are not.
     pub pads: Option<Database>,
-    /// Whether the latency overlay is shown at first.
+    /// Whether the latency overlay is initially shown.
     pub overlay: bool,
     /// Whether to reconnect to a lost host.
     pub reconnect: bool,
@@ -152,7 +150,7 @@ pub struct ClientSetup {
 /// Volume change of one key press, in percent of the received level.
 const VOLUME_STEP: i32 = 10;
 
-/// What `openuvr client` prints before the name of a session's transport; benches search for it.
+/// The text that `openuvr client` prints before the name of a session's transport. Benches search for it.
 pub const VIDEO_TRANSPORT: &str = "video transport: ";
 
 /// An event that the application may show or log.
@@ -160,11 +158,11 @@ pub const VIDEO_TRANSPORT: &str = "video transport: ";
 pub enum Notice {
     /// A session began, after pairing or with a known host.
     Connected {
-        /// Whether the devices paired just now.
+        /// Whether the devices have just been paired.
         paired: bool,
         /// The fingerprint of the host's key.
         fingerprint: String,
-        /// The fingerprint of the key known before, if they paired again.
+        /// The fingerprint of the previously known key, if they paired again.
         before: Option<String>,
     },
     /// The host granted a role.
@@ -173,47 +171,47 @@ pub enum Notice {
         role: Role,
         /// The host's name.
         host: String,
-        /// Why the client observes, if it does.
+        /// Why the client observes, if it is an observer.
         observer_reason: Option<ObserverReason>,
     },
     /// The host's video now uses this transport.
     Link(TransportKind),
     /// The first picture of this size is shown.
     Showing(Size),
-    /// The person changed how keys are sent.
+    /// The user changed how keys are sent.
     Keys(Keys),
-    /// Whether the streamed source is visible at the host; while it is not, no pictures arrive.
+    /// Whether the streamed source is visible at the host. No pictures arrive while it is hidden.
     SourceShown(bool),
-    /// A game pad of this name is forwarded to the host (`true`), or no longer.
+    /// Whether a game pad of this name is now forwarded to the host (`true`) or no longer is.
     Pad(String, bool),
-    /// A message about the shared clipboard; never its content.
+    /// A message about the shared clipboard. It never contains the clipboard's content.
     Clipboard(String),
-    /// A message about the microphone: its device changed.
+    /// A message about the microphone, because its device changed.
     Sound(String),
     /// The outcome of a frame.
     Report(Report),
     /// Playback statistics, about once a second.
     Audio(AudioReport),
-    /// The person selected this eye view.
+    /// The user selected this eye view.
     EyeView(EyeView),
     /// The cost of reprojection; sent at the end.
     ReprojectionCost(ReprojectionCost),
     /// Haptic feedback for one hand; replaces the previous one.
     Haptic(Haptic),
-    /// The person changed the volume: percent, 0 when muted.
+    /// The user changed the volume: percent, 0 when muted.
     Volume(u32),
     /// The host is silent or gone; the client reconnects.
     Lost(Option<GoodbyeReason>),
     /// The client stopped.
     StopReason(StopReason),
-    /// Something failed; the client continues.
+    /// Something failed, but the client continues.
     Warning(String),
 }
 
 /// Why a client stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StopReason {
-    /// The person closed the window or asked to stop.
+    /// The user closed the window or asked to stop.
     Quit,
     /// The host ended the session for this reason.
     Host(GoodbyeReason),
@@ -266,8 +264,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. The session retransmits lost ones. A send error other than a full buffer
-    /// is kept as the reason should the host fall silent.
+    /// Sends a datagram to the host. The session retransmits lost ones. A send error other than a full buffer is kept as the
+    /// reason in case the host falls silent.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
@@ -289,7 +287,7 @@ impl Shared {
             self.send(self.paths.current(), &datagram);
         }
         while let Some(path) = session.poll_on_path(clock::now(), &mut datagram) {
-            // A lost probe is a result, too.
+            // A lost probe is a result too.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
@@ -330,7 +328,7 @@ impl Shared {
             || lock(&self.hands).as_mut().is_some_and(hands)
     }
 
-    /// Directs input to the emulated head and controllers, or stops that.
+    /// Directs input to the emulated head and controllers, or stops directing it there.
     fn grabbed(&self, grabbed: bool) {
         if let Some(input) = lock(&self.head_input).as_mut() {
             input.grabbed(grabbed);
@@ -340,7 +338,7 @@ impl Shared {
         }
     }
 
-    /// When the host wants poses to be sampled, if it announces that.
+    /// When the host wants poses to be sampled, if it announces those times.
     fn pose_schedule(&self) -> Option<RefreshTiming<Instant>> {
         self.session().as_ref()?.pose_schedule(clock::now())
     }
@@ -354,7 +352,7 @@ impl Shared {
         Some(number)
     }
 
-    /// Sends an input event; without `sampled` it happened now.
+    /// Sends an input event. Without `sampled`, it happened now.
     fn input(&self, event: InputEvent, sampled: Option<Instant>) {
         let now = clock::now();
         if let Some(session) = self.session().as_mut() {
@@ -363,7 +361,7 @@ impl Shared {
         }
     }
 
-    /// Reports the window size to the host now and at the start of each session.
+    /// Reports the window size to the host, now and at the start of each session.
     fn window_size(&self, size: Size) {
         let mut session = self.session();
         *lock(&self.window_size) = Some(size);
@@ -391,7 +389,7 @@ impl Shared {
         None
     }
 
-    /// Stores the client's end apart from the notices, which may overflow.
+    /// Stores the reason for the client's end separately from the notices, which may overflow.
     fn finish(&self, reason: StopReason) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.get_or_insert(reason);
@@ -409,8 +407,8 @@ impl Shared {
     }
 }
 
-/// Reports a panic of the thread that owns it and stops the others. Without it the window would freeze and
-/// ignore even its close button.
+/// Reports a panic of the thread that owns it and stops the others. Otherwise, the window would freeze and ignore even its
+/// close button.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -435,13 +433,13 @@ impl ClientRuntime {
     /// Starts the media thread, which connects, and the input thread once there is a surface.
     ///
     /// # Errors
-    /// One line, if a thread can't be started.
+    /// Returns one line if a thread cannot be started.
     pub fn start(mut setup: ClientSetup) -> Result<ClientRuntime, String> {
         let (head, head_input) =
             (setup.head.take()).map_or((None, None), |head| (Some(head.source), head.input));
         let motion = setup.motion.take();
         let deflects = motion.is_some_and(|motion| matches!(motion.output, Output::Pad(_)));
-        // A game is moved by the poses and does not see them.
+        // The poses move the game, which does not receive them as poses.
         let has_head = head.is_some() && motion.is_none();
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
@@ -493,7 +491,7 @@ impl ClientRuntime {
             media: Some(media),
             head: None,
         };
-        // If it can't be started, dropping `client` stops the others.
+        // If it cannot be started, dropping `client` stops the other threads.
         let target = motion.map_or_else(
             || head::PoseTarget::Host(Recentre::default()),
             |motion| head::PoseTarget::Game(Motion::new(&motion)),
@@ -503,7 +501,7 @@ impl ClientRuntime {
         Ok(client)
     }
 
-    /// The error of the last send to the host, if it failed: no network, or a local firewall.
+    /// The error of the last send to the host, if it failed (for example, no network or a local firewall).
     #[must_use]
     pub fn unsent(&self) -> Option<String> {
         self.shared.unsent()
@@ -530,9 +528,9 @@ impl ClientRuntime {
         self.shared.input(event, None);
     }
 
-    /// Sends a head pose. `sampled` is on the monotonic clock: the sensor's time, or the time of the
-    /// prediction. It is sent at once, at most 2000 a second. Callable from any thread. Returns the pose's
-    /// number; `None` without a session.
+    /// Sends a head pose. `sampled` is on the monotonic clock: the sensor's time, or the time of the prediction. The pose is
+    /// sent at once, at most 2000 times a second. Callable from any thread. Returns the pose's number; `None` without a
+    /// session.
     pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
         self.shared.pose(pose, sampled)
     }
@@ -543,8 +541,8 @@ impl ClientRuntime {
         self.shared.controllers(sampled, states)
     }
 
-    /// Sets the properties of the display. The host's application renders for its fields of view and refresh
-    /// times. Sent on each change and in each session. Callable from any thread.
+    /// Sets the properties of the display. The host's application renders for its fields of view and refresh times. They are
+    /// sent on each change and in each session. Callable from any thread.
     pub fn set_display(&self, display: Display) {
         let mut session = self.shared.session();
         *lock(&self.shared.display) = Some(display);
@@ -554,7 +552,7 @@ impl ClientRuntime {
         }
     }
 
-    /// Notices dropped because the queue was full.
+    /// Number of notices dropped because the queue was full.
     #[must_use]
     pub fn lost_notices(&self) -> u64 {
         self.shared.lost_notices.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! The CSV: one row for each captured frame and subscriber (RFC 4180, the header in row 1).
+//! The CSV with one row for each captured frame and subscriber (RFC 4180, the header in row 1).
 //!
-//! Times are nanoseconds on the clock of the stage's own side. `FirstReceived_host_clock` is the client's
-//! first stage on the host's clock, so that all others can be converted. Unmeasured values are empty. The sound columns hold the client's last report: latency
-//! (median and 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames
-//! concealed in total and in the longest concealment, payloads discarded, underruns.
+//! Times are nanoseconds on the clock of the stage's own side. `FirstReceived_host_clock` is the client's first stage on the
+//! host's clock, so that all others can be converted. Unmeasured values are empty. The sound columns hold the client's last
+//! report: latency (median and 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames
+//! concealed in total and in the longest concealment; payloads discarded; and underruns.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -15,10 +15,10 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
-/// Most clients whose playback reports are kept: more than a host has over hours.
+/// Maximum number of clients whose playback reports are kept: more than a host has over hours.
 const MAX_CLIENTS: usize = 1024;
 
-/// How long a row may wait for the disk.
+/// How long a row may wait before it is written to the disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns before and after those of the stages.
@@ -66,7 +66,7 @@ impl Csv {
     /// Writes the header.
     ///
     /// # Errors
-    /// The system's, as in all methods.
+    /// Returns the system's error, as do all methods.
     pub fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
         let mut out = BufWriter::with_capacity(64 << 10, out);
         let stages = Stage::ALL
@@ -94,7 +94,7 @@ impl Csv {
     /// Writes the row of a frame. `rendition` is unknown at a client.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn row(
         &mut self,
         record: &FrameRecord,
@@ -153,7 +153,7 @@ impl Csv {
     /// Flushes the rows, if due.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn tick(&mut self, now: Instant) -> std::io::Result<()> {
         match self.flushed {
             Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
@@ -167,7 +167,7 @@ impl Csv {
     /// Flushes all rows.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn finish(&mut self) -> std::io::Result<()> {
         self.out.flush()
     }
@@ -183,7 +183,7 @@ fn at(record: &FrameRecord, stage: Stage) -> Option<i64> {
     record.host.at(stage).map(|at| at.0).or_else(client)
 }
 
-/// An empty field if there is none.
+/// Writes an empty field if there is no value.
 fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std::io::Result<()> {
     match value {
         Some(value) => write!(out, ",{value}"),

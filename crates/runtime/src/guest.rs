@@ -1,5 +1,4 @@
-//! A host inside an application's process: the application submits pictures and takes input, the guest does
-//! the rest.
+//! A host inside an application's process. The application submits pictures and takes input; the guest does the rest.
 //!
 //! ```no_run
 //! use openuvr_media::capture::pool::Pool;
@@ -24,8 +23,8 @@
 //! }
 //! # Ok::<(), String>(())
 //! ```
-//! The rules of a guest: no second process, no `exit`, no console, no signals, no global state (an
-//! application may have several guests), no `mlockall`. If the stream fails, the application continues. In a
+//! A guest starts no second process, does not call `exit`, uses no console and no signals, has no global state (an
+//! application may have several guests), and does not call `mlockall`. If the stream fails, the application continues. In a
 //! forked child of the application, a guest does nothing.
 
 mod first_picture;
@@ -84,15 +83,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub enum InputTarget {
     /// The application, which calls [`Guest::next_input`].
     Application,
-    /// This X display, by XTEST.
+    /// This X display, through XTEST.
     Display(String),
     /// None.
     Nothing,
 }
 
-/// A host in the process of the application whose pictures it streams. All methods may be called from any
-/// thread. Dropping it says goodbye to the clients and joins its threads, which takes a tenth of a second at
-/// most.
+/// A host in the process of the application whose pictures it streams. All methods may be called from any thread. Dropping
+/// it says goodbye to the clients and joins its threads, which takes at most a tenth of a second.
 pub struct Guest {
     /// `None` while it is being dropped.
     running: Option<Running>,
@@ -112,7 +110,7 @@ struct Running {
     host: Arc<HostRuntime>,
     ended: Arc<AtomicBool>,
     notice_reader: JoinHandle<()>,
-    /// Accepts gateways of another process, if enabled.
+    /// Accepts gateways in another process, if enabled.
     gateways: Option<GatewayListener>,
 }
 
@@ -180,21 +178,21 @@ impl Placement {
 #[derive(Default)]
 struct Drawing {
     begun: Option<Instant>,
-    /// The newest input it certainly shows.
+    /// The newest input that the picture certainly shows.
     input: Option<ConsumedInput>,
     /// The newest input taken.
     newest: Option<ConsumedInput>,
-    /// The pose it was drawn with, and the newest pose taken.
+    /// The pose with which it was drawn, and the newest pose taken.
     pose: Option<ReceivedPose>,
     newest_pose: Option<ReceivedPose>,
 }
 
 impl Guest {
-    /// Starts a host for pictures of `size`; later pictures may differ. `on_notice` is called on the notice
-    /// thread, one notice at a time, for the last time before the guest's drop returns.
+    /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called on the notice
+    /// thread, for one notice at a time. The last call is before the guest's drop returns.
     ///
     /// # Errors
-    /// One line, if something can't be opened or is out of range.
+    /// Returns one line if something cannot be opened or is out of range.
     pub fn start(
         config: &Config,
         input: InputTarget,
@@ -208,13 +206,11 @@ impl Guest {
         Guest::on_display(config, input, display.as_deref(), size, on_notice)
     }
 
-    /// The same for an application whose windows are on the X display `display` (empty: the one of the
-    /// environment), independent of `input`. Clients see the pointer of that display if [`Config::cursor`] is
-    /// set.
+    /// Like [`Guest::start`], for an application whose windows are on the X display `display` (empty: that of the
+    /// environment), independently of `input`. Clients see the pointer of that display if [`Config::cursor`] is set.
     ///
     /// # Errors
-    /// As [`Guest::start`]. If the pointer can't be watched, the guest posts a notice and continues without
-    /// it.
+    /// As for [`Guest::start`]. If the pointer cannot be watched, the guest posts a notice and continues without it.
     pub fn on_display(
         config: &Config,
         input: InputTarget,
@@ -228,9 +224,8 @@ impl Guest {
             opened.policy.keys = Keys::Both;
         }
         let scheduler = config.scheduler();
-        // The application has priority: real-time encoder threads would preempt it during its swap (measured
-        // on two cores: 4 ms per frame on top of the read-back, 1 ms with ordinary threads, whose picture is
-        // 1 ms later).
+        // The application has priority, because real-time encoder threads would preempt it during its swap (measured on two
+        // cores: 4 ms per frame in addition to the read-back, but 1 ms with ordinary threads, whose picture is 1 ms later).
         let scheduler = scheduler.without_realtime(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
         let frames = Arc::new(frames);
@@ -316,8 +311,8 @@ impl Guest {
                     }
                     notice_reader.deliver(notice);
                 }
-                // The drop has released its reference: this is the last one. Notices of the host's end are
-                // delivered in this thread, too.
+                // The drop has released its reference, so this is the last one. Notices of the host's end are also delivered
+                // in this thread.
                 for notice in Arc::into_inner(source)
                     .into_iter()
                     .flat_map(HostRuntime::stop)
@@ -352,7 +347,7 @@ impl Guest {
         })
     }
 
-    /// Whether to submit a picture that is finished now: see [`Submitter`]. Never in a forked child.
+    /// Whether to submit a picture that is finished now; see [`Submitter`]. Never in a forked child.
     #[must_use]
     pub fn wanted(&self) -> FrameDemand {
         match self.forked() {
@@ -367,14 +362,14 @@ impl Guest {
         self.wanted() == FrameDemand::Now
     }
 
-    /// Whether the host has ended and no picture will be wanted again. True in a forked child.
+    /// Whether the host has ended, so that no more pictures are needed. True in a forked child.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.forked() || self.frames.is_over()
     }
 
-    /// Marks the start of a picture: it shows the input taken until now. Without this call, it shows the
-    /// input taken until it is submitted.
+    /// Marks the start of a picture, which shows the input taken until now. Without this call, it shows the input taken
+    /// until it is submitted.
     pub fn begin_frame(&self) {
         let mut drawing = lock(&self.drawing);
         drawing.begun = Some(clock::now());
@@ -414,7 +409,7 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits until this or a newer picture is encoded and sent.
+    /// Waits until this or a newer picture has been encoded and sent.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)
@@ -435,7 +430,7 @@ impl Guest {
         Some(self.taken(self.inputs.as_ref()?.pop()?))
     }
 
-    /// The same, and waits for it at most `timeout`.
+    /// Like [`Guest::next_input`], but waits for input, at most for `timeout`.
     #[must_use]
     pub fn wait_for_input(&self, timeout: Duration) -> Option<ApplicationInput> {
         if self.forked() {
@@ -451,26 +446,26 @@ impl Guest {
         input
     }
 
-    /// Sends the events of the player's device with this number to `fd`: see [`HostRuntime::map_device`].
+    /// Sends the events of the player's device with this number to `fd`; see [`HostRuntime::map_device`].
     ///
     /// # Errors
-    /// One line, if `fd` can't be written to, or the host has ended.
+    /// Returns one line if `fd` cannot be written to or the host has ended.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.map_device(device, fd)
     }
 
-    /// Ends [`Guest::map_device`]; the device's pressed keys are released first.
+    /// Ends [`Guest::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// One line, if the host has ended.
+    /// Returns one line if the host has ended.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.unmap_device(device)
     }
 
-    /// The player's newest head pose; `None` before the current player's first. The next picture that the
-    /// application begins is labelled with this pose. Call it before [`Guest::begin_frame`], if that is used.
+    /// The player's newest head pose; `None` before the current player's first. The next picture that the application begins
+    /// is labelled with this pose. If [`Guest::begin_frame`] is used, call this method before it.
     #[must_use]
     pub fn pose(&self) -> Option<ReceivedPose> {
         let posed = self.host()?.pose();
@@ -484,13 +479,13 @@ impl Guest {
         self.host()?.controllers()
     }
 
-    /// The player's display; `None` before its client reported it.
+    /// The player's display; `None` until its client has reported it.
     #[must_use]
     pub fn display(&self) -> Option<PlayerDisplay> {
         self.host()?.display()
     }
 
-    /// Announces when the application takes poses: see [`HostRuntime::pose_schedule`].
+    /// Announces when the application samples poses; see [`HostRuntime::pose_schedule`].
     pub fn pose_schedule(&self, wanted: RefreshTiming<Instant>) {
         if let Some(host) = self.host() {
             host.pose_schedule(wanted);
@@ -504,8 +499,8 @@ impl Guest {
         }
     }
 
-    /// Sets the picture's position on the display that input is injected into: left and upper edge and size,
-    /// in pixels; without a size that of the newest picture. The initial position is the upper left corner.
+    /// Sets the picture's position on the display into which input is injected: left and upper edge and size, in pixels.
+    /// Without a size, that of the newest picture is used. The initial position is the upper left corner.
     pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
         let mut placement = lock(&self.placement);
         (placement.x, placement.y, placement.size) = (x, y, size);
@@ -526,7 +521,7 @@ impl Guest {
         }
     }
 
-    /// Sets the captured window of that display. Keys and clicks go to it and its menus and dialogs, and are
+    /// Sets the captured window of that display. Keys and clicks go to the window and its menus and dialogs, and are
     /// withheld where they would not reach it. `None`, the initial value: input goes to any window.
     pub fn set_window(&self, window: Option<u32>) {
         lock(&self.placement).viewport.set_window(window);
@@ -537,7 +532,7 @@ impl Guest {
         lock(&self.placement).viewport.set_window_scope(scope);
     }
 
-    /// Reports whether the window is visible on its display (not minimised); the clients are notified.
+    /// Reports whether the window is visible on its display (not minimised). The clients are notified.
     pub fn set_shown(&self, shown: bool) {
         if let Some(host) = self.host() {
             host.source_shown(shown);
@@ -550,7 +545,7 @@ impl Guest {
         lock(&self.statistics).clone()
     }
 
-    /// The PIN with which a new device may pair initially; `None` if pairing is closed.
+    /// The PIN with which a new device may initially pair; `None` if pairing is closed.
     #[must_use]
     pub fn pin(&self) -> Option<&Pin> {
         self.pin.as_ref()
@@ -562,7 +557,7 @@ impl Guest {
         &self.endpoint
     }
 
-    /// Its UDP address; `None` with raw Ethernet only.
+    /// Its UDP address; `None` with only raw Ethernet.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
@@ -620,7 +615,7 @@ impl Drop for Guest {
     }
 }
 
-/// The opened value. On an error the guest continues without it and posts a warning.
+/// Returns the opened value. On an error, the guest posts a warning and continues without the value.
 fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Notice)) -> Option<T> {
     opened.unwrap_or_else(|why| {
         on_notice(Notice::Warning(why));

@@ -1,4 +1,4 @@
-//! The host's threads: capture → convert → encode → seal → send, and the control plane beside it.
+//! The host's threads: capture → convert → encode → seal → send, and the control plane in parallel.
 //!
 //! ```text
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
@@ -9,8 +9,8 @@
 //! clipboard  text copied on the display ─► sessions; the player's text ─► display
 //! trust    pairings and visits of devices ─► disk
 //! ```
-//! The media thread waits for the control thread only at the sessions' mutex, which is never held across a
-//! blocking system call. An overflow is a drop with a cause.
+//! The media thread waits for the control thread only at the sessions' mutex, which is never held across a blocking system
+//! call. An overflow is a drop with a cause.
 
 mod admit;
 mod audio;
@@ -80,16 +80,16 @@ use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
-/// Capacity of the media thread's queue: messages about joining, leaving and requests of subscribers, which
-/// are few.
+/// Capacity of the media thread's queue. Its messages are about subscribers that join or leave and their requests, which are
+/// few.
 const MEDIA_COMMANDS: usize = 256;
 
-/// Frame outcomes that may wait for the control thread, which takes them at each iteration: four frames of
-/// each of 64 clients ([`config::Config::max_observers`]).
+/// Maximum frame outcomes that wait for the control thread, which takes them at each iteration: four frames of each of 64
+/// clients ([`config::Config::max_observers`]).
 const ENDS: usize = 256;
 
-/// Commands that may wait for the audio thread, which takes them after each payload: a client joins, leaves
-/// or changes its path.
+/// Maximum commands that wait for the audio thread, which takes them after each payload. There is one when a client joins,
+/// leaves or changes its path.
 const AUDIO_COMMANDS: usize = 256;
 
 /// Everything a host needs. The caller opens it, so that each failure is reported before a thread starts.
@@ -110,7 +110,7 @@ pub struct HostSetup {
     pub capture: Box<dyn Capture>,
     /// The picture's position on its display; `None` if input is not injected there.
     pub viewport: Option<Viewport>,
-    /// The pointer's watch, if the pointer is sent.
+    /// The watch on the pointer, if the pointer is sent.
     pub cursor: Option<Box<dyn CursorWatch>>,
     /// The target of input.
     pub input: Input,
@@ -118,7 +118,7 @@ pub struct HostSetup {
     pub converter: Converter,
     /// The encoders and their assignment to clients.
     pub encodings: Encodings,
-    /// The output for the player's microphone, if [`HostPolicy::streams`] offers it.
+    /// The output for the player's microphone, if [`HostPolicy::streams`] offers one.
     pub microphone: Option<AudioSink>,
     /// The sound for clients, if [`HostPolicy::streams`] offers it.
     pub audio: Option<AudioSource>,
@@ -134,7 +134,7 @@ pub struct HostSetup {
 pub enum Input {
     /// A window system or a device.
     Sink(Box<dyn InputSink>),
-    /// The application, which takes it when it draws.
+    /// The application, which takes the input when it draws.
     Application(Arc<InputQueue>),
 }
 
@@ -152,9 +152,9 @@ enum MediaCommand {
     /// A subscriber's feedback.
     Feedback(SubscriberId, Feedback),
     Resend(SubscriberId, RetransmissionRequest),
-    /// The video's highest bitrate.
+    /// The maximum bitrate of the video.
     Limit(Bitrate),
-    /// A rendition's thread returns its pipeline.
+    /// A rendition's thread returned its pipeline.
     Returned(Box<media::ReturnedPipeline>),
 }
 
@@ -173,7 +173,7 @@ impl MediaCommand {
     }
 }
 
-/// How a subscriber takes frames.
+/// How a subscriber receives frames.
 enum Attachment {
     /// A session: sealed and sent to `path`.
     Session {
@@ -197,23 +197,23 @@ struct Shared {
     stop: AtomicBool,
     /// The goodbye reason sent to clients at the end.
     goodbye_reason: Mutex<GoodbyeReason>,
-    /// Until when the control thread sleeps, in nanoseconds of the local clock.
+    /// The time until which the control thread sleeps, in nanoseconds of the local clock.
     control_sleeps_until: AtomicI64,
     /// The newest injected input.
     injected: Mutex<Option<AppliedInput>>,
     /// A new bitrate limit set by the application, in bit/s; 0 once the media thread has taken it.
     bitrate_limit: AtomicU64,
-    /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions: an
-    /// ordinary thread must not hold their lock while the player's thread waits.
+    /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. An ordinary thread must
+    /// not hold their lock while the player's thread waits.
     ends: SyncSender<FrameOutcome>,
     /// Wake-up sites: control thread, its timer, media thread.
     to_control: WakeupSite,
     control_timer: WakeupSite,
     to_media: WakeupSite,
     notices: Board,
-    /// Statistics of the subscribers: written by the control thread; the media thread does not lock them.
+    /// Statistics of the subscribers. The control thread writes them; the media thread does not lock them.
     figures: Mutex<Figures>,
-    /// Subscribers other than sessions; each has a thread.
+    /// Subscribers other than sessions. Each has its own thread.
     detached: subscribe::DetachedSubscribers,
 }
 
@@ -254,7 +254,7 @@ impl Shared {
     fn flush(&self, sessions: &mut Host) {
         let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
-            // Lost datagrams are retransmitted; a full buffer is no reason to stop.
+            // Lost datagrams are retransmitted, and a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         while let Some(probe) = sessions.poll_probe() {
@@ -279,15 +279,15 @@ impl Shared {
         media.wake();
     }
 
-    /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is repeated
-    /// with the actual transport.
+    /// Sends a burst the size of a frame's. If the transport degrades during sending (no GSO), the burst is repeated with
+    /// the actual transport.
     fn answer_probe(&self, sessions: &mut Host, asked: &ProbeRequest) {
         let path = segmented(asked.path, asked.segmented);
         let mut burst = Vec::new();
         loop {
             let transport = self.link.transport(path);
             let segment = sessions.answer_probe(clock::now(), asked, transport, &mut burst);
-            // A lost burst is a result, too.
+            // A lost burst is a result too.
             let _ = self.link.send(path, &burst, segment);
             if self.link.transport(path) == transport {
                 break;
@@ -295,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// The host's end.
+    /// Ends the host.
     fn finish(&self, notice: Notice) {
         self.notices.finish(notice);
     }
@@ -304,7 +304,7 @@ impl Shared {
         self.notices.post(notice);
     }
 
-    /// Sets the source's visibility; notifies clients and readers.
+    /// Sets the source's visibility and notifies clients and readers.
     fn source_shown(&self, shown: bool) {
         let mut sessions = self.sessions();
         let news = sessions.source_shown(shown);
@@ -315,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// The source ended for `why`, which is sent to clients when the host stops.
+    /// Records that the source ended for `why`, which is sent to clients when the host stops.
     fn end_source(&self, why: GoodbyeReason) {
         let goodbye_reason = self.goodbye_reason.lock();
         *goodbye_reason.unwrap_or_else(PoisonError::into_inner) = why;
@@ -325,13 +325,13 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether the host stops, or its source has ended.
+    /// Whether the host is stopping or its source has ended.
     fn is_ending(&self) -> bool {
         self.stopping() || self.notices.is_finished()
     }
 }
 
-/// Reports a panic of the thread that owns it. Without it the host would continue silently.
+/// Reports a panic of the thread that owns it. Otherwise, the host would continue silently.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -343,8 +343,8 @@ impl Drop for PanicReporter {
     }
 }
 
-/// Opens each encoder once as a check before clients connect. Encoders are opened again for each size, after
-/// a failure, and for the first subscriber.
+/// Opens each encoder once as a check before clients connect. Encoders are opened again for each size, after a failure, and
+/// for the first subscriber.
 fn open_encoders(setup: &HostSetup) -> Result<(), String> {
     let size = setup.capture.size();
     for encoding in setup.encodings.all() {
@@ -391,7 +391,7 @@ impl HostRuntime {
     /// Starts the threads.
     ///
     /// # Errors
-    /// One line, if a thread can't be started, an encoder can't be opened, or the system has no randomness.
+    /// Returns one line if a thread cannot be started, an encoder cannot be opened, or the system provides no randomness.
     pub fn start(mut setup: HostSetup) -> Result<HostRuntime, String> {
         open_encoders(&setup)?;
         let handshake = handshake(&mut setup)?;
@@ -454,7 +454,7 @@ impl HostRuntime {
                 loss_reported: false,
                 withheld: None,
             })?;
-            // It ends after the control thread.
+            // The writer ends after the control thread.
             host.threads.push(writer);
             setup
                 .cursor
@@ -540,14 +540,14 @@ impl HostRuntime {
         self.notices.next(timeout)
     }
 
-    /// Creates another reader of the notices from now on. Each reader gets all notices; one that falls 4096
-    /// behind loses the oldest and gets their number ([`Notice::Lost`]).
+    /// Creates another reader of the notices from now on. Each reader gets all notices. A reader that falls 4096 behind
+    /// loses the oldest ones and gets their number ([`Notice::Lost`]).
     #[must_use]
     pub fn notices(&self) -> Notices {
         self.shared.notices.reader()
     }
 
-    /// The application has exited: clients are notified when the host stops, and do not reconnect.
+    /// Records that the application has exited. Clients are notified when the host stops, and do not reconnect.
     pub fn source_ended(&self) {
         self.shared.end_source(GoodbyeReason::SourceEnded);
     }
@@ -590,7 +590,7 @@ impl HostRuntime {
 
     fn halt(&mut self) {
         self.cancel();
-        // Without listeners the audio thread waits for commands: closing the channel ends it.
+        // Without listeners, the audio thread waits for commands, and closing the channel ends it.
         self.audio = None;
         for thread in self.threads.drain(..) {
             // A panic was already reported on standard error.

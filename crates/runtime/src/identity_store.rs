@@ -12,7 +12,8 @@ use zeroize::Zeroizing;
 
 use crate::store::{Lock, StoreError, failed, from_hex, replace, to_hex};
 
-/// A machine's identity: a machine that is both host and client has two, so that they can't be correlated.
+/// The owner of a machine's identity. A machine that is both host and client has two identities, so that they cannot be
+/// correlated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyOwner {
     /// `host.key`
@@ -30,12 +31,12 @@ impl KeyOwner {
     }
 }
 
-/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]); created and stored with
-/// mode 0600 on the first call.
+/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]). It is created and stored with mode 0600 on
+/// the first call.
 ///
 /// # Errors
-/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds no key (it
-/// is not changed), [`StoreError::Io`].
+/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds no key (the file is not
+/// changed), or [`StoreError::Io`] if it cannot be read or written.
 pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError> {
     let path = dir.join(role.file());
     let lock = Lock::take(dir)?;
@@ -79,7 +80,7 @@ fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
             continue;
         }
         let bytes = from_hex(line)
-            .ok_or_else(|| corrupt(index + 1, "a secret key is 64 hexadecimal digits"))?;
+            .ok_or_else(|| corrupt(index + 1, "expected a secret key of 64 hexadecimal digits"))?;
         if key.replace(Identity::from_bytes(bytes)).is_some() {
             return Err(corrupt(index + 1, "duplicate key"));
         }

@@ -1,7 +1,7 @@
-//! The exchange between a launcher and the host in the application that it started: variables, the settings
-//! that the host receives once, and the reports that it sends ([`LaunchReport`]).
+//! The exchange between a launcher and the host in the application that it started: variables, the settings that the host
+//! receives once, and the reports that it sends ([`LaunchReport`]).
 //!
-//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`; the first of each end is its
+//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. The first datagram of each end is its
 //! [greeting](openuvr_ipc::hello). The protocol between host and client is in crate `proto`.
 
 use openuvr_ipc::frame::Message;
@@ -12,11 +12,11 @@ pub use openuvr_ipc::launch_report::LaunchReport;
 
 use crate::host::config::Config;
 
-/// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
+/// The variable that names the socket to a process with the hook in it. Without it, the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
-/// The variable that names the socket to a process that links `libopenuvr`: it needs no hook, which
-/// [`SOCKET`] would activate.
+/// The variable that names the socket to a process that links `libopenuvr`. Such a process needs no hook, which [`SOCKET`]
+/// would activate.
 pub const API_SOCKET: &str = "OPENUVR_API";
 
 /// The variable with the per-eye resolution for the OpenXR runtime: `WIDTHxHEIGHT`, in pixels.
@@ -32,26 +32,26 @@ pub const XR_SETTINGS: &str = "xr-runtime.toml";
 pub struct LaunchSettings {
     /// Whether the player's input goes to the application's display.
     pub input: bool,
-    /// Streams only the window with this in its title or class; `None`: the largest.
+    /// Streams only the window that has this text in its title or class; `None`: the largest.
     pub window: Option<String>,
     /// The per-eye resolution, if [`EYE`] is not set.
     pub eye: Option<Size>,
-    /// Whether the launcher has gateways, which connect to the host at a socket beside [`SOCKET`].
+    /// Whether the launcher has gateways, which connect to the host at a socket next to [`SOCKET`].
     pub gateways: bool,
     /// The host.
     pub host: Config,
 }
 
 impl Message for LaunchSettings {
-    /// Far more than its few numbers, names and paths (PATH_MAX 4096).
+    /// Maximum length, far more than the few numbers, names and paths need (PATH_MAX 4096).
     const MAX_LEN: usize = 32 << 10;
 }
 
 impl LaunchSettings {
-    /// As TOML, for [`XR_SETTINGS`].
+    /// The settings as TOML, for [`XR_SETTINGS`].
     ///
     /// # Errors
-    /// A path in it is not UTF-8.
+    /// Returns an error if a path in them is not UTF-8.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|e| format!("can't serialise the settings: {e}"))
     }
@@ -59,7 +59,7 @@ impl LaunchSettings {
     /// Parses [`XR_SETTINGS`].
     ///
     /// # Errors
-    /// One line with the invalid or unknown key.
+    /// Returns one line that names the invalid or unknown key.
     pub fn from_toml(text: &[u8]) -> Result<LaunchSettings, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
         toml::from_str(text).map_err(|e| {

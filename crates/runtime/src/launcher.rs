@@ -1,6 +1,6 @@
 //! The connection from an application to the program that started it. The other end is `crate::launch`.
 //!
-//! It prints nothing and starts no thread. Forked children do not inherit the socket.
+//! The module prints nothing and starts no thread. Forked children do not inherit the socket.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -33,7 +33,7 @@ pub struct Launcher {
     /// Closes it in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
-    /// The launcher's greeting has arrived.
+    /// Whether the launcher's greeting has arrived.
     greeted: AtomicBool,
     /// The socket path where its gateways look for the host.
     gateway: Option<PathBuf>,
@@ -52,7 +52,7 @@ impl Launcher {
     /// Connects to the socket named by the environment ([`SOCKET`]).
     ///
     /// # Errors
-    /// One line: there is no listener.
+    /// Returns one line if there is no listener.
     pub fn connect() -> Result<Launcher, String> {
         let path = std::env::var_os(SOCKET).unwrap_or_default();
         Launcher::connect_to(Path::new(&path))
@@ -61,7 +61,7 @@ impl Launcher {
     /// Connects to the socket at this path.
     ///
     /// # Errors
-    /// One line: there is no listener.
+    /// Returns one line if there is no listener.
     pub fn connect_to(path: &Path) -> Result<Launcher, String> {
         let kind = (
             AddressFamily::UNIX,
@@ -85,11 +85,11 @@ impl Launcher {
         })
     }
 
-    /// Receives the settings, if they were sent: once, to one process of an application at a time. The
-    /// sockets of existing pads are attached.
+    /// Receives the settings, if they were sent. They are sent once, to one process of an application at a time, with the
+    /// sockets of existing pads attached.
     ///
     /// # Errors
-    /// One line: the launcher has another version, or the socket failed.
+    /// Returns one line if the launcher has another version or the socket failed.
     pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
         let mut bytes = vec![0; PREFIX + LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
@@ -121,7 +121,7 @@ impl Launcher {
         Ok(Some(settings))
     }
 
-    /// Waits at most `span` for the settings; `None` on timeout or if disconnected.
+    /// Waits for the settings, for `span` at most; `None` on timeout or if disconnected.
     ///
     /// # Errors
     /// As [`settings`](Launcher::settings).
@@ -157,7 +157,7 @@ impl Launcher {
         }
     }
 
-    /// Sends a report to the launcher; it is lost if there is no room.
+    /// Sends a report to the launcher. It is lost if there is no room.
     pub fn send(&self, report: &LaunchReport) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         // Only a text of more than 8 KiB is too long.
@@ -168,7 +168,7 @@ impl Launcher {
 }
 
 impl AsFd for Launcher {
-    /// For polling; hangs up when the launcher disconnects.
+    /// For polling. It hangs up when the launcher disconnects.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,5 +1,5 @@
-//! The threads of a host and a client: the only crate that spawns media threads and passes the time of crate
-//! `clock` to the protocol.
+//! The threads of a host and a client. This is the only crate that starts media threads and passes the time of crate `clock`
+//! to the protocol.
 //!
 //! Packet decisions are made in crate `proto`; sockets and devices are used only through their traits (crates
 //! `net` and `media`).

@@ -1,7 +1,6 @@
 //! This machine's name, the default name of its host and client.
 
-/// The longest device name in bytes, as the protocol carries it: a DNS label (RFC 1035 section 2.3.4: 63
-/// octets) plus one.
+/// The maximum length of a device name in the protocol, in bytes: a DNS label (RFC 1035 section 2.3.4: 63 octets) plus one.
 pub const LONGEST_NAME: usize = 64;
 
 /// The name of a machine without a host name.
@@ -22,7 +21,7 @@ pub fn name() -> String {
 /// Checks that the protocol can carry a name.
 ///
 /// # Errors
-/// One line: it is too long.
+/// Returns one line if the name is too long.
 pub fn checked(name: &str) -> Result<String, String> {
     if name.len() > LONGEST_NAME {
         return Err(format!(

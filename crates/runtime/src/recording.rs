@@ -17,8 +17,8 @@ use self::file::SampleFile;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::scheduling_latency::SchedulingLatencies;
 
-/// How often rings are drained: a ring then overflows at 40 000 samples a second, over a hundred times a
-/// site's rate.
+/// How often rings are drained. A ring then overflows at 40 000 samples a second, which is over a hundred times a site's
+/// rate.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A recording into a folder, until it is finished or dropped.
@@ -30,11 +30,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Starts recording into a folder, created if missing: a file `SITE.jitter` for each site, in the format
-    /// of `studies/probes/README.md`. Existing files of these names are overwritten.
+    /// Starts recording into a folder, which is created if missing. There is a file `SITE.jitter` for each site, in the
+    /// format of `studies/probes/README.md`. Existing files of these names are overwritten.
     ///
     /// # Errors
-    /// The folder can't be created, or the thread can't be started.
+    /// Returns an error if the folder cannot be created or the thread cannot be started.
     pub fn start(folder: &Path) -> io::Result<Recording> {
         fs::create_dir_all(folder)?;
         let latencies = SchedulingLatencies::on();
@@ -62,10 +62,10 @@ impl Recording {
         self.latencies.clone()
     }
 
-    /// Writes the remaining samples; returns how many were lost because rings were full.
+    /// Writes the remaining samples. Returns how many were lost because rings were full.
     ///
     /// # Errors
-    /// A file could not be written completely.
+    /// Returns an error if a file could not be written completely.
     pub fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -95,7 +95,7 @@ struct Writer {
     latencies: SchedulingLatencies,
     folder: PathBuf,
     start: Instant,
-    /// In the order of the sites.
+    /// The files, in the order of the sites.
     files: Vec<SampleFile>,
 }
 

@@ -1,17 +1,16 @@
-//! Thread scheduling: starts threads with the priority, CPU affinity and locked memory that their roles need,
-//! and reports the granted scheduling.
+//! Thread scheduling: starts threads with the priority, CPU affinity and locked memory that their roles require, and reports
+//! the granted scheduling.
 //!
-//! On a busy machine this is worth a factor of 10 to 100 in the tail of the latency, far more than any choice
-//! of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It
-//! needs a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it everything still runs,
-//! with one warning.
+//! On a busy machine, this is worth a factor of 10 to 100 in the tail of the latency, far more than any choice of socket or
+//! queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It requires a privilege:
+//! CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it, everything still runs, with one warning.
 //!
-//! The kernel throttles real-time threads that never block, for 50 ms in each second (sched(7)). These
-//! threads block in a socket, a device or the encoder between two frames, and none spins.
+//! For 50 ms in each second, the kernel throttles real-time threads that never block (sched(7)). These threads block in a
+//! socket, a device or the encoder between two frames, and none of them spins.
 //!
-//! It does not use SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads), and never calls
-//! mlockall, since the process may be another application's. Only the stacks of its own threads are locked
-//! here; OpenUVR's programs may lock more (`docs/adr/0004-locked-memory.md`).
+//! The module does not use SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads). It never calls mlockall,
+//! because the process may be another application's. Only the stacks of its own threads are locked here; OpenUVR's programs
+//! may lock more (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -38,7 +37,7 @@ pub enum ThreadRole {
     Compose,
     /// Converts and encodes: about a fifth of a core.
     Encode,
-    /// Decodes: likewise.
+    /// Decodes: about a fifth of a core.
     Decode,
     /// Emulates a link in a measurement (`openuvr lab hop`).
     EmulatedLink,
@@ -47,12 +46,12 @@ pub enum ThreadRole {
 }
 
 impl ThreadRole {
-    /// The SCHED_FIFO priority, `None` for SCHED_OTHER. All are below 50, the priority of threaded
-    /// interrupts: the network card must come first. An emulated link is above 50, like real hardware. Heavy
-    /// work is below dispatching, so that it does not delay it. Decoding is above encoding: where both ends
-    /// share a machine, a slice is decoded while the encoder works on later ones (measured on two cores: 0.6
-    /// ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities). The libx264 thread that
-    /// produces the first slices is at 21 (crate `media`). Composing precedes both and is shorter.
+    /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. All are below 50, the priority of threaded interrupts, because
+    /// the network card must come first. An emulated link is above 50, like real hardware. Heavy work is below dispatching,
+    /// so that it does not delay it. Decoding is above encoding: if both ends share a machine, a slice is decoded while the
+    /// encoder works on later ones (measured on two cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with
+    /// equal priorities). The libx264 thread that produces the first slices is at 21 (crate `media`). Composing precedes
+    /// both and is shorter.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
@@ -67,8 +66,7 @@ impl ThreadRole {
         }
     }
 
-    /// Whether child threads inherit the priority: the workers that a codec library starts when it is opened
-    /// on this thread.
+    /// Whether child threads inherit the priority: the workers that a codec library starts when it is opened on this thread.
     const fn lends_priority(self) -> bool {
         matches!(self, ThreadRole::Encode | ThreadRole::Decode)
     }
@@ -112,7 +110,7 @@ pub struct ThreadSched {
 pub struct SchedReport {
     /// The threads in the order of their start.
     pub threads: Vec<ThreadSched>,
-    /// Refused requests with reasons; the first of each kind.
+    /// Refused requests with reasons; only the first of each kind.
     refused: Vec<(Refused, String)>,
 }
 
@@ -138,7 +136,7 @@ impl Refused {
 }
 
 impl SchedReport {
-    /// One line to print if a request was refused: what, why and what to do.
+    /// One line to print if a request was refused: the request, the reason, and a remedy.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let parts = (self.refused.iter()).map(|(what, why)| format!("{} ({why})", what.words()));
@@ -180,8 +178,8 @@ pub struct Scheduler {
     latencies: SchedulingLatencies,
 }
 
-/// Synchronous signals. If blocked, they would end the process without calling the handler of the application
-/// or of the Rust runtime (stack overflow).
+/// Synchronous signals. If they were blocked, they would end the process without calling the handler of the application or
+/// of the Rust runtime (stack overflow).
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -223,9 +221,9 @@ impl Scheduler {
         role.priority().filter(|_| realtime)
     }
 
-    /// Pins all threads except [`ThreadRole::Background`] to these cores (numbers as in `/proc/cpuinfo`),
-    /// including the workers of codec libraries. With fewer cores than running threads they wait for each
-    /// other. Independent of real-time scheduling.
+    /// Pins all threads except [`ThreadRole::Background`] to these cores (numbers as in `/proc/cpuinfo`), including the
+    /// workers of codec libraries. If there are fewer cores than running threads, the threads wait for each other.
+    /// Independent of real-time scheduling.
     #[must_use]
     pub fn pinned_to(self, cores: BTreeSet<usize>) -> Scheduler {
         Scheduler {
@@ -240,24 +238,24 @@ impl Scheduler {
         Scheduler { latencies, ..self }
     }
 
-    /// Creates a wake-up site of that recording; it does nothing without one.
+    /// Creates a wake-up site of that recording. Without a recording, the site does nothing.
     #[must_use]
     pub fn site(&self, name: &str) -> WakeupSite {
         self.latencies.site(name)
     }
 
-    /// Adds a request of the program itself that was refused to the warning.
+    /// Adds a refused request of the program itself to the warning.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
         self.lock().record_refusal(what, why);
     }
 
-    /// Starts a thread; its scheduling is set and in the report when this returns. All signals except
-    /// synchronous ones are blocked in it, its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less latency
-    /// in the median for SCHED_OTHER), and with a real-time role its stack stays in memory once touched. The
-    /// kernel shows 15 bytes of the name.
+    /// Starts a thread. When this returns, the thread's scheduling has been set and is in the report. All signals except
+    /// synchronous ones are blocked in it, its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less latency in the median
+    /// for SCHED_OTHER), and with a real-time role its stack stays in memory once touched. The kernel shows 15 bytes of the
+    /// name.
     ///
     /// # Errors
-    /// The system's, if the thread can't be started. A refused priority is not an error.
+    /// Returns the system's error if the thread cannot be started. A refused priority is not an error.
     pub fn spawn<T: Send + 'static>(
         &self,
         role: ThreadRole,
@@ -282,7 +280,7 @@ impl Scheduler {
         Ok(handle)
     }
 
-    /// Gives the calling thread the scheduling of `role` and adds it to the report, for threads started
+    /// Applies the scheduling of `role` to the calling thread and adds the thread to the report, for threads started
     /// elsewhere. Its signal mask is not changed.
     pub fn enter(&self, role: ThreadRole) {
         sys::set_timer_slack(1);
@@ -480,7 +478,7 @@ mod tests {
         assert!(scheduler.report().to_string().starts_with("decode "));
     }
 
-    /// The cores that the calling thread may run on.
+    /// The cores on which the calling thread may run.
     fn cores() -> BTreeSet<usize> {
         let set = sched_getaffinity(None).unwrap();
         (0..CpuSet::MAX_CPU)

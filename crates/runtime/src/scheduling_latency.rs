@@ -1,13 +1,13 @@
-//! Scheduling latency of this project's threads: the time from a wake-up, by another thread or a timer, until
-//! the thread runs. Recorded while host or client run, for `openuvr lab jitter analyse`. Off by default.
+//! Scheduling latency of this project's threads: the time from a wake-up, by another thread or a timer, until the thread
+//! runs. It is recorded while a host or client runs, for `openuvr lab jitter analyse`. Off by default.
 //!
-//! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's
-//! ring (single producer), and a background thread drains the rings into files. Neither waits for the other:
-//! a sample that finds its ring full is lost and counted. When off, a site costs a comparison; when on, a
-//! clock read at each end and three stores.
+//! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's ring (single
+//! producer), and a background thread drains the rings into files. Neither waits for the other: a sample that finds its ring
+//! full is lost and counted. When recording is off, a site costs a comparison; when it is on, a clock read at each end and
+//! three stores.
 //!
-//! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered:
-//! the time of the event is unknown.
+//! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered, because the time
+//! of the event is unknown.
 
 mod ring;
 
@@ -19,7 +19,7 @@ use openuvr_proto::time::Instant;
 pub(crate) use self::ring::{Ring, Sample};
 use crate::lock::lock;
 
-/// Most sites. Each thread that starts has one; further sites are not recorded.
+/// Maximum number of sites. Each thread that starts has one. Additional sites are not recorded.
 const MOST_SITES: usize = 64;
 
 /// Creates sites. Clones share the recording; the default records nothing.
@@ -29,8 +29,8 @@ pub struct SchedulingLatencies(Option<Arc<WakeupSites>>);
 #[derive(Debug, Default)]
 struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 
-/// A place where one thread is woken, by others or by its timer. Clones are the same site. One thread at a
-/// time calls [`received`](WakeupSite::received) and [`woke`](WakeupSite::woke).
+/// A place where one thread is woken, by others or by its timer. Clones are the same site. Only one thread at a time calls
+/// [`received`](WakeupSite::received) and [`woke`](WakeupSite::woke).
 #[derive(Clone, Debug, Default)]
 pub struct WakeupSite(Option<Arc<Ring>>);
 
@@ -46,7 +46,7 @@ impl SchedulingLatencies {
         sites.map_or_else(Vec::new, |sites| lock(&sites.0).clone())
     }
 
-    /// Creates a site; a duplicate name gets a number. The name is also its file's name.
+    /// Creates a site. A duplicate name gets a number. The name is also its file's name.
     #[must_use]
     pub fn site(&self, name: &str) -> WakeupSite {
         let Some(sites) = &self.0 else {
@@ -64,22 +64,22 @@ impl SchedulingLatencies {
 }
 
 impl WakeupSite {
-    /// The calling thread is about to wake the other one. Of several wake-ups before it runs, the first
-    /// counts. A thread that wakes itself is not recorded.
+    /// Call this when the calling thread is about to wake the other one. If there are several wake-ups before that thread
+    /// runs, the first counts. A thread that wakes itself is not recorded.
     pub fn sent(&self) {
         if let Some(ring) = &self.0 {
             ring.sent(clock::now());
         }
     }
 
-    /// The calling thread runs; the pending wake-up, if any, has arrived.
+    /// Call this when the calling thread runs. The pending wake-up, if any, has then arrived.
     pub fn received(&self) {
         if let Some(ring) = &self.0 {
             ring.received(clock::now());
         }
     }
 
-    /// The calling thread woke from a timer set to `deadline`; ignored if it woke earlier.
+    /// Call this when the calling thread woke from a timer set to `deadline`. Ignored if it woke earlier.
     pub fn woke(&self, deadline: Instant) {
         if let Some(ring) = &self.0 {
             ring.woke(deadline, clock::now());

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum SoundChoice {
-    /// The sound server, if there is one; else none.
+    /// The sound server, if there is one; otherwise, no sound.
     Auto,
-    /// None.
+    /// No sound.
     Off,
     /// This backend, which must work.
     Backend {
@@ -34,7 +34,7 @@ impl From<SoundChoice> for String {
 }
 
 impl fmt::Display for SoundChoice {
-    /// In the form that [`SoundChoice::parse`] reads.
+    /// Formats the choice in the form that [`SoundChoice::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SoundChoice::Auto => f.write_str("auto"),
@@ -75,10 +75,10 @@ impl SoundChoice {
         }
     }
 
-    /// Checks that the backend is one of `names`; `own` are the other valid words.
+    /// Checks that the backend is one of `names`. `own` are the other valid words.
     ///
     /// # Errors
-    /// One line that lists them all.
+    /// Returns one line that lists them all.
     pub fn check<'a>(
         &self,
         own: &[&'a str],
@@ -99,11 +99,11 @@ impl SoundChoice {
         }
     }
 
-    /// The result if the backend can't be opened for this reason: no sound (`Ok`) if the choice was
-    /// automatic, else an error.
+    /// The result if the backend cannot be opened for this reason: no sound (`Ok`) if the choice was automatic, and
+    /// otherwise an error.
     ///
     /// # Errors
-    /// One line.
+    /// Returns one line if the choice was not automatic.
     pub fn fallback(&self, why: &str) -> Result<String, String> {
         match self {
             SoundChoice::Auto => Ok(format!("no sound: {why}")),

@@ -1,10 +1,10 @@
-//! Plays a received sound stream: the host's at a client, a client's microphone at the host.
+//! Plays a received sound stream: the host's sound at a client, or a client's microphone at the host.
 //!
 //! ```text
 //! receiving thread  receive ─► TimedReceiver ─► jitter buffer
 //! audio thread                                  jitter buffer ─► decode ─► resample ─► volume ─► playback
 //! ```
-//! The playback is open while the player exists. A failed device is reopened; receiving continues meanwhile.
+//! The playback is open while the player exists. A failed device is reopened, and receiving continues in the meantime.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,11 +37,11 @@ pub type OpenPlayback = Box<dyn FnMut() -> Result<Box<dyn AudioPlayback>, AudioE
 pub struct AudioSink {
     /// Opens it for a session with sound, and again after a failure.
     pub open: OpenPlayback,
-    /// Its volume; may be changed during playback.
+    /// Its volume, which may be changed during playback.
     pub volume: Arc<Volume>,
 }
 
-/// Playback volume in percent; may be changed from any thread.
+/// Playback volume in percent. It may be changed from any thread.
 #[derive(Debug)]
 pub struct Volume {
     percent: AtomicU32,
@@ -70,7 +70,7 @@ impl Volume {
         changed(before.unwrap_or_else(|now| now)).unwrap_or_default()
     }
 
-    /// Toggles mute; returns whether it is muted now.
+    /// Toggles mute. Returns whether it is now muted.
     pub fn toggle_mute(&self) -> bool {
         !self.muted.fetch_xor(true, Ordering::Relaxed)
     }
@@ -91,12 +91,12 @@ impl Volume {
     }
 }
 
-/// Observes a player; called in the player's thread.
+/// Observes a player. Called in the player's thread.
 pub(crate) trait PlaybackListener: Send {
-    /// Whether the whole client or host stops.
+    /// Whether the whole client or host is stopping.
     fn stopping(&self) -> bool;
 
-    /// Playback failed for this reason; it is retried.
+    /// Playback failed for this reason. It will be retried.
     fn on_error(&self, why: String);
 
     /// A payload whose first sample was captured at `captured` (sender clock) is audible at `played`.
@@ -160,8 +160,8 @@ impl SoundPlayer {
         })
     }
 
-    /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if there are none: this is
-    /// called at each iteration of the decoding thread.
+    /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if there are none, because this is called at
+    /// each iteration of the decoding thread.
     pub(crate) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
         let mut arrived = false;
         while let Some(step) = timed.poll(now) {
@@ -174,7 +174,7 @@ impl SoundPlayer {
         }
     }
 
-    /// Resets the buffer for another stream; pending payloads are discarded.
+    /// Resets the buffer for another stream. Pending payloads are discarded.
     #[cfg(feature = "host")]
     pub(crate) fn reset(&self) {
         *lock(&self.stream.buffer) = JitterBuffer::new();
@@ -186,7 +186,7 @@ impl SoundPlayer {
         }
     }
 
-    /// Ends the audio thread; returns its sink. `None` if it panicked, which was reported.
+    /// Ends the audio thread and returns its sink; `None` if it panicked, which has been reported.
     pub(crate) fn end(mut self) -> Option<AudioSink> {
         self.halt()
     }
@@ -226,7 +226,7 @@ fn in_own_memory<'a>(next: &PlayoutAction<'_>, coded: &'a mut Vec<u8>) -> Playou
     }
 }
 
-/// Multiplies all samples with a gain ramp from `from` to `to`: a jump would click.
+/// Multiplies all samples with a gain ramp from `from` to `to`, because a jump would click.
 fn amplify(samples: &mut [f32], from: f32, to: f32) {
     if from == to {
         if to != 1.0 {
@@ -295,7 +295,7 @@ impl Player {
                 };
                 self.listener.report(now, status, counters);
             }
-            // Write all due samples. The device's level is queried once; added samples are counted here.
+            // Writes all due samples. The device's level is queried once, and added samples are counted here.
             let until = loop {
                 let device = Device {
                     dry_in: level.dry_in,
@@ -305,7 +305,7 @@ impl Player {
                 let ratio = buffer.ratio();
                 let next = in_own_memory(&buffer.next(now, device), &mut coded);
                 if matches!(next, PlayoutAction::Wait(_)) {
-                    // Set before unlocking: later payloads wake this thread.
+                    // Set before unlocking, so that later payloads wake this thread.
                     self.stream.waits.store(true, Ordering::Relaxed);
                 }
                 drop(buffer);

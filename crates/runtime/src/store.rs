@@ -1,9 +1,8 @@
 //! Small files that survive a power loss and concurrent programs.
 //!
-//! A file is replaced atomically (temporary file, fsync, rename, fsync of the folder). A writer holds the
-//! folder's lock meanwhile, so that a running host and `openuvr devices` don't lose each other's changes.
-//! Readers take no lock: they see the old file or the new one. Contents: [`crate::identity_store`],
-//! [`crate::trust_store`].
+//! A file is replaced atomically (temporary file, fsync, rename, fsync of the folder). A writer holds the folder's lock
+//! during that time, so that a running host and `openuvr devices` do not lose each other's changes. Readers take no lock,
+//! and see either the old file or the new one. Contents: [`crate::identity_store`], [`crate::trust_store`].
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use openuvr_proto::control::identity::NoRandomness;
 
-/// The default folder of keys and of trust: `$XDG_CONFIG_HOME/openuvr`, else `~/.config/openuvr`
-/// (XDG Base Directory Specification 0.8: a relative path there counts as unset).
+/// The default configuration folder, with keys and trust: `$XDG_CONFIG_HOME/openuvr`, or otherwise `~/.config/openuvr` (XDG
+/// Base Directory Specification 0.8: a relative path in the variable counts as unset).
 ///
 /// # Errors
-/// [`StoreError::NoHome`] if the environment names neither.
+/// [`StoreError::NoHome`] if the environment sets neither.
 pub fn config_dir() -> Result<PathBuf, StoreError> {
     config_dir_from(|name| std::env::var_os(name).map(PathBuf::from))
 }
@@ -29,13 +28,13 @@ fn config_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf
     Ok(base.join("openuvr"))
 }
 
-/// Why a store could not be read or changed. On an error nothing was changed.
+/// Why a store could not be read or changed. If there is an error, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no configuration folder.
     #[error(
-        "neither XDG_CONFIG_HOME nor HOME is set: give the folder of keys (--config-dir FOLDER)"
+        "neither XDG_CONFIG_HOME nor HOME is set: set the configuration folder (--config-dir FOLDER)"
     )]
     NoHome,
     /// An operating system error.
@@ -48,12 +47,12 @@ pub enum StoreError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The file's content is invalid. It is not changed.
+    /// The file's content is invalid. The file is not changed.
     #[error("{}:{line}: {what}; fix the line, or move the file away to start over", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The error.
         what: String,
@@ -81,7 +80,7 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// It belongs to another user; its permission bits give no protection.
+    /// It belongs to another user, so its permission bits give no protection.
     #[error(
         "{}: owned by another user (id {owner}); the trusted peers must not be writable by others: change \
          its owner with chown, or choose another folder (--config-dir FOLDER)",
@@ -93,7 +92,7 @@ pub enum StoreError {
         /// Its owner's user id.
         owner: u32,
     },
-    /// A folder, a device, a pipe: reading it may never end.
+    /// It is a folder, a device or a pipe, and reading it may never end.
     #[error("{}: not a regular file", path.display())]
     NoFile {
         /// Its path.
@@ -116,7 +115,7 @@ pub enum StoreError {
     },
     /// More than one device has this name.
     #[error(
-        "'{which}' matches {count} devices: give more of the fingerprint (`openuvr devices list`)"
+        "'{which}' matches {count} devices: specify more digits of the fingerprint (`openuvr devices list`)"
     )]
     Ambiguous {
         /// The name or fingerprint given.
@@ -129,7 +128,7 @@ pub enum StoreError {
 /// Creates `dir` (mode 0700) if it does not exist.
 ///
 /// # Errors
-/// [`StoreError`]: it can't be created, or belongs to another user.
+/// [`StoreError`] if the folder cannot be created or belongs to another user.
 pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
     Lock::take(dir).map(drop)
 }
@@ -140,10 +139,10 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Waits for the lock of `dir`, which is created if it does not exist (mode 0700).
+    /// Waits for the lock of `dir`. The folder is created if it does not exist (mode 0700).
     ///
     /// # Errors
-    /// [`StoreError`]: the folder can't be created, or belongs to another user.
+    /// [`StoreError`] if the folder cannot be created or belongs to another user.
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         DirBuilder::new()
             .recursive(true)
@@ -165,15 +164,15 @@ impl Lock {
     }
 }
 
-/// [`write_whole`] while holding the folder's lock, for read-modify-write.
+/// Does the same as [`write_whole`] while holding the folder's lock, for read-modify-write.
 pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_whole(path, content)
 }
 
-/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it as it was.
+/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it unchanged.
 ///
 /// # Errors
-/// [`StoreError::Io`]; the old file is unchanged.
+/// [`StoreError::Io`] if it cannot be written. The old file is then unchanged.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_added_extension("new");
     match fs::remove_file(&temporary) {
@@ -201,7 +200,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
         .map_err(|e| failed("write folder", folder, e))
 }
 
-/// Identifies a version of a file: [`replace`] creates a new inode.
+/// Identifies a version of a file, because [`replace`] creates a new inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -210,7 +209,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the file at `path`, `None` if there is none.
+    /// The stamp of the file at `path`; `None` if there is no file.
     pub(crate) fn of(path: &Path) -> Result<Option<Stamp>, StoreError> {
         match fs::metadata(path) {
             Ok(meta) => Ok(Some(Stamp {
@@ -224,14 +223,14 @@ impl Stamp {
     }
 }
 
-/// The longest file of keys, trust or settings in bytes: enough for some thousand devices.
+/// The maximum length of a file of keys, trust or settings in bytes, which is enough for some thousand devices.
 pub const MAX_FILE: u64 = 1 << 20;
 
 /// Reads a file of keys or trust; `None` if it does not exist.
 ///
 /// # Errors
-/// As for [`read_text`]; [`StoreError::Writable`] and [`StoreError::Foreign`] if others may change the
-/// file or its folder.
+/// The errors of [`read_text`], and [`StoreError::Writable`] or [`StoreError::Foreign`] if others may change the file or its
+/// folder.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     if let Some(folder) = path.parent()
         && let Ok(meta) = fs::metadata(folder)
@@ -251,8 +250,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
 /// empty.
 ///
 /// # Errors
-/// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is not UTF-8, or
-/// [`StoreError::Io`].
+/// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is not UTF-8, or [`StoreError::Io`].
 pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     match open(path)? {
         Some((file, _)) => text_of(path, file).map(Some),
@@ -260,8 +258,8 @@ pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Opens a regular file, or `/dev/null`. Other files are refused: a pipe may block the reader, a device may
-/// never end.
+/// Opens a regular file, or `/dev/null`. Other files are refused, because a pipe may block the reader and reading a device
+/// may never end.
 fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
     let mut options = OpenOptions::new();
     // Opening a pipe without a writer would block.
@@ -330,7 +328,7 @@ pub(crate) fn to_hex(bytes: &[u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The 32 bytes that 64 hexadecimal digits stand for.
+/// The 32 bytes that 64 hexadecimal digits represent.
 pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {

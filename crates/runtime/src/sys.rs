@@ -1,4 +1,4 @@
-//! Safe wrappers of system calls for scheduling and sockets that the used libraries lack. Linux only.
+//! Safe wrappers of system calls for scheduling and sockets that the libraries in use lack. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,8 +12,7 @@ use rustix::process::{Pid, Uid};
 /// The peer of a Unix socket, as seen in this process's namespaces.
 #[cfg(feature = "host")]
 pub(crate) struct PeerCredentials {
-    /// Its process; `None` if it is in a PID namespace not visible here, such as outside of this process's
-    /// sandbox.
+    /// Its process; `None` if it is in a PID namespace that is not visible here, such as outside this process's sandbox.
     #[cfg_attr(
         not(feature = "launch"),
         expect(dead_code, reason = "the launcher watches it")
@@ -23,8 +22,8 @@ pub(crate) struct PeerCredentials {
     pub(crate) uid: Uid,
 }
 
-/// The credentials of a Unix socket's peer at connection time (unix(7), `SO_PEERCRED`). Not rustix's function
-/// of that name: its type excludes process 0, which the kernel reports for an invisible process.
+/// The credentials of a Unix socket's peer at connection time (unix(7), `SO_PEERCRED`). This does not use rustix's function
+/// of that name, because its type excludes process 0, which the kernel reports for an invisible process.
 #[cfg(feature = "host")]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     let mut peer = libc::ucred {
@@ -52,8 +51,8 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials>
     })
 }
 
-/// Gives the calling thread a SCHED_FIFO priority (1 to 99). With `inherit`, child threads inherit it;
-/// without, child threads and processes start with SCHED_OTHER.
+/// Sets a SCHED_FIFO priority (1 to 99) for the calling thread. With `inherit`, child threads inherit it; without it, child
+/// threads and processes start with SCHED_OTHER.
 pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let flag = if inherit {
         0
@@ -63,8 +62,7 @@ pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: i32::from(priority),
     };
-    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function
-    // always fails.
+    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function always fails.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -105,15 +103,15 @@ pub(crate) fn priority_limit() -> u8 {
     u8::try_from(limit.rlim_cur.min(99)).unwrap_or(0)
 }
 
-/// The locked stack of the creating thread. That thread must drop it, which unlocks the stack, before it
-/// ends: the C library reuses the stack for other threads.
+/// The locked stack of the creating thread. That thread must drop it before it ends, which unlocks the stack, because the C
+/// library reuses the stack for other threads.
 pub(crate) struct LockedStack {
     start: *mut libc::c_void,
     len: usize,
 }
 
-/// Locks the pages of the calling thread's stack once they are touched (mlock2(2), `MLOCK_ONFAULT`):
-/// untouched pages take no memory but count for RLIMIT_MEMLOCK.
+/// Locks the pages of the calling thread's stack once they are touched (mlock2(2), `MLOCK_ONFAULT`). Untouched pages take no
+/// memory but count towards RLIMIT_MEMLOCK.
 pub(crate) fn lock_stack() -> io::Result<LockedStack> {
     let mut attributes = MaybeUninit::uninit();
     let (mut start, mut len) = (std::ptr::null_mut(), 0);
@@ -147,13 +145,11 @@ pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
 }
 
-/// Calls `f` with all signals except `except` blocked in this thread; threads that `f` starts inherit the
-/// mask.
+/// Calls `f` with all signals except `except` blocked in this thread. Threads that `f` starts inherit the mask.
 pub(crate) fn with_signals_blocked<R>(except: &[libc::c_int], f: impl FnOnce() -> R) -> R {
     let mut blocked = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
-    // SAFETY: sigfillset initialises `blocked`, pthread_sigmask `before`; with valid arguments
-    // none of them fails.
+    // SAFETY: sigfillset initialises `blocked`, and pthread_sigmask `before`; with valid arguments, neither fails.
     let before: libc::sigset_t = unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
         for signal in except {
@@ -163,7 +159,7 @@ pub(crate) fn with_signals_blocked<R>(except: &[libc::c_int], f: impl FnOnce() -
         before.assume_init()
     };
     let result = f();
-    // SAFETY: `before` is the mask that the kernel gave us.
+    // SAFETY: `before` is the mask that the kernel returned.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }

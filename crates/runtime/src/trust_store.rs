@@ -1,7 +1,7 @@
 //! The peers that a machine trusts: `devices.toml` at a host, `hosts.toml` at a client.
 //!
-//! Both may be edited by hand and by other programs while this one runs: every change starts from the current
-//! file, and a running host detects a `forbid` by the file's stamp. Secrets are in [`crate::identity_store`].
+//! Users and other programs may edit both files while this one runs. Every change therefore starts from the current file,
+//! and a running host detects a `forbid` by the file's stamp. Secrets are in [`crate::identity_store`].
 
 mod pairing;
 
@@ -23,12 +23,12 @@ pub struct Device {
     /// Its identity.
     #[serde(with = "hex_key")]
     pub key: PublicKey,
-    /// The name it announced when it paired, for display: neither unique nor authenticated.
+    /// The name that it announced when it paired, for display. It is neither unique nor authenticated.
     pub name: String,
-    /// The name it announces now, if that is another.
+    /// The name that it announces now, if that differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_itself: Option<String>,
-    /// When it paired first, in seconds since 1970.
+    /// When it first paired, in seconds since 1970.
     pub first_paired: u64,
     /// When its last session began, in seconds since 1970.
     pub last_seen: u64,
@@ -37,8 +37,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Its display name: the stored name, made printable since the file may be edited by hand, followed by
-    /// the currently announced name if that differs.
+    /// Its display name: the stored name, made printable because the file may be edited by hand, followed by the currently
+    /// announced name if that differs.
     #[must_use]
     pub fn title(&self) -> String {
         let name = printable(&self.name);
@@ -48,7 +48,7 @@ impl Device {
         }
     }
 
-    /// Sets the announced name; returns whether it changed.
+    /// Sets the announced name. Returns whether it changed.
     pub(crate) fn rename(&mut self, now: &DeviceName) -> bool {
         let now = Some(now.as_str()).filter(|now| !now.is_empty() && *now != self.name);
         let news = self.calls_itself.as_deref() != now;
@@ -65,11 +65,10 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// The devices in the folder `dir` (see [`crate::store::config_dir`]); none if there is no
-    /// file yet.
+    /// The devices in the folder `dir` (see [`crate::store::config_dir`]). The list is empty if there is no file yet.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`] if the file cannot be read.
     pub fn open(dir: &Path) -> Result<DeviceStore, StoreError> {
         let mut store = DeviceStore {
             file: TrustFile::new(dir, "devices.toml"),
@@ -79,12 +78,12 @@ impl DeviceStore {
         Ok(store)
     }
 
-    /// Reads the file again if it has changed: one `stat` otherwise, so a host calls it at every handshake of
-    /// a client with a validated address, and a few times a second.
+    /// Reads the file again if it has changed. Without a change, this costs one `stat`, so a host calls it at every
+    /// handshake of a client with a validated address, and a few times a second.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]; the list read before
-    /// stays valid.
+    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]. The list that was read before stays
+    /// valid.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         if let Some(found) = self.file.read_if_changed::<Devices>()? {
             self.devices = found.device;
@@ -112,11 +111,11 @@ impl DeviceStore {
         standing
     }
 
-    /// Stores a device that has just paired, at `now` in seconds since 1970. A known device keeps its first
-    /// time and takes the new name; a forbidden one stays forbidden.
+    /// Stores a device that has just paired, at `now` in seconds since 1970. A known device keeps its first time and takes
+    /// the new name. A forbidden device stays forbidden.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
     pub fn pair(&mut self, key: PublicKey, name: &DeviceName, now: u64) -> Result<(), StoreError> {
         let name = match name.as_str() {
             "" => "unnamed",
@@ -145,7 +144,7 @@ impl DeviceStore {
     /// stays forgotten.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
     pub fn seen(&mut self, key: &PublicKey, now: u64) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
@@ -155,10 +154,10 @@ impl DeviceStore {
         })
     }
 
-    /// Records that the device with this key announces `name` now. Its stored name is kept.
+    /// Records that the device with this key now announces `name`. Its stored name is kept.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
     pub fn calls_itself(&mut self, key: &PublicKey, name: &DeviceName) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
@@ -168,12 +167,12 @@ impl DeviceStore {
         })
     }
 
-    /// Allows or forbids the device `which`, and returns it. `which` is a name, or at least the first four
-    /// digits of a fingerprint.
+    /// Allows or forbids the device `which`, and returns it. `which` is a name, or at least the first four digits of a
+    /// fingerprint.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchDevice`], [`StoreError::Ambiguous`], [`StoreError::Corrupt`] or
-    /// [`StoreError::Io`]; nothing was changed then.
+    /// [`StoreError::NoSuchDevice`], [`StoreError::Ambiguous`], [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has
+    /// changed then.
     pub fn set_allowed(&mut self, which: &str, allowed: bool) -> Result<Device, StoreError> {
         self.change(|devices| {
             let key = find(devices, which)?;
@@ -190,7 +189,7 @@ impl DeviceStore {
     /// Forgets the device `which` (as for [`DeviceStore::set_allowed`]) and returns it. It may pair again.
     ///
     /// # Errors
-    /// As for [`DeviceStore::set_allowed`].
+    /// The errors of [`DeviceStore::set_allowed`].
     pub fn forget(&mut self, which: &str) -> Result<Device, StoreError> {
         self.change(|devices| {
             let key = find(devices, which)?;
@@ -261,11 +260,10 @@ struct Host {
 }
 
 impl HostStore {
-    /// The hosts in the folder `dir` (see [`crate::store::config_dir`]); none if there is no file
-    /// yet.
+    /// The hosts in the folder `dir` (see [`crate::store::config_dir`]). The list is empty if there is no file yet.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`] if the file cannot be read.
     pub fn open(dir: &Path) -> Result<HostStore, StoreError> {
         let mut file = TrustFile::new(dir, "hosts.toml");
         let found: Option<Hosts> = file.read_if_changed()?;
@@ -273,16 +271,15 @@ impl HostStore {
         Ok(HostStore { file, hosts })
     }
 
-    /// The key of the host at `address`, as the user enters it, if this client has paired with it.
+    /// The key of the host at `address`, as entered by the user, if this client has paired with it.
     #[must_use]
     pub fn key(&self, address: &str) -> Option<PublicKey> {
         let host = self.hosts.iter().find(|host| host.address == address)?;
         Some(host.key)
     }
 
-    /// The address under which the host with this fingerprint is stored; the first of several. An announced
-    /// fingerprint is no proof: only a handshake with [`HostStore::key`] of this address authenticates the
-    /// host.
+    /// The address under which the host with this fingerprint is stored. If there are several, it is the first. An announced
+    /// fingerprint is no proof: only a handshake with the [`HostStore::key`] of this address authenticates the host.
     #[must_use]
     pub fn address_of(&self, fingerprint: &str) -> Option<&str> {
         let mut hosts = self.hosts.iter();
@@ -293,7 +290,7 @@ impl HostStore {
     /// Stores the key of the host at `address`, replacing an older one.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
     pub fn remember(&mut self, address: &str, key: PublicKey) -> Result<(), StoreError> {
         self.hosts = self.file.change(|found: &mut Hosts| {
             found.host.retain(|host| host.address != address);
@@ -321,7 +318,7 @@ struct Hosts {
     host: Vec<Host>,
 }
 
-/// A TOML file that other programs change, too.
+/// A TOML file that other programs also change.
 #[derive(Clone, Debug)]
 struct TrustFile {
     dir: PathBuf,
@@ -346,7 +343,7 @@ impl TrustFile {
         }
         let content = self.parse();
         if matches!(content, Ok(_) | Err(StoreError::Corrupt { .. })) {
-            // Taken before the read: a change in between is read again, never missed.
+            // Taken before the read, so that a change in between is read again and never missed.
             self.stamp = Some(stamp);
         }
         content.map(Some)
@@ -373,7 +370,7 @@ impl TrustFile {
         let Some(text) = read(&self.path)? else {
             return Ok(T::default());
         };
-        // A file without content has lost its forbidden devices: an empty list still has its key.
+        // A file without content has lost its forbidden devices. An empty list still has its key.
         if text
             .lines()
             .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
@@ -414,7 +411,7 @@ mod hex_key {
         let text = String::deserialize(from)?;
         from_hex(&text)
             .map(PublicKey)
-            .ok_or_else(|| D::Error::custom("a public key is 64 hexadecimal digits"))
+            .ok_or_else(|| D::Error::custom("expected a public key of 64 hexadecimal digits"))
     }
 }
 

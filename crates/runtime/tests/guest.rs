@@ -1,4 +1,4 @@
-//! An application with guests, and real clients: real encoder, decoder and sockets.
+//! An application with guests, and real clients with a real encoder, decoder and sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test fails there")]
 
@@ -294,7 +294,7 @@ fn noise_seen(name: &str, constraints: ClientConstraints) -> (u32, Size) {
         let mut picture = pool.take(size);
         for byte in picture.bytes() {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Faint: coarse quantisers remove it.
+            // Faint, so that coarse quantisers remove it.
             *byte = seed.to_le_bytes()[3] / 4 + 96;
         }
         let ticket = guest.submit(Box::new(picture)).expect("the host runs");
@@ -358,7 +358,7 @@ fn the_application_receives_the_players_head_pose() {
         let posed = guest.pose().filter(|posed| posed.pose == at(100))?;
         Some((posed, posed.sampled_here?))
     });
-    // One machine, one clock: the sampling time is known within its bound.
+    // One machine has one clock, so the sampling time is known within its bound.
     assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
     // The next picture is drawn with it, and its frame carries the pose's number.
     draw_until_seen(&guest, &watcher, size, 200);

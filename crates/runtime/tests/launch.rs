@@ -1,6 +1,6 @@
 //! A launched application: its signals, its exit, and its orphans.
 //!
-//! One test, in its own process: an application's orphans become children of the launching process.
+//! There is one test, in its own process, because an application's orphans become children of the launching process.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ const TERM: ForwardedSignal = ForwardedSignal {
     typed: false,
 };
 
-/// Starts a shell with this script; returns its first output line.
+/// Starts a shell with this script. Returns its first output line.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {
     let socket = Socket::open(&LaunchSettings::default())?;
     let words = ["sh", "-c", script].map(OsString::from);
@@ -75,7 +75,7 @@ fn zombies() -> usize {
 
 #[test]
 fn an_application_gets_signals_and_its_orphans_are_reaped() {
-    // It handles SIGTERM and exits by itself.
+    // It handles SIGTERM and exits itself.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
@@ -84,7 +84,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(9));
     assert!(is_free_of_orphans(&mut application));
 
-    // A launcher exits and its child continues: the signal goes to the child.
+    // A launcher exits and its child continues, so the signal goes to the child.
     let (mut application, pid) =
         start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
@@ -94,7 +94,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert!(is_free_of_orphans(&mut application));
     assert!(kill_process(pid, Signal::TERM).is_err(), "it was reaped");
 
-    // A launcher forwards no signals: the second one goes to it and to the streaming process.
+    // A launcher forwards no signals, so the second one goes to it and to the streaming process.
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
@@ -103,8 +103,8 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(5));
     assert!(is_free_of_orphans(&mut application));
 
-    // An orphan in its own session, like a daemon, is handled, too. The terminal's Ctrl-C does not reach it.
-    // (A shell's background command would ignore the signal.)
+    // An orphan in its own session, like a daemon, is also handled. The terminal's Ctrl-C does not reach it. (A shell's
+    // background command would ignore the signal.)
     let daemon = "setsid -f sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done'; sleep 0.2; exit 0";
     let (mut application, pid) = start(daemon).expect("it starts");
     let pid = pid.parse().ok().and_then(Pid::from_raw);
@@ -117,7 +117,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     application.forward_signals(&[typed], pid);
     assert!(is_free_of_orphans(&mut application));
 
-    // Helpers that end while it runs do not stay zombies; other children of this process are not reaped.
+    // Helpers that end while it runs do not stay zombies, and other children of this process are not reaped.
     let helpers =
         "for i in 1 2 3; do (sleep 0 &); done; echo started; while :; do sleep 0.02; done";
     let (mut application, _) = start(helpers).expect("it starts");

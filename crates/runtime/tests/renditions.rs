@@ -207,7 +207,7 @@ struct Client {
 }
 
 impl Client {
-    /// Waits for this many further pictures.
+    /// Waits for this many more pictures.
     fn see(&self, pictures: usize) -> Vec<ShownPicture> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         let next = std::iter::repeat_with(next).flatten();
@@ -535,7 +535,7 @@ fn a_lossy_link_harms_only_its_own_clients_frames() {
     }
     let opened: Vec<u32> = rig.log.opened.iter().map(|opened| opened.0).collect();
     assert_eq!(opened, [1, 2, 3], "once each");
-    // The lossy client continues, too.
+    // The lossy client also continues.
     lossy.see(20);
 }
 

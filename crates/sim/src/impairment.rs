@@ -1,7 +1,6 @@
 //! Parameters of a link's impairments: delay, jitter, loss, reordering, duplication, a bottleneck.
 //!
-//! It is neither the model that applies them ([`link`](crate::link)), nor their change over time
-//! ([`schedule`](crate::schedule)).
+//! The model that applies them is in [`link`](crate::link), and their change over time in [`schedule`](crate::schedule).
 
 use std::time::Duration;
 
@@ -13,18 +12,18 @@ use openuvr_proto::units::Bitrate;
 pub struct Impairment {
     /// Delay of every datagram.
     pub delay: Duration,
-    /// Additional delay of up to this, uniformly distributed. The order is preserved: a datagram waits for those before it.
+    /// Maximum additional delay, which is uniformly distributed. The order is preserved: a datagram waits for those before
+    /// it.
     pub jitter: Duration,
     /// Probability of loss.
     pub loss: f64,
-    /// Burst loss, in addition.
+    /// Burst loss, in addition to the independent loss.
     pub burst: Option<BurstLoss>,
-    /// Probability that it is delayed by [`Impairment::reorder_by`], so that later ones overtake
-    /// it.
+    /// Probability that a datagram is delayed by [`Impairment::reorder_by`], so that later ones overtake it.
     pub reorder: f64,
     /// Additional delay of a reordered datagram.
     pub reorder_by: Duration,
-    /// Probability of duplication; the copy follows immediately.
+    /// Probability of duplication. The copy follows immediately.
     pub duplicate: f64,
     /// The bottleneck; `None`: unlimited.
     pub rate: Option<Bitrate>,
@@ -61,9 +60,9 @@ impl Default for Impairment {
 /// 1963). The state may change before each datagram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BurstLoss {
-    /// Probability to go from good to bad.
+    /// Probability of changing from good to bad.
     pub enter: f64,
-    /// Probability to go from bad to good: the mean length of a burst is `1 / leave` datagrams.
+    /// Probability of changing from bad to good. The mean length of a burst is `1 / leave` datagrams.
     pub leave: f64,
     /// Probability that a datagram is lost in the bad state.
     pub loss: f64,

@@ -1,6 +1,6 @@
 //! Lateness: a histogram of bounded size.
 //!
-//! Single events are not stored; quantiles have a relative error of 1/16.
+//! Single events are not stored. Quantiles have a relative error of 1/16.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The deterministic world: hosts, clients and links on a virtual clock, for tests of the protocol and for studies.
 //!
-//! [`world`] runs the shipped protocol code; [`link`] models one direction of a link. Its [`impairment`] changes by a
-//! [`schedule`], which [`script`] parses; [`medium`] is the interface of link models that clients share. Everything is a
+//! [`world`] runs the shipped protocol code. [`link`] models one direction of a link. Its [`impairment`] changes by a
+//! [`schedule`], which [`script`] parses. [`medium`] is the interface of link models that clients share. Everything is a
 //! value: the caller passes times and seeds. Hosts and clients do not depend on this crate.
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,12 @@
 //! A model of one direction of a link: delay, jitter, loss, reordering, duplication, and a
 //! bottleneck with a bounded queue.
 //!
-//! It is a value: the caller passes `now` and datagrams, which come out later, or never. The same
-//! seed and the same calls give the same result on every machine. Each impairment has its own
-//! random sequence with the same number of draws per datagram, so that enabling one does not affect
-//! another: with one seed, 1 % loss drops the same datagrams with and without jitter.
+//! It is a value: the caller passes `now` and datagrams, which come out later or never. The same seed and the same calls
+//! give the same result on every machine. Each impairment has its own random sequence with the same number of draws per
+//! datagram, so that enabling one does not affect another. With one seed, for example, 1 % loss drops the same datagrams
+//! with and without jitter.
 //!
-//! It opens no socket, and counts the bytes passed to it, without
-//! lower headers.
+//! It opens no socket. It counts the bytes passed to it, without lower headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +19,12 @@ pub use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::random::Random;
 use crate::schedule::ImpairmentSchedule;
 
-/// Counters of datagrams until now. `sent + duplicated = delivered + lost + overflowed` + those in
-/// flight.
+/// Counters of datagrams until now. `sent + duplicated = delivered + lost + overflowed` + those in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Passed to the model.
+    /// Datagrams passed to the model.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of these datagrams.
     pub sent_bytes: u64,
     /// Delivered.
     pub delivered: u64,
@@ -72,9 +70,9 @@ pub struct LinkModel {
     in_burst: bool,
     /// When the bottleneck becomes idle.
     busy_until: Instant,
-    /// Arrival of the last datagram that was not reordered: none may arrive before it.
+    /// Arrival of the last datagram that was not reordered. No other such datagram may arrive before it.
     last_arrival: Instant,
-    /// Ordered by arrival, then by sending.
+    /// The datagrams in flight, ordered by arrival, then by sending.
     in_flight: BTreeMap<(Instant, u64), Vec<u8>>,
     bytes_in_flight: usize,
     next_order: u64,
@@ -144,7 +142,7 @@ impl LinkModel {
         self.poll_arrival(now).map(|(_, bytes)| bytes)
     }
 
-    /// The same, with its arrival time.
+    /// The next datagram that has arrived by `now`, with its arrival time.
     pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         let first = self.in_flight.first_entry()?;
         let arrived = first.key().0;
@@ -157,7 +155,7 @@ impl LinkModel {
         Some((arrived, bytes))
     }
 
-    /// Arrival of the next datagram: when to call [`LinkModel::poll`].
+    /// Arrival of the next datagram, at which to call [`LinkModel::poll`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.in_flight.first_key_value().map(|(key, _)| key.0)

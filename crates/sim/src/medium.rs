@@ -1,7 +1,7 @@
 //! A shared medium: a link model that several stations use together, such as a Wi-Fi network.
 //!
-//! It is an interface only: relay and bridge take any medium in place of a [`LinkModel`](crate::link::LinkModel) for
-//! each client.
+//! It is only an interface: relay and bridge accept any medium instead of a [`LinkModel`](crate::link::LinkModel) for each
+//! client.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use crate::link::Counters;
 /// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// To the stations: from the access point.
+    /// To the stations, from the access point.
     Down,
-    /// From the stations: to the access point.
+    /// From the stations, to the access point.
     Up,
 }
 
@@ -35,7 +35,7 @@ pub struct Arrival {
 /// A model that carries the datagrams of its stations in real or virtual time. One thread calls it, with times that do
 /// not decrease.
 pub trait Medium: fmt::Debug + Send {
-    /// Number of stations for clients; their indices are below it.
+    /// Number of stations for clients. Their indices are below it.
     fn stations(&self) -> usize;
 
     /// Sends a datagram at `now` to or from a station, as a packet of `on_air` bytes from its IP header on.

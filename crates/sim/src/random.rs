@@ -1,5 +1,5 @@
-//! A seeded random sequence with a fixed algorithm: studies are compared over years, and a library
-//! may change its algorithm between versions.
+//! A seeded random sequence with a fixed algorithm, because studies are compared over years and a library may change its
+//! algorithm between versions.
 //!
 //! SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014,
 //! figure 16). Not for secrets.
@@ -9,7 +9,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence number `stream` of a seed; different streams are uncorrelated.
+    /// The sequence number `stream` of a seed. Different streams are uncorrelated.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut start = Random(seed);
@@ -31,7 +31,7 @@ impl Random {
         self.bits().to_le_bytes()[7]
     }
 
-    /// A number in `0..limit`; 0 if that is empty. Slightly non-uniform: use small limits.
+    /// A number in `0..limit`; 0 if that is empty. It is slightly non-uniform, so use small limits.
     pub fn below(&mut self, limit: usize) -> usize {
         let value = usize::try_from(self.bits() >> 33).unwrap_or(0);
         value.checked_rem(limit).unwrap_or(0)
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_the_published_one() {
-        // Reference output for seed 1234567, as other implementations print it.
+        // Reference output for seed 1234567, as printed by other implementations.
         let mut random = Random(1_234_567);
         assert_eq!(random.bits(), 6_457_827_717_110_365_317);
         assert_eq!(random.bits(), 3_203_168_211_198_807_973);

@@ -1,7 +1,7 @@
 //! A link's schedule: successive impairments over the time of a run.
 //!
-//! It is neither a link ([`link`](crate::link)) nor the text that describes it
-//! ([`script`](crate::script)); and it is not random.
+//! A schedule is not random. The link model is in [`link`](crate::link), and the text that describes a schedule in
+//! [`script`](crate::script).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::impairment::Impairment;
 /// Impairments, each with its start time relative to the start of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImpairmentSchedule {
-    /// The first starts at zero; times are strictly increasing.
+    /// The first step starts at zero. Times are strictly increasing.
     steps: Vec<(Duration, Impairment)>,
 }
 
@@ -24,7 +24,7 @@ pub struct Segment<'a> {
 }
 
 impl ImpairmentSchedule {
-    /// The same schedule until `at`, then `impairment`.
+    /// This schedule until `at`, then `impairment`.
     #[must_use]
     pub fn then(mut self, at: Duration, impairment: Impairment) -> ImpairmentSchedule {
         self.steps.retain(|(from, _)| *from < at);
@@ -42,7 +42,7 @@ impl ImpairmentSchedule {
         }
     }
 
-    /// All steps, the first at zero.
+    /// All steps. The first one is at zero.
     #[must_use]
     pub fn steps(&self) -> &[(Duration, Impairment)] {
         &self.steps

@@ -1,11 +1,10 @@
 //! The text form of a link's schedule: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
 //!
-//! Steps are separated by semicolons or new lines. Each starts with its time, relative to the start
-//! of the run (the first may omit it: 0s), followed by the words that change; other values stay.
-//! `#` starts a comment. The values are those of the options of `openuvr lab hop`, which this
-//! module parses, too.
+//! Steps are separated by semicolons or new lines. Each starts with its time, relative to the start of the run (the first
+//! may omit it: 0s), followed by the words that change. Other values stay. `#` starts a comment. The values are those of the
+//! options of `openuvr lab hop`, which this module also parses.
 //!
-//! It is not a language: there are no loops and no names.
+//! It is not a language: it has no loops and no names.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,13 +26,13 @@ pub struct ScriptError {
     pub why: String,
 }
 
-/// Maximum number of steps: far more than written by hand (a guess).
+/// Maximum number of steps, which is far more than a user writes by hand (a guess).
 pub const MAX_STEPS: usize = 10_000;
 
-/// Parses a script; `from` has the defaults.
+/// Parses a script. `from` has the defaults.
 ///
 /// # Errors
-/// The first invalid word.
+/// Returns the first invalid word.
 pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, ScriptError> {
     let mut schedule = ImpairmentSchedule::from(from);
     let mut last = None;
@@ -55,7 +54,7 @@ pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, Script
             Some(word) => time(word).map_err(|why| wrong(word, why))?,
             None if index == 0 => Duration::ZERO,
             None => {
-                let why = "a step begins with its time, such as 10s".to_owned();
+                let why = "expected the time of a step, such as 10s".to_owned();
                 return Err(wrong(step.trim(), why));
             }
         };
@@ -147,17 +146,17 @@ const KEYS: [Key; 9] = [
     },
 ];
 
-/// Switches off impairments without a natural zero.
+/// The word that switches off impairments without a natural zero.
 const NONE: &str = "none";
 
 fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
     let (name, value) = word
         .split_once('=')
-        .ok_or("a word is NAME=VALUE, such as rate=8M")?;
+        .ok_or("expected NAME=VALUE, such as rate=8M")?;
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         return Err(format!(
-            "there is no {name}; there are {}",
+            "unknown name {name}; expected one of {}",
             names.join(", ")
         ));
     };
@@ -186,7 +185,7 @@ impl fmt::Display for ImpairmentSchedule {
     }
 }
 
-/// A time as [`time`] reads it.
+/// Formats a time as [`time`] reads it.
 fn shown(time: Duration) -> String {
     if time.is_zero() {
         return "0s".into();
@@ -207,16 +206,15 @@ fn split(text: &str) -> Result<(f64, &str), String> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
-    number
-        .parse()
-        .map(|number| (number, unit))
-        .map_err(|_| format!("`{text}` must begin with a number, and end in its unit: 5ms, 8M, 1%"))
+    number.parse().map(|number| (number, unit)).map_err(|_| {
+        format!("expected a number with its unit, such as 5ms, 8M or 1%, not `{text}`")
+    })
 }
 
 /// Reads `5ms`, `200us`, `1.5s`; at most a day.
 ///
 /// # Errors
-/// A short reason, as for the other functions here.
+/// Returns a short reason, as do the other functions here.
 pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
@@ -226,10 +224,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
         "ms" => number / 1e3,
         "us" | "µs" => number / 1e6,
         "ns" => number / 1e9,
-        _ => return Err("a time has a unit: 5ms, 200us, 1.5s".into()),
+        _ => return Err("expected a time with its unit, such as 5ms, 200us or 1.5s".into()),
     };
     if seconds > 86_400.0 {
-        return Err("at most a day".into());
+        return Err("a time must be at most a day".into());
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -237,15 +235,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
 /// Reads `1%` or `0.01`.
 ///
 /// # Errors
-/// As [`time`].
+/// Returns a short reason, as [`time`] does.
 pub fn share(text: &str) -> Result<f64, String> {
     let share = match split(text)? {
         (number, "%") => number / 100.0,
         (number, "") => number,
-        _ => return Err("a share is 1% or 0.01".into()),
+        _ => return Err("expected a share, such as 1% or 0.01".into()),
     };
     if share > 1.0 {
-        return Err("a share is at most 100%".into());
+        return Err("a share must be at most 100%".into());
     }
     Ok(share)
 }
@@ -253,16 +251,16 @@ pub fn share(text: &str) -> Result<f64, String> {
 /// Reads `1%,25%` or `1%,25%,80%`.
 ///
 /// # Errors
-/// As [`time`].
+/// Returns a short reason, as [`time`] does.
 pub fn burst(text: &str) -> Result<BurstLoss, String> {
     let shares: Vec<f64> = text.split(',').map(share).collect::<Result<_, _>>()?;
     let (enter, leave, loss) = match shares[..] {
         [enter, leave] => (enter, leave, 1.0),
         [enter, leave, loss] => (enter, leave, loss),
-        _ => return Err("two or three shares: 1%,25% or 1%,25%,80%".into()),
+        _ => return Err("expected two or three shares, such as 1%,25% or 1%,25%,80%".into()),
     };
     if leave <= 0.0 {
-        return Err("a burst that never ends is a dead link".into());
+        return Err("a burst must end: its second share must be above 0".into());
     }
     Ok(BurstLoss { enter, leave, loss })
 }
@@ -270,36 +268,40 @@ pub fn burst(text: &str) -> Result<BurstLoss, String> {
 /// Reads bits per second: `50M`, `800k`, `1G`.
 ///
 /// # Errors
-/// As [`time`].
+/// Returns a short reason, as [`time`] does.
 pub fn rate(text: &str) -> Result<Bitrate, String> {
     let bits = match split(text)? {
         (number, "") => number,
         (number, "k") => number * 1e3,
         (number, "M") => number * 1e6,
         (number, "G") => number * 1e9,
-        _ => return Err("a rate is in bits per second: 50M, 800k, 1G".into()),
+        _ => return Err("expected a rate in bits per second, such as 50M, 800k or 1G".into()),
     };
     if !(1.0..=1e12).contains(&bits) {
-        return Err("a rate is between 1 and 1000G".into());
+        return Err("a rate must be between 1 and 1000G".into());
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
     Ok(Bitrate(bits.round() as u64))
 }
 
-/// Reads bytes (`64k`, `1M`; k is 1024) or a time (`50ms`).
+/// Reads a size in bytes (`64k`, `1M`; k is 1024) or a time (`50ms`).
 ///
 /// # Errors
-/// As [`time`].
+/// Returns a short reason, as [`time`] does.
 pub fn queue(text: &str) -> Result<Queue, String> {
     let bytes = match split(text)? {
         (number, "") => number,
         (number, "k") => number * 1024.0,
         (number, "M") => number * 1024.0 * 1024.0,
         (_, "s" | "ms" | "us" | "µs" | "ns") => return time(text).map(Queue::Time),
-        _ => return Err("a queue is in bytes or time: 64k, 1M, 50ms".into()),
+        _ => {
+            return Err(
+                "expected a queue size in bytes or as a time, such as 64k, 1M or 50ms".into(),
+            );
+        }
     };
     if bytes > 1e9 {
-        return Err("a queue has at most 1000000000 bytes".into());
+        return Err("a queue must have at most 1000000000 bytes".into());
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
     Ok(Queue::Bytes(bytes.round() as usize))

@@ -1,12 +1,11 @@
 //! A deterministic test world on a virtual clock: one host, its clients, and the links between them.
 //!
-//! Sessions, rendition, senders and receivers are the shipped protocol code; the world adds the
-//! clock, the links, and stand-ins for encoder and display. Each client has its own clock, with an
-//! offset and drift, so that mixed-up clocks are detected. The same seed gives the same run on
-//! every machine. Invariants of any run (bytes equal the sent ones, steps are in order, clock
-//! bounds hold, timers advance) panic when violated.
+//! Sessions, rendition, senders and receivers are the shipped protocol code. The world adds the clock, the links, and
+//! stand-ins for encoder and display. Each client has its own clock, with an offset and drift, so that mixed-up clocks are
+//! detected. The same seed gives the same run on every machine. The invariants of any run (bytes equal the sent ones, steps
+//! are in order, clock bounds hold, timers advance) panic when violated.
 //!
-//! It has no codec: a frame's slices are reproducible random bytes.
+//! It has no codec. A frame's slices are reproducible random bytes.
 
 mod clock;
 mod device;
@@ -81,7 +80,7 @@ pub struct World {
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Frames of each view captured while a session subscribed.
     captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
-    /// Frames that repeat an earlier picture, on request while nothing moved.
+    /// Frames that repeat an earlier picture, requested while nothing moved.
     pub repeated: BTreeSet<FrameId>,
     /// Input injected by the host, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,
@@ -96,13 +95,13 @@ pub struct World {
 }
 
 impl World {
-    /// A host without clients and without motion. At most two observers.
+    /// A host without clients and without motion, with at most two observers.
     #[must_use]
     pub fn new(seed: u64, second_player: SecondPlayer) -> World {
         World::with_observers(seed, second_player, 2)
     }
 
-    /// The same with another limit of observers.
+    /// The same world with another limit of observers.
     #[must_use]
     pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {
@@ -139,8 +138,7 @@ impl World {
         }
     }
 
-    /// Answers losses by intra refreshes of `clean_after` frames instead of key frames. Call it
-    /// before clients connect.
+    /// Answers losses with intra refreshes of `clean_after` frames instead of key frames. Call it before clients connect.
     pub fn use_intra_refreshes(&mut self, clean_after: u16) {
         let settings = Settings {
             policy: PolicySettings {
@@ -154,8 +152,8 @@ impl World {
         self.views = vec![view];
     }
 
-    /// Adapts the bitrate to the link within `range`: pictures that take `complexity` bits at
-    /// quantiser 0 are coded as the rate control requests. Call it before clients connect.
+    /// Adapts the bitrate to the link within `range`. Pictures that take `complexity` bits at quantiser 0 are coded as the
+    /// rate control requests. Call it before clients connect.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
         let settings = Settings {
             policy: PolicySettings {
@@ -204,7 +202,7 @@ impl World {
         self.machines[client].down.counters()
     }
 
-    /// Names the next step; printed if the run fails.
+    /// Names the next step. The name is printed if the run fails.
     #[expect(
         clippy::print_stderr,
         reason = "a test's own words, which its harness keeps"
@@ -213,7 +211,7 @@ impl World {
         eprintln!("{:9.3} s  {what}", (self.now.0 as f64) / 1e9);
     }
 
-    /// Connects a device; returns the client's index.
+    /// Connects a device. Returns the client's index.
     pub fn connect(&mut self, device: &Device) -> usize {
         let client = self.machines.len();
         let established = established(device.number, client);
@@ -239,7 +237,7 @@ impl World {
         client
     }
 
-    /// Runs for `span` with motion: a frame each [`FRAME_INTERVAL`].
+    /// Runs for `span` with motion: one frame each [`FRAME_INTERVAL`].
     pub fn play(&mut self, span: Duration) {
         let now = self.now;
         (self.views.iter_mut()).for_each(|view| view.source.next = Some(now));
@@ -277,7 +275,7 @@ impl World {
         self.host.pose()
     }
 
-    /// The application changes the pointer's shape.
+    /// Sets whether the host's source is visible.
     pub fn source_shown(&mut self, shown: bool) {
         let _ = self.host.source_shown(shown);
     }
@@ -417,7 +415,7 @@ impl World {
         self.captured_of(client, ViewId::FIRST)
     }
 
-    /// The same for any view.
+    /// The frames of any view captured while a client subscribed, in order.
     #[must_use]
     pub fn captured_of(&self, client: usize, view: ViewId) -> &[FrameId] {
         let captured = self.captured.get(&(self.session(client).0, view));

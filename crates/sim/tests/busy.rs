@@ -1,5 +1,5 @@
-//! Rate control on busy machines: threads with high wake-up latency on a link with headroom, while
-//! a game sends frames that take a tenth of it. Bitrate and pictures must not suffer.
+//! Rate control on busy machines: threads with high wake-up latency on a link with headroom, while a game sends frames that
+//! take a tenth of it. Bitrate and pictures must not suffer.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -25,8 +25,7 @@ const HUNDRED: Stall = Stall {
     every: Duration::from_millis(500),
     lasts: Duration::from_millis(100),
 };
-/// A scheduler with fifteen threads for two cores: threads often wait for a few milliseconds, and
-/// sometimes longer.
+/// A scheduler with fifteen threads for two cores. Threads often wait for a few milliseconds, and sometimes longer.
 const BUILD: [Stall; 3] = [
     Stall {
         every: Duration::from_millis(11),
@@ -47,16 +46,16 @@ const BUILD: [Stall; 3] = [
 enum Busy {
     Host,
     Client,
-    /// One machine is both.
+    /// One machine is both host and client.
     Both,
 }
 
 /// Results of a run while machines were busy, and afterwards.
 #[derive(Debug)]
 struct Run {
-    /// Mean quantiser: a step of one is about 1 dB.
+    /// Mean quantiser. A step of one is about 1 dB.
     qp: f64,
-    /// The same from a second after the end of the load.
+    /// Mean quantiser from a second after the end of the load.
     qp_later: f64,
     cuts: Vec<ControlEvent>,
 }
@@ -70,7 +69,7 @@ struct Game {
     mbps: u64,
 }
 
-/// Ten seconds on a link of 100 Mb/s, eight of them busy; then three more.
+/// Runs ten seconds on a link of 100 Mb/s, eight of them busy, then three more.
 fn run(game: Game, busy: Busy, stalls: &[Stall], stamps: bool) -> Run {
     let link = Impairment {
         delay: MS(1),

@@ -24,7 +24,7 @@ struct Run {
     p90: Duration,
 }
 
-/// Three seconds of `before`, then `after`.
+/// Runs three seconds of `before`, then `after`.
 fn run(before: &Impairment, after: &Impairment) -> Run {
     let mut world = World::new(78, SecondPlayer::Refuse);
     let max = Bitrate::from_mbps(20);
@@ -70,8 +70,7 @@ fn link(delay: u64, mbps: u64) -> Impairment {
     }
 }
 
-/// A route change, a roaming radio, a paused virtual machine: the delay increases permanently, but
-/// no queue is full.
+/// A route change, a roaming radio or a paused virtual machine: the delay increases permanently, but no queue is full.
 #[test]
 fn a_longer_path_costs_no_rate() {
     for (mbps, longer) in [(100, 22), (100, 80), (30, 22), (30, 80), (30, 202)] {

@@ -1,6 +1,6 @@
-//! Ten seconds of video over each kind of link: a table that is compared with
-//! `snapshots/latency_table.txt`, so that a change of behaviour is a readable difference. Rewrite
-//! it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-sim --test latency_table`.
+//! Ten seconds of video over each kind of link. The table is compared with `snapshots/latency_table.txt`, so that a change
+//! of behaviour is a readable difference. Rewrite it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-sim --test
+//! latency_table`.
 //!
 //! Latency is from capture to display of complete frames, on the world's clock.
 
@@ -104,7 +104,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Ten seconds over one link: a row of the table.
+/// Runs ten seconds over one link. Returns a row of the table.
 fn row(name: &str, link: &Impairment) -> String {
     let mut world = World::new(42, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player).behind(link));
@@ -132,12 +132,12 @@ fn row(name: &str, link: &Impairment) -> String {
     let shown = &world.machine(player).shown;
     let new = shown.iter().filter(|s| once(&s.frame));
     assert_eq!(new.clone().count(), whole + concealed + tainted, "{name}");
-    // Key frames: never two within the hold-off time of the shortest round trip.
+    // There are never two key frames within the hold-off time of the shortest round trip.
     let floor = hold_off(link.delay * 2, FRAME_INTERVAL);
     for pair in world.key_frames_sent.windows(2) {
         assert!(pair[1].1.since(pair[0].1) >= floor, "{name}: {pair:?}");
     }
-    // Each loss is repaired: a complete key frame ends each run of incomplete frames.
+    // Each loss is repaired, so a complete key frame ends each run of incomplete frames.
     let mut broken = false;
     for frame in shown {
         let whole = frame.fidelity == Fidelity::Complete;

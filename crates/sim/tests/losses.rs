@@ -1,6 +1,5 @@
-//! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over
-//! each, with and without. The counts are of one seed; the same run gives the same counts on every
-//! machine.
+//! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over each link, with and without
+//! them. The counts are of one seed, and the same run gives the same counts on every machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -103,7 +102,7 @@ fn one_percent_near_by() {
     }
 }
 
-/// A retransmission would be too late: FEC must suffice.
+/// A retransmission would be too late, so FEC must suffice.
 #[test]
 fn one_percent_twenty_milliseconds_away() {
     let link = lossy(ms(10), 0.01);
@@ -114,8 +113,8 @@ fn one_percent_twenty_milliseconds_away() {
     assert_eq!(run.resent, 0);
 }
 
-/// Twelve frames, then no motion: only the protocol itself can repair the last of them. One key
-/// frame is sent first, and further ones only for losses.
+/// Twelve frames, then no motion, so only the protocol itself can repair the last of them. One key frame is sent first, and
+/// more only for losses.
 #[test]
 fn bursts_of_frames_are_repaired() {
     for (percent, whole) in [(1, 90), (5, 80), (20, 60)] {
@@ -180,8 +179,8 @@ fn two_percent_in_bursts() {
     assert!(run.p99 <= ms(8 + 20), "{run:?}");
 }
 
-/// Ten percent loss both ways, for a stream with an adaptive bitrate, while keys are pressed:
-/// losses are repaired, and not mistaken for congestion.
+/// Ten percent loss in both directions, for a stream with an adaptive bitrate, while keys are pressed. Losses are repaired,
+/// and not mistaken for congestion.
 #[test]
 fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
     for seed in 1..=6 {

@@ -1,5 +1,5 @@
-//! Adaptive bitrate on narrow links: twenty seconds of a game that would take 3 Mb/s at 60
-//! frames/s, of which the last fifteen count.
+//! Adaptive bitrate on narrow links: twenty seconds of a game that would take 3 Mb/s at 60 frames/s. Only the last fifteen
+//! seconds count.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Losses answered by intra refreshes: exactly the frames after a recovery point count as complete.
-//! FEC and retransmission are disabled, so that losses occur.
+//! Losses answered by intra refreshes. Exactly the frames after a recovery point count as complete. FEC and retransmission
+//! are disabled, so that losses occur.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use openuvr_proto::trace::Fidelity;
 use openuvr_sim::link::Impairment;
 use openuvr_sim::world::{Device, World};
 
-/// A refresh crosses the picture in one frame more.
+/// Frames after the first one in which a refresh crosses the picture.
 const CLEAN_AFTER: u16 = 29;
 
 fn ms(ms: u64) -> Duration {
@@ -129,7 +129,7 @@ fn frames_are_complete_exactly_after_recovery_points() {
             other.key_frames_sent.len()
         );
         assert!(refreshes > 0);
-        // Refreshes complete if losses are rare; otherwise key frames are sent.
+        // Refreshes complete if losses are rare. Otherwise, key frames are sent.
         assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
         assert!(
             by_keys > whole.len(),

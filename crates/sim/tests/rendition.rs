@@ -51,7 +51,7 @@ fn dropped(world: &World, client: usize, cause: DropCause) -> Vec<FrameId> {
     records.filter(|r| by(r.outcome)).map(|r| r.frame).collect()
 }
 
-/// A picture skipped due to congestion is due even without motion; otherwise a client would keep an old one.
+/// A picture skipped because of congestion is due even without motion. Otherwise, a client would keep an old one.
 #[test]
 fn the_last_skipped_picture_arrives() {
     let mut held_back_last = 0;
@@ -102,7 +102,7 @@ fn observers_cost_the_player_no_quality() {
     assert_eq!(coded(2), alone);
 }
 
-/// A frame that an observer can't use yet has an outcome for it, too.
+/// A frame that an observer cannot use yet also has an outcome for it.
 #[test]
 fn frames_before_an_observers_key_frame_are_dropped() {
     let mut world = World::new(3, SecondPlayer::Refuse);
@@ -173,7 +173,7 @@ fn the_next_players_rate_is_reset() {
     assert!(sent > 15_000, "{sent} kb in the first second");
 }
 
-/// Datagrams paced for the player's link are paced for the player only.
+/// Datagrams paced for the player's link are paced only for the player.
 #[test]
 fn an_observers_slices_do_not_wait_for_the_players_link() {
     let mut world = adaptive(6, SecondPlayer::Refuse);
@@ -206,8 +206,8 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
     world.check_conservation(observer);
 }
 
-/// While something moves, the next frame is the requested key frame: an additional one would fill a
-/// link of twice the rate with key frames.
+/// While something moves, the next frame is the requested key frame, because an additional one would fill a link of twice
+/// the rate with key frames.
 #[test]
 fn a_key_frame_replaces_a_moving_frame() {
     let mut world = World::new(7, SecondPlayer::Refuse);

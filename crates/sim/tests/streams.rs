@@ -32,7 +32,7 @@ fn link(delay: u64) -> Impairment {
     }
 }
 
-/// A player with audio, behind `link` both ways, for ten seconds.
+/// A player with audio, behind `link` in both directions, for ten seconds.
 fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let mut device = Device::new(1, Role::Player).behind(link);
@@ -56,7 +56,7 @@ fn a_tone_arrives_sample_by_sample_on_a_good_link() {
     assert_eq!(tone.missing, 0);
     assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
     assert!(payloads_in_flight(&world, player) <= 3);
-    // A payload is 2.5 ms long, and then in flight for 3 ms; the first ones wait for the grant.
+    // A payload is 2.5 ms long, and then in flight for 3 ms. The first ones wait for the grant.
     assert!(
         tone.delays[10..]
             .iter()
@@ -84,8 +84,7 @@ fn a_tone_survives_loss_jitter_and_reordering() {
         };
         let (mut world, player) = tone_over(seed, &bad);
         let tone = &world.machine(player).received_tone;
-        // Each payload is repeated until its residual loss is below 1 in 10 000; at first the
-        // link's loss is unknown.
+        // Each payload is repeated until its residual loss is below 1 in 10 000. Initially, the link's loss is unknown.
         let gaps = tone.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
         assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
@@ -140,12 +139,11 @@ fn sound_delays_no_frame() {
         assert_eq!(world.machine(player).received_tone.missing, 0);
         times(world.machine(player))
     };
-    // On a link with capacity for both, no delay at all.
+    // On a link with capacity for both, there is no delay at all.
     let roomy = link(3);
     assert_eq!(shown(&roomy, true), shown(&roomy, false));
-    // On a link of 30 Mb/s datagrams share the queue: a frame of 20 kB waits for the three audio
-    // datagrams (560 bytes each, 0.15 ms) that are interleaved with it, and longer next to a key
-    // frame.
+    // On a link of 30 Mb/s, datagrams share the queue. A frame of 20 kB waits for the three audio datagrams (560 bytes each,
+    // 0.15 ms) that are interleaved with it, and longer next to a key frame.
     let narrow = Impairment {
         rate: Some(Bitrate::from_mbps(30)),
         queue: Queue::Bytes(1 << 20),

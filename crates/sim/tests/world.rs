@@ -500,7 +500,7 @@ fn the_newest_pose_wins_despite_loss_and_reordering() {
             }
         }
         assert!(seen.is_sorted_by_key(|(id, _)| id.0), "never an older one");
-        // One pose per millisecond: its number is its position.
+        // One pose per millisecond, so its number is its position.
         assert!(
             seen.iter()
                 .all(|(id, x)| f64::from(*x) + 1.0 == f64::from(id.0))

@@ -4,11 +4,11 @@
 //! A program imports it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then replace
 //! those of the standard library, which panic on a closed pipe.
 //!
-//! It is for programs and the crates that are parts of one: no library that is loaded into another program prints or
+//! It is for programs and the crates that are parts of one. A library that is loaded into another program neither prints nor
 //! catches signals.
 #![forbid(unsafe_code)]
 
-// First: its macros are visible from here on.
+// First, so that its macros are visible from here on.
 #[macro_use]
 pub mod out;
 
@@ -20,7 +20,7 @@ pub mod wrap;
 /// Sends logs of this level and above to standard error, as messages ([`out`]). Call it once per process.
 ///
 /// # Panics
-/// On a second call.
+/// Panics on a second call.
 pub fn log_to_stderr(level: tracing::Level) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt as _;

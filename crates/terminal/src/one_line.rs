@@ -1,6 +1,6 @@
 //! Foreign text in messages: values, names and reasons from files and peers.
 
-/// The text in one short line: control characters are escaped, and at most 200 characters remain.
+/// The text in one short line. Control characters are escaped, and at most 200 characters remain.
 #[must_use]
 pub fn visible(text: &str) -> String {
     const LONGEST: usize = 200;

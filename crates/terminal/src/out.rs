@@ -1,10 +1,10 @@
-//! Output: the program prints only through this module, by its own `print!`, `println!` and `eprintln!`.
-//! Log lines and panic messages pass through it too. Output never panics.
+//! Output. The program prints only through this module, with its own `print!`, `println!` and `eprintln!`. Log lines and
+//! panic messages also pass through it. Output never panics.
 //!
-//! Standard output carries results. A closed pipe (`openuvr bench link | head -1`) ends the program
-//! silently, after it has stopped its children. Standard error carries messages; a closed or failing
-//! stderr is not an error. A writer thread prints the messages and redraws the table below them, so
-//! that no other thread waits for a slow terminal. Repeated messages are merged (see `out::limit`).
+//! Standard output carries results. A closed pipe (`openuvr bench link | head -1`) ends the program silently, after it has
+//! stopped its children. Standard error carries messages; a closed or failing stderr is not an error. A writer thread prints
+//! the messages and redraws the table below them, so that no other thread waits for a slow terminal. Repeated messages are
+//! merged (see `out::limit`).
 
 mod limit;
 mod screen;
@@ -31,8 +31,8 @@ const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 /// A write error on standard output; unwinds to [`guarded`].
 struct OutputError(io::Error);
 
-/// Prints to standard output, after all queued messages. Does not return if standard output is closed.
-/// On the main thread.
+/// Prints to standard output, after all queued messages. Does not return if standard output is closed. Call it on the main
+/// thread.
 pub fn print(args: Arguments<'_>) {
     WRITER.flush();
     if let Err(why) = stdout().lock().write_fmt(args) {
@@ -41,23 +41,23 @@ pub fn print(args: Arguments<'_>) {
     }
 }
 
-/// Writes a rate-limited message to standard error. From any thread; never blocks.
+/// Writes a rate-limited message to standard error. Callable from any thread; never blocks.
 pub fn message(args: Arguments<'_>) {
     WRITER.limited_message(&escape_control_characters(&args.to_string()), "");
 }
 
-/// Writes a message to standard error without the rate limit: answers to a request, and fatal errors.
+/// Writes a message to standard error without the rate limit, for answers to a request and fatal errors.
 pub fn unlimited_message(args: Arguments<'_>) {
     WRITER.put(Job::Message(escape_control_characters(&args.to_string())));
 }
 
-/// Prints a prompt on standard error, without a line break: the input follows on the same line.
+/// Prints a prompt on standard error without a line break, so that the input follows on the same line.
 pub fn prompt(args: Arguments<'_>) {
     WRITER.put(Job::Prompt(escape_control_characters(&args.to_string())));
     WRITER.flush();
 }
 
-/// Draws these rows below the messages; they replace the previous rows.
+/// Draws these rows below the messages. They replace the previous rows.
 pub fn table(rows: Vec<String>) {
     let rows = rows.iter().map(|row| escape_control_characters(row));
     WRITER.put(Job::Table(rows.collect()));
@@ -68,7 +68,7 @@ pub fn end_table() {
     WRITER.put(Job::EndTable);
 }
 
-/// Prints optional lines to standard output, and ignores a closed one. From any thread; never blocks.
+/// Prints optional lines to standard output, and ignores a closed one. Callable from any thread; never blocks.
 pub fn print_lines(text: String) {
     WRITER.put(Job::Lines(escape_control_characters(&text)));
 }
@@ -78,17 +78,17 @@ pub fn passthrough(text: String) {
     WRITER.put_blocking(Job::ChildOutput(text));
 }
 
-/// From now on the caller reports each typed line with [`line_typed`].
+/// Call this if the caller reports each typed line with [`line_typed`] from now on.
 pub fn track_typed_lines() {
     WRITER.put(Job::TrackTypedLines);
 }
 
-/// A line was typed and its Enter key pressed.
+/// Reports that a line was typed and its Enter key pressed.
 pub fn line_typed() {
     WRITER.put(Job::LineTyped);
 }
 
-/// The size of the terminal that the table is drawn on; 24 rows of 80 characters (VT100) if unknown.
+/// The size of the terminal on which the table is drawn; 24 rows of 80 characters (VT100) if unknown.
 pub fn terminal_size() -> TerminalSize {
     writer::terminal_size()
 }
@@ -103,8 +103,7 @@ pub fn error_is_terminal() -> bool {
     stderr().is_terminal()
 }
 
-/// Runs the program and returns its exit code, also after a write error on standard output. On the
-/// main thread.
+/// Runs the program and returns its exit code, even after a write error on standard output. Call it on the main thread.
 pub fn guarded(program: impl FnOnce() -> ExitCode) -> ExitCode {
     WRITER.start();
     std::panic::set_hook(Box::new(|panic| {
@@ -135,7 +134,7 @@ pub fn guarded(program: impl FnOnce() -> ExitCode) -> ExitCode {
     code.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The exit code after a write error on standard output; other panics are passed on.
+/// The exit code after a write error on standard output. Other panics are passed on.
 fn exit_code(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Send>> {
     let error = unwound.downcast::<OutputError>()?;
     if error.0.kind() == ErrorKind::BrokenPipe {
@@ -148,8 +147,7 @@ fn exit_code(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Sen
     Ok(ExitCode::FAILURE)
 }
 
-/// The log writer: log lines are messages. Levels that the user requests (`--log debug`, `trace`) are
-/// not rate-limited.
+/// The log writer. Log lines are messages. Levels that the user requests (`--log debug`, `trace`) are not rate-limited.
 pub struct Log;
 
 /// One line of a log.

@@ -8,13 +8,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// The exit status that a shell reports for a program killed by SIGINT (2).
 pub const INTERRUPTED: i32 = 128 + 2;
 
-/// A flag that SIGINT and SIGTERM raise; a second signal ends the program at once.
+/// A flag that SIGINT and SIGTERM raise. A second signal ends the program at once.
 ///
 /// # Errors
-/// A signal handler cannot be installed.
+/// Returns an error if a signal handler cannot be installed.
 pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    // SIGHUP: the terminal was closed; a clean end releases the keys that are pressed on the host.
+    // SIGHUP: the terminal was closed. A clean end releases the keys that are pressed on the host.
     let hang_up = (!ignores_hang_up()).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))?;
@@ -23,11 +23,11 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Like [`stop_on_signals`], but further signals are ignored: for a supervised program that must stop its
-/// children. The kernel may send the parent-death signal once per thread of the parent (prctl(2)).
+/// Like [`stop_on_signals`], but later signals are ignored. For a supervised program that must stop its children, because
+/// the kernel may send the parent-death signal once per thread of the parent (prctl(2)).
 ///
 /// # Errors
-/// A signal handler cannot be installed.
+/// Returns an error if a signal handler cannot be installed.
 pub fn stop_gracefully_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

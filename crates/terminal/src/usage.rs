@@ -14,7 +14,7 @@ use crate::out;
 /// The exit code for usage errors, as in clap and most programs.
 pub const EXIT_CODE: u8 = 2;
 
-/// Arguments that clap accepts but that are invalid: a value out of range, contradictory options.
+/// Arguments that clap accepts but that are invalid, such as a value out of range or contradictory options.
 #[derive(Debug)]
 pub struct UsageError(String);
 
@@ -37,7 +37,7 @@ impl std::error::Error for UsageError {}
 /// Fails with `line` unless `right`.
 ///
 /// # Errors
-/// [`UsageError`].
+/// [`UsageError`] with `line` if `right` is false.
 pub fn check(right: bool, line: impl FnOnce() -> String) -> Result<(), UsageError> {
     match right {
         true => Ok(()),
@@ -57,7 +57,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Parses the arguments of this process.
 ///
 /// # Errors
-/// The exit code, after help or a usage error was printed.
+/// Returns the exit code once help or a usage error has been printed.
 pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
     read(command, std::env::args_os()).map_err(|wrong| {
         if !wrong.error.use_stderr() {
@@ -79,7 +79,7 @@ pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
 /// Parses `words`, the first of which is the program name.
 ///
 /// # Errors
-/// A usage error, or a request for help.
+/// Returns a usage error, or a request for help.
 pub fn read(
     command: Command,
     words: impl IntoIterator<Item = OsString>,
@@ -95,7 +95,7 @@ pub fn read(
     (command.try_get_matches_from(words)).map_err(|error| ParseError { error, role })
 }
 
-/// An invalid command line; its text is one line, with the help command to run.
+/// An invalid command line. Its text is one line, with the help command to run.
 #[derive(Debug)]
 pub struct ParseError {
     error: Error,
@@ -150,11 +150,11 @@ pub fn renamed(name: &str) -> Option<&'static str> {
         .find_map(|(old, new)| (*old == name).then_some(*new))
 }
 
-/// Old and new name: durations were seconds in some commands, and values with a unit in others.
+/// Old and new name. Durations were seconds in some commands, and values with a unit in others.
 const RENAMED_OPTION: (&str, &str) = ("seconds", "duration");
 
-/// Joins an option and its negative value: clap would take the value for an unknown option. Replaces
-/// the [`RENAMED_OPTION`].
+/// Joins an option and its negative value, because clap would take the value for an unknown option. Replaces the
+/// [`RENAMED_OPTION`].
 fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> NormalizedArgs {
     let mut command = command;
     let mut renamed = None;

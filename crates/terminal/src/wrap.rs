@@ -1,6 +1,6 @@
-//! Word wrap: breaks at spaces; no hyphenation, no wide characters.
+//! Word wrap. It breaks at spaces, without hyphenation and wide characters.
 
-/// Lines of at most `width` characters; a word that is longer has a line to itself.
+/// Lines of at most `width` characters. A word that is longer has its own line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

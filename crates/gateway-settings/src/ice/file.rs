@@ -1,4 +1,4 @@
-//! A file of servers, one per line: unlike an argument, a relay's secret in a file is not visible in the process list.
+//! A file of servers, one per line. Unlike in an argument, a relay's secret in a file is not visible in the process list.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::IceServer;
 
-/// Maximum length of the file in bytes: some hundred servers.
+/// Maximum length of the file in bytes: several hundred servers.
 const MAX_LENGTH: u64 = 16 * 1024;
 
 /// Why a file of servers is refused.
@@ -20,7 +20,7 @@ pub enum IceFileError {
         /// The system's error.
         why: io::Error,
     },
-    /// A line is not a server. The message omits it, since it may contain a secret.
+    /// A line is not a server. The message omits the line, because it may contain a secret.
     #[error(
         "{}:{line}: not a server; expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] on a line of its own",
         path.display()
@@ -28,7 +28,7 @@ pub enum IceFileError {
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line's number, counted from 1.
         line: usize,
     },
 }
@@ -37,7 +37,7 @@ impl IceServer {
     /// Reads the servers of a file, one per line. Ignores empty lines and lines that begin with `#`.
     ///
     /// # Errors
-    /// The file cannot be read, or a line is not a server.
+    /// Returns an error if the file cannot be read or a line is not a server.
     pub fn read_file(path: &Path) -> Result<Vec<IceServer>, IceFileError> {
         let failed = |why| IceFileError::Read {
             path: path.to_owned(),

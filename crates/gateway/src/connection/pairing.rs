@@ -1,4 +1,4 @@
-//! Entry of the PIN that a client of another service shows, by a player: see [`PinEntry`].
+//! Entry of the PIN that a client of another service shows. A player enters it; see [`PinEntry`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::peer::Peer;
 /// The pairing of a page.
 pub(super) struct Pairing {
     entry: Option<Arc<dyn PinEntry>>,
-    /// The client that the page of a player shows, after its first message.
+    /// The client that a player's page shows, once its first message was sent.
     shown: Option<Option<String>>,
     /// A PIN of this page is being tried.
     tries: Arc<AtomicBool>,
@@ -26,10 +26,10 @@ impl Pairing {
         }
     }
 
-    /// Tells the page of a player which client waits. Returns whether the page reads its messages.
+    /// Reports the waiting client to a player's page. Returns whether the page reads its messages.
     pub(super) fn follow(&mut self, peer: &Peer, plays: bool) -> bool {
         let Some(entry) = self.entry.as_ref().filter(|_| plays) else {
-            // A page that watches forgets the service.
+            // A page that only watches forgets the service.
             self.shown = None;
             return true;
         };
@@ -49,7 +49,8 @@ impl Pairing {
         peer.send_notice(&text.to_string())
     }
 
-    /// Tries a player's PIN, and tells the page the outcome. Returns whether it is tried: one is at a time.
+    /// Tries a player's PIN and reports the outcome to the page. Returns whether it is tried, because only one is tried at a
+    /// time.
     pub(super) fn enter(&self, peer: &Arc<Peer>, pin: String, name: Option<String>) -> bool {
         let Some(entry) = self.entry.clone() else {
             return false;

@@ -1,4 +1,4 @@
-//! A playing or observing browser: forwards its input to the host and the host's updates to the page.
+//! A playing or observing browser. Forwards its input to the host and the host's updates to the page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,34 +34,34 @@ use crate::visitor::Visitor;
 /// Interval of clock synchronization with the page.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same while keys are held: the host stops key repeat after 100 ms without a message.
+/// The same interval while keys are held, because the host stops key repeat after 100 ms without a message.
 const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 
-/// A page without any message for this long is disconnected.
+/// Time after which a page that sends no messages is disconnected.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A turn that is late by this much means that the machine slept or the process was stopped.
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
-/// Maximum number of input events that the host has not accepted; beyond it, everything is released.
+/// Maximum number of input events that the host has not accepted. Beyond it, everything is released.
 const MAX_PENDING_INPUT: usize = 1024;
 
-/// Queued sound payloads for the gateway's thread: 80 ms of the usual ones.
+/// Maximum sound payloads queued for the gateway's thread: 80 ms of the usual ones.
 const SOUND_QUEUE: usize = 16;
 
 /// Delay before the next piece of clipboard text.
 const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Requests of a page per second, for roles and pairings.
+/// Maximum requests of a page per second, for roles and pairings.
 const REQUESTS_PER_SECOND: u32 = 10;
 
-/// Why a page is disconnected whose messages pile up.
+/// Why a page whose messages pile up is disconnected.
 const UNREAD: &str = "this page does not read its messages";
 
 /// First byte of a message that maps the page's event numbers to the host's.
 const INPUT_NUMBERS: u8 = 0xf1;
 
-/// A message of the page in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
+/// A message from the page in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
 #[derive(Deserialize)]
 #[serde(
     tag = "type",
@@ -91,7 +91,7 @@ pub(super) struct Session {
     reported: FrameId,
     clock_at: Instant,
     heard: Instant,
-    /// The reliable channel is open.
+    /// Whether the reliable channel is open.
     notices_open: bool,
     cursor_serial: u32,
     rumble_serial: u32,
@@ -100,11 +100,12 @@ pub(super) struct Session {
     held: Option<u32>,
     /// Sound, if the browser accepts it.
     sound: Option<Receiver<Payload>>,
-    /// Number of samples so far: Opus timestamps count samples, independent of clocks.
+    /// Number of samples so far. Opus timestamps count samples, independently of clocks.
     samples: u64,
     /// The current second and the requests in it.
     requests: (Instant, u32),
-    /// Whether to request the player role, and whether to take it over. Sent after the current messages are handled.
+    /// Whether to request the player role, and whether to take it over. The request is sent after the current messages have
+    /// been handled.
     requested_role: Option<(bool, bool)>,
     /// Clipboard text from the host to the page.
     copied_there: SentText,
@@ -132,7 +133,7 @@ impl Session {
         let request = SubscribeRequest {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
-            software: "a browser, by WebRTC".to_owned(),
+            software: "a browser, over WebRTC".to_owned(),
             constraints: page_options.constraints,
             reports: page_options.reports,
             device: Some(visitor.device),
@@ -186,7 +187,7 @@ impl Session {
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
         if now.saturating_duration_since(self.clock_at) > STALL_THRESHOLD {
-            // No message could be received meanwhile.
+            // No message could be received in the meantime.
             self.heard = now;
         }
         self.forward_input(shared);
@@ -305,7 +306,7 @@ impl Session {
                     self.send(&[Message::InputAcked { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
-                    // On reordering, the newer one counts.
+                    // If messages were reordered, the newer one counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
                         shared.host.submit_pose(self.id, (id, pose), sampled);
@@ -355,7 +356,7 @@ impl Session {
         }
     }
 
-    /// Handles each report once: the page repeats the newest, since messages may be lost.
+    /// Handles each report once. The page repeats the newest one, because messages may be lost.
     fn report(&mut self, shared: &Shared, report: &Report) {
         if report.frame <= self.reported {
             return;
@@ -410,7 +411,7 @@ impl Session {
         }
     }
 
-    /// Whether a request is within the rate limit, which exceeds the speed of manual clicks.
+    /// Whether a request is within the rate limit, which is higher than manual clicks.
     fn may_request(&mut self) -> bool {
         let (since, count) = &mut self.requests;
         if since.elapsed() >= Duration::from_secs(1) {
@@ -466,7 +467,7 @@ impl Session {
             return None;
         }
         let waiting = self.updates.take();
-        // Already sent as the reply to its request.
+        // This was already sent as the reply to its request.
         if let Some((role, observer_reason)) = waiting.role
             && (role, observer_reason) != self.role
         {
@@ -563,7 +564,7 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
             samples: payload.samples,
             bytes: payload.bytes.to_vec(),
         };
-        // A full queue drops the payload: the browser conceals the loss.
+        // A full queue drops the payload, and the browser conceals the loss.
         let gone = matches!(
             hand_over.try_send(payload),
             Err(TrySendError::Disconnected(_))

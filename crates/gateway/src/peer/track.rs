@@ -28,7 +28,7 @@ pub(crate) struct Packet {
 pub(crate) struct Sound<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) captured: openuvr_proto::time::Instant,
-    /// Number of preceding samples: Opus timestamps count samples, independent of clocks.
+    /// Number of preceding samples. Opus timestamps count samples, independently of clocks.
     pub(crate) samples: u64,
 }
 
@@ -53,7 +53,7 @@ impl Track {
 
     pub(super) fn write_video(&mut self, rtc: &mut Rtc, packet: &Packet) {
         let time = video_ticks(packet.captured);
-        // Without it a browser delays playout by up to 20 ms for late packets.
+        // Without it, a browser delays playout by up to 20 ms for late packets.
         let extensions = ExtensionValues {
             play_delay_min: Some(MediaTime::ZERO),
             play_delay_max: Some(MediaTime::ZERO),
@@ -68,7 +68,7 @@ impl Track {
     }
 
     pub(super) fn write_sound(&mut self, rtc: &mut Rtc, sound: &Sound<'_>) {
-        // It wraps, as RTP timestamps do.
+        // This wraps, as RTP timestamps do.
         #[allow(clippy::cast_possible_truncation)]
         let time = sound.samples as u32;
         let write = self.packet(sound.payload, time, sound.captured);
@@ -95,7 +95,7 @@ impl Track {
     }
 }
 
-/// Rank of a format; `None`: unsupported.
+/// Rank of a format; `None` if it is unsupported.
 fn rank(params: &PayloadParams) -> Option<u8> {
     let spec = params.spec();
     match spec.codec {

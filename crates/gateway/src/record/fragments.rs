@@ -4,9 +4,9 @@
 //! Frames are placed on a grid of the stream's highest rate (`FrameSlots`). Programs that treat a file as constant
 //! frame rate, as ffmpeg does when it decodes one, warn about two frames in one slot, and capture times jitter.
 //!
-//! A frame lasts until the next one, so the newest frame is pending: for a second at most, so that a still picture is
-//! written, too. Sound is timed by counting samples. When count and capture time diverge (loss or clock drift), sound
-//! moves to its capture time.
+//! A frame lasts until the next one, so the newest frame is pending, for a second at most, so that a still picture is also
+//! written. Sound is timed by counting samples. When count and capture time diverge (loss or clock drift), sound moves to
+//! its capture time.
 
 use std::collections::VecDeque;
 
@@ -17,11 +17,11 @@ pub use super::queue::{Frame, Sound};
 use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 use crate::packetise::nal_units;
 
-/// Duration of a fragment: the maximum loss when the program is killed, and the data that a player reads before it
-/// starts …
+/// Duration of a fragment. It is the maximum loss when the program is killed, and the data that a player reads before it
+/// starts.
 const SPAN: i64 = 500_000_000;
 
-/// … and its limit in bytes of video.
+/// Maximum bytes of video in a fragment.
 const BYTES: usize = 4 << 20;
 
 /// How long the newest frame is pending.
@@ -57,8 +57,8 @@ struct PendingFrame {
 /// Minimum number of slots per second, so that each frame has one nearby.
 const SLOTS: u32 = 50;
 
-/// Maximum distance in ticks of a slot from the capture time: 12 ms, which is half of a slot plus the usual jitter
-/// (EBU R37 allows sound 40 ms).
+/// Maximum distance in ticks of a slot from the capture time: 12 ms, which is half of a slot plus the usual jitter (EBU R37
+/// allows sound 40 ms).
 const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
 /// Divisor of a frame's influence on the phase estimate (guess).
@@ -69,8 +69,8 @@ const PHASE_SHARE: i64 = 8;
 struct FrameSlots {
     /// Slots per second: the frame rate or a multiple; 0: no grid.
     per_second: u32,
-    /// Estimated offset in ticks of frames behind their slots. Without it, frames halfway between two slots would
-    /// jitter between them.
+    /// Estimated offset in ticks of frames behind their slots. Without it, frames halfway between two slots would jitter
+    /// between them.
     phase: i64,
 }
 
@@ -80,7 +80,7 @@ impl FrameSlots {
         let fps = u32::from(fps);
         let per_second = fps * SLOTS.div_ceil(fps.max(1));
         FrameSlots {
-            // No grid finer than the clock.
+            // No grid is finer than the clock.
             per_second: if per_second < VIDEO_RATE {
                 per_second
             } else {
@@ -90,8 +90,8 @@ impl FrameSlots {
         }
     }
 
-    /// The time for a frame that was captured at `captured`, `earliest` or later. Without a free slot nearby (a burst
-    /// of frames) it keeps its capture time.
+    /// The time for a frame that was captured at `captured`: `earliest` or later. If there is no free slot nearby (a burst
+    /// of frames), it keeps its capture time.
     fn place(&mut self, captured: u64, earliest: u64) -> u64 {
         let exact = captured.max(earliest);
         if self.per_second == 0 {
@@ -132,7 +132,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// For a new file; `sound`: with a sound track.
+    /// Creates the state for a new file. `sound`: with a sound track.
     #[must_use]
     pub fn new(sound: bool) -> Fragments {
         Fragments {
@@ -187,7 +187,7 @@ impl Fragments {
         let captured = ticks(sound.captured, began, SOUND_RATE);
         let at = match self.sound_at {
             Some(next) if captured.abs_diff(next) <= MAX_DRIFT.unsigned_abs() => next,
-            // Times in a file must not decrease: if the clock is faster than the host's, a packet is dropped.
+            // Times in a file must not decrease. If the clock is faster than the host's, a packet is dropped.
             Some(next) if captured < next => return,
             _ => {
                 self.cut_sound();
@@ -202,11 +202,11 @@ impl Fragments {
         if self.packets.span() >= span {
             self.cut();
         }
-        // A still picture must not hold back sound.
+        // A still picture must not delay sound.
         self.idle(sound.captured);
     }
 
-    /// Writes a still picture if no frame arrived until `now`.
+    /// Writes a still picture if no frame has arrived by `now`.
     pub fn idle(&mut self, now: Instant) {
         let Some(newest) = &self.newest else { return };
         if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn a_recording_ends_at_its_end_time() {
         let mut fragments = Fragments::new(false);
-        // A still picture: the host sends a frame twice a second.
+        // A still picture, for which the host sends a frame twice a second.
         for half in 0..18 {
             fragments.frame(frame(half * 500, half == 0));
         }
@@ -505,11 +505,11 @@ mod tests {
         let mut fragments = Fragments::new(true);
         fragments.sound(sound(-1));
         fragments.frame(frame(0, true));
-        // A small clock drift has no effect …
+        // A small clock drift has no effect.
         for millis in [2, 7, 13, 17] {
             fragments.sound(sound(millis));
         }
-        // … but a gap has; times do not decrease, so that packet is dropped.
+        // A gap has an effect. Times must not decrease, so that packet is dropped.
         for millis in [100, 105, 3] {
             fragments.sound(sound(millis));
         }

@@ -1,17 +1,17 @@
-//! A recorder: one more subscriber, which writes the existing encoded frames and sound to a file, without transcoding.
+//! A recorder: one more subscriber, which writes the existing encoded frames and sound to a file without transcoding.
 //!
 //! ```text
 //!  host ── slices ──► subscriber ─┐ bounded                        fragments of half a second
 //!       ── payloads ──────────────┴─ queue ──► writer ── fragments ──► mp4 ──► FILE
 //! ```
 //!
-//! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8): it is playable up to its last fragment even if the
-//! program is killed. H.264 keeps its parameter sets in the stream, so that the picture size may change within a file.
-//! The first ones are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing
-//! sets would be `avc3`, but VLC 3 shows no picture with it; all tested players accept changed sets in `avc1`.
+//! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8), which is playable up to its last fragment even if the
+//! program is killed. H.264 keeps its parameter sets in the stream, so that the picture size may change within a file. The
+//! first sets are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing sets
+//! would be `avc3`, but VLC 3 shows no picture with it. All tested players accept changed sets in `avc1`.
 //!
-//! No thread waits for the disk. The queue to the writer is bounded in memory; when it is full, frames are dropped up
-//! to a key frame, which is requested when there is room.
+//! No thread waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are dropped up to a
+//! key frame, which is requested when there is room.
 
 pub mod fragments;
 mod mp4;
@@ -64,7 +64,7 @@ pub struct RecordSetup {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file exists and must not be overwritten.
-    #[error("{} already exists: name another file, or use --record-overwrite", .0.display())]
+    #[error("{} already exists: choose another file, or use --record-overwrite", .0.display())]
     Exists(PathBuf),
     /// The file cannot be created.
     #[error("cannot write {}: {error}", file.display())]
@@ -117,7 +117,7 @@ impl Recorder {
     /// Creates the file and the thread that writes it. Reports later errors through `tell`, once for each kind.
     ///
     /// # Errors
-    /// [`RecordError`]
+    /// [`RecordError`] if the file or the thread cannot be created.
     pub fn create(
         setup: RecordSetup,
         scheduler: &Scheduler,
@@ -150,7 +150,7 @@ impl Recorder {
     /// Records `host` from now on, after the frames of the previous host.
     ///
     /// # Errors
-    /// [`RecordError`]
+    /// [`RecordError`] if the host refuses the subscription or has no H.264 encoder.
     pub fn follow(&self, host: Arc<dyn GatewayHost>) -> Result<(), RecordError> {
         drop(self.shared.leave());
         if self.shared.queue.is_closed() {
@@ -207,7 +207,7 @@ impl Recorder {
         (followed.as_ref()).is_some_and(|host| !host.unsubscribed.load(Ordering::Acquire))
     }
 
-    /// Ends the recording after all queued data is written. `None`: the disk did not accept it in time.
+    /// Ends the recording once all queued data has been written. `None` if the disk did not accept it in time.
     #[must_use]
     pub fn finish(mut self) -> Option<Summary> {
         self.end()

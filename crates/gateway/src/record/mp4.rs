@@ -19,7 +19,7 @@ const DATA_HEADER: usize = 8;
 /// Channels of the host's sound.
 const CHANNELS: u8 = 2;
 
-/// The header before all fragments; `None`: invalid parameter sets.
+/// The header before all fragments; `None` if the parameter sets are invalid.
 pub(super) fn head(sets: (&[u8], &[u8]), size: Size, sound: bool) -> Option<Vec<u8>> {
     let brands: [&[u8; 4]; 3] = [b"iso6", b"avc1", b"mp41"];
     let ftyp = Ftyp {
@@ -157,7 +157,7 @@ fn track(
                     stsd: Stsd {
                         codecs: vec![entry],
                     },
-                    // Empty, since all samples are in fragments, but present: VLC ignores a track without it (section
+                    // Empty, because all samples are in fragments, but present: VLC ignores a track without it (section
                     // 8.7.5 requires exactly one).
                     stco: Some(Stco::default()),
                     ..Stbl::default()

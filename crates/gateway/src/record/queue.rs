@@ -55,7 +55,7 @@ impl From<&Payload<'_>> for Sound {
 pub(super) enum Cause {
     /// The queue to the disk is full.
     Disk,
-    /// The queue to the recorder's thread is full: it got no processor time.
+    /// The queue to the recorder's thread is full, because that thread got no processor time.
     Processor,
 }
 
@@ -109,7 +109,7 @@ impl Queue {
         self.put(Item::Frame(frame))
     }
 
-    /// Adds a sound packet. Without room it becomes silence in the file.
+    /// Adds a sound packet. If there is no room, it becomes silence in the file.
     pub(super) fn sound(&self, sound: Sound) {
         self.put(Item::Sound(sound));
     }
@@ -119,7 +119,7 @@ impl Queue {
         if self.is_closed() || self.queued_bytes.load(Ordering::Relaxed) + bytes > MAX_BYTES {
             return false;
         }
-        // Counted first: the writer may take it at once.
+        // Counted first, because the writer may take it at once.
         self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let taken = self.items.try_send(item).is_ok();
         if !taken {
@@ -168,7 +168,7 @@ impl Queue {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether this cause must be reported: once.
+    /// Whether this cause must be reported, which is the case once.
     pub(super) fn is_news(&self, cause: Cause) -> bool {
         !self.reported[cause as usize].swap(true, Ordering::Relaxed)
     }

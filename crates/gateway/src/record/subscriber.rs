@@ -22,7 +22,7 @@ pub(super) struct Frames {
     /// Name of the file in messages.
     file: String,
     open: Option<(FrameId, Frame)>,
-    /// A frame found no room: the following frames depend on it.
+    /// A frame found no room, and the following frames depend on it.
     broken: bool,
     /// Whether the first frame has arrived.
     started: bool,
@@ -52,7 +52,7 @@ impl Frames {
         }
     }
 
-    /// Counts a missing frame; `cause`: if it is the first of several that belong together.
+    /// Counts a missing frame. `cause` is set if it is the first of several that belong together.
     fn missed(&self, cause: Option<Cause>) {
         // Frames after the end do not belong to the recording.
         if self.queue.is_closed() {
@@ -225,7 +225,7 @@ mod tests {
     fn the_cause_of_missing_frames_is_reported() {
         let (mut frames, (queue, _items), said) = frames();
         give(&mut frames, 1, true);
-        // The host's queue was full and the next frames depend on the lost one: the disk is not the cause.
+        // The host's queue was full and the next frames depend on the lost one, so the disk is not the cause.
         for (frame, why) in [
             (2, DropCause::SendBufferFull),
             (3, DropCause::AwaitingKeyFrame),
@@ -233,7 +233,7 @@ mod tests {
         ] {
             frames.dropped(NOW, FrameId(frame), Stage::FirstSent, why);
         }
-        // Never encoded: not part of the recording.
+        // The frame was never encoded, so it is not part of the recording.
         frames.dropped(NOW, FrameId(5), Stage::Converted, DropCause::Superseded);
         assert_eq!(queue.all_missed(), 3);
         let mut number = 6;
@@ -264,7 +264,7 @@ mod tests {
             number += 1;
         }
         assert_eq!(number, 33, "at most 32 MiB are queued");
-        // No key frame is requested without room for it.
+        // No key frame is requested while there is no room for it.
         for _ in 0..50 {
             number += 1;
             let progress = give(&mut frames, number, false);

@@ -30,7 +30,7 @@ pub struct Summary {
 
 pub(super) struct Writer {
     file: File,
-    /// The file did not exist before.
+    /// Whether the file did not exist before.
     made: bool,
     fragments: Fragments,
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ impl Writer {
                         Item::End => break,
                     }
                 }
-                // A close that found no room in the queue.
+                // Close did not find room in the queue.
                 Err(RecvTimeoutError::Timeout) if self.shared.queue.is_closed() => break,
                 Err(RecvTimeoutError::Timeout) => self.fragments.idle(clock::now()),
                 Err(RecvTimeoutError::Disconnected) => break,

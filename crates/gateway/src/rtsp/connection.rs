@@ -1,4 +1,4 @@
-//! A player's connection: its RTSP requests, its RTCP feedback, and the sender reports to it.
+//! A player's connection: its RTSP requests, its RTCP feedback, and the sender reports that it receives.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
@@ -35,8 +35,8 @@ use super::{POLL_INTERVAL, ServerState};
 /// Timeout for setting up a track (a guess: players do so within a second).
 const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval of sender reports, which synchronize the tracks. The usual interval is longer (RFC 3550 section 6.2 has
-/// 5 s), but until the first report sound and picture are not synchronized.
+/// Interval of sender reports, which synchronize the tracks. The usual interval is longer (RFC 3550 section 6.2 has 5 s),
+/// but sound and picture are not synchronized until the first report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The codec of the players' stream.
@@ -57,7 +57,7 @@ struct Connection<'a> {
     session: Session,
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
-    /// Whether sound is sent: since the newest PLAY.
+    /// Whether sound is sent. It is set by the newest PLAY.
     hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     /// Locked while a request is answered.
@@ -76,7 +76,7 @@ pub(super) fn serve(
     place: ConnectionSlot,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Some systems inherit it from the listener.
+    // Some systems inherit this from the listener.
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let here = stream.local_addr()?;
@@ -257,7 +257,7 @@ impl Connection<'_> {
         }
         self.send_response(&response)?;
         if act == Action::Play {
-            // Before the first packets: without a report, players align the tracks by their first packets and shift one
+            // Sent before the first packets. Without a report, players align the tracks by their first packets and shift one
             // of them when the report arrives.
             self.report_at = Instant::now() + REPORT_INTERVAL;
             self.send_reports(plays_from);
@@ -282,7 +282,7 @@ impl Connection<'_> {
         }
         if let Some(sound) = &self.tracks[Track::Audio as usize] {
             let (sound, answering) = (sound.clone(), self.answering.clone());
-            // A new flag: after a short pause, the previous listener may not have stopped yet.
+            // A new flag, because the previous listener may not have stopped yet after a short pause.
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();
@@ -469,7 +469,7 @@ fn open(
     };
     let (outlet, server) = match transport {
         Transport::Udp { rtp, rtcp, .. } => {
-            // Always the source of the requests, never an address in a header: no host receives unsolicited packets.
+            // Always the source of the requests, never an address in a header, so that no host receives unsolicited packets.
             let pair = UdpPair::open(here.ip(), from.ip(), (rtp, rtcp))?;
             let ports = pair.ports()?;
             (Outlet::Udp(pair), ports)

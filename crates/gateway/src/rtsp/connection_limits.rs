@@ -1,5 +1,5 @@
-//! Connection limits in two classes: connections without a valid token, which are short-lived and evict each other
-//! ([`EvictingPool`]), and players, which are never evicted.
+//! Connection limits in two classes. Connections without a valid token are short-lived and evict each other
+//! ([`EvictingPool`]). Players are never evicted.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot};
 use openuvr_runtime::lock::lock;
 
-/// Connections without a valid token: two threads each.
+/// Maximum connections without a valid token. Each has two threads.
 const UNAUTHENTICATED: usize = 32;
 
-/// Players at a time, in total …
+/// Maximum concurrent players in total.
 const PLAYERS: usize = 16;
-/// … and from one network: a player and its recorder, twice.
+/// Maximum concurrent players from one network: a player and its recorder, twice.
 const PER_NETWORK: usize = 4;
 
-/// Clones share the limits.
+/// The limits. Clones share them.
 #[derive(Clone)]
 pub(super) struct ConnectionLimits {
     unauthenticated: EvictingPool,
@@ -61,7 +61,7 @@ enum Class {
 }
 
 impl ConnectionSlot {
-    /// The connection has presented the token. Returns whether it may play.
+    /// Called when the connection has presented the token. Returns whether it may play.
     pub(super) fn start_playing(&mut self) -> bool {
         if let Class::Player { .. } = self.class {
             return true;

@@ -31,7 +31,7 @@ pub(super) fn describe(
         media: kind.to_owned(),
         port: 0,
         num_ports: None,
-        // The profile without feedback, RTP/AVP: live555, which VLC uses, accepts no other. Players that support
+        // The profile without feedback, RTP/AVP, because live555, which VLC uses, accepts no other. Players that support
         // feedback (RFC 4585) use its attributes nevertheless.
         proto: "RTP/AVP".to_owned(),
         fmt: payload.to_string(),
@@ -43,7 +43,7 @@ pub(super) fn describe(
     };
     let mut format = format!("{VIDEO} packetization-mode=1");
     if let Some(sets) = parameters {
-        // Order as in the example of RFC 6184 section 8.2.1.
+        // The order is that of the example in RFC 6184 section 8.2.1.
         let (level, sets) = (sets.profile_level_id(), sets.in_words());
         format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
     }

@@ -1,5 +1,5 @@
 //! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus (RFC 6184, RFC 7587). Players only
-//! watch: they cannot send input.
+//! watch, and cannot send input.
 //!
 //! ```text
 //!  player                        gateway                                   host
@@ -9,7 +9,7 @@
 //!  RTCP    ─── either ►  reports ───────────────────────────── feedback ►  key frames, by the observers' budget
 //! ```
 //!
-//! There is no async runtime: each connection has two threads, since few players watch one host. The [`Token`] grants
+//! There is no async runtime. Each connection has two threads, because few players watch one host. The [`Token`] grants
 //! access. It is a part of the URL, which every player supports. The streams are not encrypted (`docs/clients.md`).
 
 mod connection;
@@ -51,8 +51,8 @@ use self::wall::Wall;
 /// Default port: the usual alternative to the privileged port 554 of RFC 2326.
 pub const PORT: u16 = 8554;
 
-/// Maximum number of connections with running threads, including evicted ones; a further connection waits (a guess: the
-/// [`connection_limits`], and as many that are about to end).
+/// Maximum number of connections with running threads, including evicted ones. An additional connection waits (a guess: the
+/// [`connection_limits`], and the same number that are about to end).
 const THREADS: usize = 96;
 
 /// Interval at which a waiting thread checks whether the server stops.
@@ -108,10 +108,10 @@ struct ServerState {
 }
 
 impl RtspServer {
-    /// Binds the port and serves `host` on threads of its own.
+    /// Binds the port and serves `host` on its own threads.
     ///
     /// # Errors
-    /// [`RtspError`]
+    /// [`RtspError`] if the address is not available or the system provides no thread.
     pub fn start(
         setup: RtspSetup,
         host: Arc<dyn GatewayHost>,
@@ -188,7 +188,7 @@ fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
     }
 }
 
-/// Starts a thread for a connection; without a thread the connection is closed.
+/// Starts a thread for a connection. Without a thread, the connection is closed.
 fn start_connection(
     server: &Arc<ServerState>,
     stream: TcpStream,

@@ -13,9 +13,9 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Number of port pairs to try.
 const PORT_ATTEMPTS: usize = 32;
 
-/// Queued messages per connection, of at most 1.2 kB: a quarter of a second at 40 Mb/s, so that a writer thread without
-/// processor time for as long loses neither frames nor sound. When it is full, frames wait before it (`Intake::Steady`)
-/// and sound is dropped.
+/// Maximum queued messages per connection, of at most 1.2 kB each: a quarter of a second at 40 Mb/s, so that a writer thread
+/// without processor time for that long loses neither frames nor sound. When the queue is full, frames wait before it
+/// (`Intake::Steady`) and sound is dropped.
 const QUEUE_LENGTH: usize = 1024;
 
 /// Write timeout after which a player counts as disconnected.
@@ -29,13 +29,13 @@ pub(super) struct UdpPair {
 }
 
 impl UdpPair {
-    /// At the local address `at`, for a player's ports at `to`.
+    /// Opens a pair at the local address `at`, for a player's ports at `to`.
     pub(super) fn open(at: IpAddr, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..PORT_ATTEMPTS {
             let first = UdpSocket::bind((at, 0))?;
             let port = first.local_addr()?.port();
-            // The port above an even one, below an odd one.
+            // The port above an even one, or below an odd one.
             match UdpSocket::bind((at, port ^ 1)) {
                 Ok(second) => {
                     let (rtp, rtcp) = match port % 2 {
@@ -51,7 +51,7 @@ impl UdpPair {
     }
 
     fn connect(self, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
-        // Connected: the kernel drops datagrams from other sources.
+        // Connected, so that the kernel drops datagrams from other sources.
         self.rtp.connect(SocketAddr::new(to, ports.0))?;
         self.rtcp.connect(SocketAddr::new(to, ports.1))?;
         self.rtp.set_nonblocking(true)?;
@@ -94,7 +94,7 @@ impl Writer {
         self.0.send(message).map_err(|_| WriterClosed)
     }
 
-    /// Drops the message if there is no room. Returns whether it was queued.
+    /// Queues the message, or drops it if there is no room. Returns whether it was queued.
     pub(super) fn offer(&self, message: Vec<u8>) -> Result<bool, WriterClosed> {
         match self.0.try_send(message) {
             Ok(()) => Ok(true),
@@ -137,7 +137,7 @@ pub(super) enum SendOutcome {
 }
 
 impl Outlet {
-    /// Sends an RTP packet. If the connection's queue is full, it waits if `waits`, otherwise drops the packet.
+    /// Sends an RTP packet. If the connection's queue is full, it waits if `waits` is set, and otherwise drops the packet.
     pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtp, packet),
@@ -158,8 +158,7 @@ fn datagram(socket: &UdpSocket, packet: &[u8]) -> SendOutcome {
     match socket.send(packet) {
         Ok(_) => SendOutcome::Sent,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Full,
-        // The player's port is not open yet, or the network is down temporarily: the RTSP timeout detects a lost
-        // player.
+        // The player's port is not open yet, or the network is temporarily down. The RTSP timeout detects a lost player.
         Err(_) => SendOutcome::Sent,
     }
 }

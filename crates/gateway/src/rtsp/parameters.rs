@@ -1,7 +1,6 @@
-//! H.264 parameter sets for the description of a stream: players need them before the first frame (RFC 6184 section
-//! 8.2.1).
+//! H.264 parameter sets for the description of a stream. Players need them before the first frame (RFC 6184 section 8.2.1).
 //!
-//! They may change with the picture size, so they are known only while a player is subscribed. Otherwise a temporary
+//! They may change with the picture size, so they are known only while a player is subscribed. Otherwise, a temporary
 //! subscription, which ends with its first key frame, fetches them.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -21,8 +20,8 @@ use openuvr_runtime::host::GatewayHost;
 
 use crate::packetise::nal_units;
 
-/// How long a description waits for a key frame: includes the rate limit of recorders' key frames and opening an
-/// encoder. Without a frame, the description omits the sets.
+/// How long a description waits for a key frame. This includes the rate limit of recorders' key frames and the time to open
+/// an encoder. Without a frame, the description omits the sets.
 const KEY_FRAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
@@ -59,7 +58,7 @@ impl ParameterSets {
         of.map(|byte| format!("{byte:02X}")).collect()
     }
 
-    /// As `sprop-parameter-sets`.
+    /// The sets as `sprop-parameter-sets`.
     pub(super) fn in_words(&self) -> String {
         let sets = [&self.sequence, &self.picture].map(|set| STANDARD.encode(set));
         sets.join(",")
@@ -107,7 +106,7 @@ impl Drop for ParameterObserver {
 }
 
 impl ParameterCache {
-    /// The parameter sets of the stream. May wait for a key frame of `host`; concurrent requests share it.
+    /// The parameter sets of the stream. May wait for a key frame of `host`. Concurrent requests share it.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         let known = self.lock().sets.clone();
         known.or_else(|| probe(host, codec))

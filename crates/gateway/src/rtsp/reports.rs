@@ -20,8 +20,8 @@ pub enum PlayerFeedback {
     },
 }
 
-/// Parses an RTCP datagram; `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Ignores other
-/// datagrams.
+/// Parses an RTCP datagram. `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Other datagrams are
+/// ignored.
 pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
     let Ok(compound) = Compound::parse(bytes) else {
         return;
@@ -55,7 +55,7 @@ fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
     #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);
-    // More than half of the range is a negative time: the player's clock differs.
+    // More than half of the range is a negative time, because the player's clock differs.
     let round_trip = (sent != 0 && way < 1 << 31)
         .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
     PlayerFeedback::Report {

@@ -2,8 +2,8 @@
 
 use rtsp_types::{Message, ParseError, Request};
 
-/// Maximum length of a request with its body (guess: those of players have less than one kilobyte); an interleaved
-/// packet may be slightly longer.
+/// Maximum length of a request with its body (guess: those of players have less than one kilobyte). An interleaved packet
+/// may be slightly longer.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// A complete message.
@@ -20,12 +20,12 @@ pub enum Received {
     },
 }
 
-/// Not RTSP, or longer than any player's message: the connection must be closed.
+/// The bytes are not RTSP, or longer than any player's message. The connection must be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an RTSP message")]
 pub struct InvalidRtsp;
 
-/// Received bytes that are not parsed yet.
+/// Received bytes that have not been parsed yet.
 #[derive(Default, Debug)]
 pub struct Requests(Vec<u8>);
 
@@ -35,11 +35,11 @@ impl Requests {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The next complete message. Call until it returns `None` before adding more bytes: this bounds the buffer by the
+    /// The next complete message. Call it until it returns `None` before adding more bytes, which limits the buffer to the
     /// longest message plus the last addition.
     ///
     /// # Errors
-    /// [`InvalidRtsp`]; no further messages follow.
+    /// [`InvalidRtsp`] if the bytes are not RTSP. No more messages follow.
     pub fn poll(&mut self) -> Result<Option<Received>, InvalidRtsp> {
         loop {
             // Empty lines between messages are ignored, as in HTTP.

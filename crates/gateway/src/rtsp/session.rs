@@ -1,4 +1,4 @@
-//! An RTSP 1.0 session (RFC 2326 appendix A.2) as a value without I/O: maps requests to responses and actions.
+//! An RTSP 1.0 session (RFC 2326 appendix A.2) as a value without I/O. It maps requests to responses and actions.
 
 use std::net::IpAddr;
 
@@ -46,7 +46,7 @@ impl Track {
 pub enum Action {
     /// None.
     Nothing,
-    /// Send frames and sound of the tracks that are set up.
+    /// Send frames and sound of the tracks that have been set up.
     Play,
     /// Stop sending for now.
     Pause,
@@ -72,15 +72,15 @@ pub struct PlaybackStart {
     pub time: u32,
 }
 
-/// The connection's side of a session.
+/// The connection's part of a session.
 pub trait Streams {
-    /// Parameter sets of the stream; `None`: not available now.
+    /// Parameter sets of the stream; `None` if they are not available now.
     fn parameters(&mut self) -> Option<ParameterSets>;
 
-    /// Prepares a track. May fail; called again if the player sets up the track again.
+    /// Prepares a track. May fail. It is called again if the player sets up the track again.
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
-    /// Start of a prepared track if it played now.
+    /// The start of a prepared track if it played now.
     fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 
@@ -100,7 +100,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// For a player that connected to `address`; `number` is random.
+    /// Creates the session of a player that connected to `address`. `number` is random.
     #[must_use]
     pub fn new(token: Token, name: &str, sound: bool, address: IpAddr, number: u64) -> Session {
         Session {
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Transport of a track, if it is set up.
+    /// Transport of a track, if the track has been set up.
     #[must_use]
     pub fn transport(&self, track: Track) -> Option<Transport> {
         self.tracks[track as usize].map(|(transport, _)| transport)
@@ -212,7 +212,7 @@ impl Session {
         let (token, rest) = path.split_once('/').unwrap_or((path, ""));
         match self.token.is(token) {
             true => Ok(rest.trim_end_matches('/').to_owned()),
-            // Not 401 Unauthorized: a player would ask for a password, which does not exist.
+            // Not 401 Unauthorized, because a player would then prompt for a password, which does not exist.
             false => Err(StatusCode::NotFound),
         }
     }
@@ -295,7 +295,7 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // Aggregate control only: loss in one of several responses would not affect the others.
+        // Only aggregate control, because a loss in one of several responses would not affect the others.
         (None, None) => false,
         _ => true,
     }

@@ -45,7 +45,7 @@ impl RtpStream {
         self.ssrc
     }
 
-    /// The next packet; `marker` with the last one of a picture (RFC 6184 section 5.1).
+    /// The next packet. `marker` is set for the last one of a picture (RFC 6184 section 5.1).
     pub(super) fn packet(&mut self, captured: Instant, marker: bool, payload: &[u8]) -> Vec<u8> {
         let packet = RtpPacketBuilder::<&[u8], &[u8]>::new()
             .payload_type(self.payload_type)
@@ -80,8 +80,8 @@ impl RtpStream {
         self.offset.wrapping_add(ticks)
     }
 
-    /// A sender report with the CNAME that joins a session's tracks; `ntp` is the wall clock at that time. Also sent
-    /// before the first packet, so that a player synchronizes both tracks from the start.
+    /// A sender report with the CNAME that joins a session's tracks. `ntp` is the wall clock at that time. A report is also
+    /// sent before the first packet, so that a player synchronizes both tracks from the start.
     pub(super) fn report(&self, now: Instant, ntp: u64, name: &str) -> Option<Vec<u8>> {
         let report = SenderReport::builder(self.ssrc)
             .ntp_timestamp(ntp)
@@ -97,7 +97,7 @@ impl RtpStream {
     }
 }
 
-/// An encoded RTCP packet; `None`: a field is too long.
+/// An encoded RTCP packet; `None` if a field is too long.
 pub(super) fn bytes_of(packet: &impl RtcpPacketWriter) -> Option<Vec<u8>> {
     let mut bytes = vec![0; packet.calculate_size().ok()?];
     packet.write_into(&mut bytes).ok()?;

@@ -1,5 +1,5 @@
-//! Sends the host's frames to a video player: packetizes each slice and sends it at once, on the thread that the host
-//! gives each subscriber.
+//! Sends the host's frames to a video player. Each slice is packetized and sent at once, on the thread that the host gives
+//! each subscriber.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::packetise::payloads;
 pub(super) struct Delivery {
     pub(super) stream: Mutex<RtpStream>,
     pub(super) outlet: Outlet,
-    /// The player has paused or disconnected: nothing more is sent.
+    /// The player has paused or disconnected, so nothing more is sent.
     pub(super) closed: AtomicBool,
     /// The newest frame of which a packet was sent; 0: none.
     newest: AtomicU32,
@@ -46,7 +46,7 @@ impl Delivery {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one payload. Returns also its size on the wire without UDP and IP headers.
+    /// Sends one payload. Also returns its size on the wire without UDP and IP headers.
     pub(super) fn send(
         &self,
         captured: Instant,
@@ -65,10 +65,10 @@ impl Delivery {
 /// The subscriber for a player.
 pub(super) struct Slices {
     video: Arc<Delivery>,
-    /// The host has ended the subscription.
+    /// Whether the host has ended the subscription.
     ended: Arc<AtomicBool>,
     watching: ParameterObserver,
-    /// Locked until the response to PLAY is sent: ffmpeg discards earlier packets.
+    /// Locked until the response to PLAY has been sent, because ffmpeg discards earlier packets.
     answering: Arc<Mutex<()>>,
     open: Option<OpenFrame>,
 }

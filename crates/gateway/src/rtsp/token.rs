@@ -13,9 +13,9 @@ const FILE: &str = "rtsp-token";
 /// Length of a generated token: 120 bits.
 const GENERATED_LENGTH: usize = 24;
 
-/// Minimum length of a configured token (guess) …
+/// Minimum length of a configured token (guess).
 const MIN_LENGTH: usize = 8;
-/// … and maximum length.
+/// Maximum length of a configured token.
 const MAX_LENGTH: usize = 64;
 
 /// Alphabet of a generated token; 32 characters, so that each carries five bits.
@@ -28,8 +28,8 @@ pub struct Token(String);
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It would be insecure, or not valid in a URL.
-    #[error("a token consists of 8 to 64 letters, digits, - and _")]
+    /// The token would be insecure, or not valid in a URL.
+    #[error("expected a token of 8 to 64 letters, digits, - and _")]
     Form,
     /// The file cannot be read or written.
     #[error("{0}")]
@@ -48,7 +48,7 @@ impl Token {
     /// The token stored in `folder`. Created if there is none.
     ///
     /// # Errors
-    /// [`TokenError`]
+    /// [`TokenError`] if the file cannot be read or written or contains no token, or the system provides no random numbers.
     pub fn kept_in(folder: &Path) -> Result<Token, TokenError> {
         let path = folder.join(FILE);
         if let Some(text) = read_text(&path)? {
@@ -63,7 +63,7 @@ impl Token {
     /// A new token.
     ///
     /// # Errors
-    /// [`TokenError::NoRandomness`]
+    /// [`TokenError::NoRandomness`] if the system provides no random numbers.
     pub fn random() -> Result<Token, TokenError> {
         let mut bytes = [0; GENERATED_LENGTH];
         rand::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
@@ -73,7 +73,7 @@ impl Token {
         ))
     }
 
-    /// Whether the text is the token, in constant time for its length.
+    /// Whether the text is the token. The comparison takes constant time for its length.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {
         constant_time::verify_slices_are_equal(self.0.as_bytes(), given.as_bytes()).is_ok()

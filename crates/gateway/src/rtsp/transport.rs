@@ -1,6 +1,6 @@
 //! The `Transport` header (RFC 2326 section 12.39): the transport that a player requests.
 //!
-//! Parsed here, since the library's parser of this header panics at unbalanced quotation marks (rtsp-types 0.1.3).
+//! It is parsed here because the library's parser of this header panics at unbalanced quotation marks (rtsp-types 0.1.3).
 
 /// Transport of one track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub enum Transport {
     },
 }
 
-/// The first supported transport of a header; `None`: none is supported.
+/// The first supported transport of a header; `None` if none is supported.
 ///
 /// `free` and the next number are unused interleaved channels for a player that requests none.
 #[must_use]
@@ -46,7 +46,7 @@ fn read(offer: &str, free: u8) -> Option<Transport> {
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         match name {
-            // Old players omit "unicast"; multicast is not supported.
+            // Old players omit "unicast". Multicast is not supported.
             "multicast" => return None,
             "client_port" => ports = Some(pair::<u16>(value)?),
             "interleaved" => channels = Some(pair::<u8>(value)?),
@@ -83,7 +83,7 @@ fn pair<N: std::str::FromStr>(text: &str) -> Option<(N, Option<N>)> {
 }
 
 impl Transport {
-    /// The response header; `server` are the local ports, for UDP.
+    /// The response header. `server` are the local ports, for UDP.
     #[must_use]
     pub fn answer(&self, server: (u16, u16), ssrc: u32) -> String {
         let profile = |feedback| if feedback { "AVPF" } else { "AVP" };

@@ -7,11 +7,11 @@ use openuvr_proto::time::Instant;
 /// Seconds from the NTP epoch, 1900, to the Unix epoch.
 const NTP_EPOCH: u64 = 2_208_988_800;
 
-/// Number of readings when the clocks are related; the fastest reading counts.
+/// Number of readings with which the clocks are related. The fastest reading counts.
 const READINGS: usize = 8;
 
-/// Maps the host's clock to the wall clock by one reading of both. Two readings per report would differ by the
-/// scheduling latency between them, and the wall clock may be set.
+/// Maps the host's clock to the wall clock with one reading of both. Two readings per report would differ by the scheduling
+/// latency between them, and the wall clock may be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wall {
     ours: Instant,

@@ -1,4 +1,4 @@
-//! A real Firefox with a window, driven by its built-in Marionette: no other program is needed.
+//! A real Firefox with a window, driven by its built-in Marionette, so no other program is needed.
 //!
 //! Spec: <https://firefox-source-docs.mozilla.org/testing/marionette/Protocol.html>
 
@@ -15,15 +15,15 @@ use super::support::{TIMEOUT, eventually};
 /// Names of the program, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// H.264 by libavcodec, as with hardware decoding: the OpenH264 plug-in would have to be downloaded.
+/// H.264 by libavcodec, as with hardware decoding, because the OpenH264 plug-in would have to be downloaded.
 const H264: &str = r#"
 user_pref("media.webrtc.hw.h264.enabled", true);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
 user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 "#;
 
-/// A port of its own, which it writes into a file; no network requests; input methods enabled, which automation
-/// disables by default.
+/// A free port, which Firefox writes into a file; no network requests; input methods enabled, because automation disables
+/// them by default.
 const QUIET: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("remote.prefs.recommended", false);

@@ -108,7 +108,7 @@ impl Ledger {
     }
 }
 
-/// A background thread that ends when it is dropped.
+/// A background thread that ends when this value is dropped.
 pub(super) struct Going {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! A browser over a link that loses datagrams in both directions: pictures, keys and the record stay correct.
+//! A browser over a link that loses datagrams in both directions. Pictures, keys and the record stay correct.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::PoisonError;
@@ -101,7 +101,7 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
             .copied()
     });
 
-    // Each key arrives once, alternating down and up, despite losses.
+    // Despite losses, each key arrives once, alternating down and up.
     let press = |browser: &mut super::Browser, tab: &Tab, number: usize| {
         let (code, types, number) = KEYS[number % KEYS.len()];
         for pressed in [true, false] {
@@ -155,7 +155,7 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
         "statisticsOf('video', 'remote-inbound-rtp').then((of) => of?.roundTripTimeMeasurements > 0)",
     );
 
-    // Nothing is held: the next event is the next press.
+    // Nothing is held, so the next event is the next press.
     press(&mut browser, &tab, 0);
     browser.close(&tab);
     assert_eq!(next_press(&rig), InputEvent::ReleaseAll);

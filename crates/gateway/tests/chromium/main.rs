@@ -1,4 +1,4 @@
-//! The page in a real browser, against a real host. `./dev test-web` installs the browser; without one, the tests are
+//! The page in a real browser, against a real host. `./dev test-web` installs the browser. Without one, the tests are
 //! skipped with a message.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
@@ -32,7 +32,7 @@ const SIZE: Size = Size::new(640, 384);
 /// Reads the bar code of the displayed picture (crates/media/src/barcode.rs): the frame's number, or null.
 const BARCODE: &str = include_str!("barcode.js");
 
-/// One browser at a time: each takes more than a core until its page is loaded.
+/// Only one browser runs at a time, because each takes more than a core until its page is loaded.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -183,8 +183,8 @@ fn a_phone_that_is_turned_looks_around() {
     let look = "{ const look = document.querySelector('#look');
         if (look.getAttribute('aria-pressed') !== 'true') look.click(); }";
     let half = |degrees: f64| (degrees / 2.0).to_radians();
-    // Straight ahead is the initial heading, whatever the compass says, here slightly downwards: a level pose would
-    // also be sent without the phone's orientation. Then 30 degrees to the left and level, then 30 degrees to the
+    // Straight ahead is the initial heading, whatever the compass shows; here, it is slightly downwards, because a level
+    // pose would be sent even without the phone's orientation. Then 30 degrees to the left and level, then 30 degrees to the
     // right.
     for (alpha, beta, expected) in [
         (100.0, 80.0, [-half(10.0).sin(), 0.0, 0.0, half(10.0).cos()]),
@@ -194,7 +194,7 @@ fn a_phone_that_is_turned_looks_around() {
         (100.0, 135.0, [half(45.0).sin(), 0.0, 0.0, half(45.0).cos()]),
     ] {
         support::eventually("a turned head", || {
-            // Once enabled, it must not be restarted: straight ahead would change.
+            // Once enabled, it must not be restarted, because straight ahead would change.
             if alpha == 100.0 && beta == 80.0 {
                 browser.run(&tab, look);
             }
@@ -337,11 +337,11 @@ fn the_browsers_statistics_are_saved_as_lines() {
     assert!(decoded.last() > decoded.first(), "{decoded:?}");
 }
 
-/// A TURN server that is ended with the test.
+/// A TURN server that ends with the test.
 struct Relay(std::process::Child);
 
 impl Relay {
-    /// At this port; `None`: not installed.
+    /// Starts it at this port; `None` if it is not installed.
     fn start(port: u16, log: &std::path::Path) -> Option<Relay> {
         let file = || std::fs::File::create(log).unwrap();
         let port = port.to_string();
@@ -400,7 +400,7 @@ fn a_browser_reaches_the_host_by_a_relay() {
     assert!(said.contains("ALLOCATE processed, success"), "{said}");
 }
 
-/// The loudest frequency of the page's sound in hertz, by Web Audio.
+/// The loudest frequency of the page's sound in hertz, measured with Web Audio.
 const PITCH: &str = "(async () => { \
     const context = new AudioContext(); \
     const analyser = new AnalyserNode(context, { fftSize: 8192 }); \

@@ -1,4 +1,4 @@
-//! Page elements besides the picture: buttons, menu, sound, touch, messages about a lost connection.
+//! Page elements other than the picture: buttons, menu, sound, touch, messages about a lost connection.
 
 use openuvr_devtools::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -19,7 +19,7 @@ fn middle(browser: &mut Browser, tab: &Tab, selector: &str) -> (f64, f64) {
     (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
 }
 
-/// Clicks on an element with the mouse; it gets the focus if the page permits it.
+/// Clicks on an element with the mouse. The element gets the focus if the page permits it.
 fn click(browser: &mut Browser, tab: &Tab, selector: &str) {
     let (x, y) = middle(browser, tab, selector);
     for kind in ["mousePressed", "mouseReleased"] {
@@ -93,7 +93,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     press(&mut browser, &tab, "KeyQ", "q");
     assert_eq!(next_key(&rig), (16, true));
     assert_eq!(next_key(&rig), (16, false));
-    // By keyboard alone, too.
+    // Including only by keyboard.
     browser.run(&tab, "document.querySelector('#full').focus()");
     browser.run(&tab, "document.querySelector('#full').click()");
     browser.until(&tab, "document.activeElement.id === 'keys'");
@@ -172,7 +172,7 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
     browser.log_in(&tab, PIN);
     plays(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#notice').hidden");
-    // The connection breaks. The last picture is shown dimmed: not all of it is black.
+    // The connection breaks. The last picture is shown dimmed, so not all of it is black.
     let seen = browser.run(
         &tab,
         "new Promise((done) => { const look = () => { \
@@ -382,7 +382,7 @@ fn an_on_screen_keyboard_types_composed_text() {
         };
         browser.call(Some(&tab), method, &params);
     };
-    // A keyboard with suggestions: each letter changes the word, and the space accepts a correction.
+    // A keyboard with suggestions. Each letter changes the word, and the space accepts a correction.
     compose("Input.imeSetComposition", "h");
     compose("Input.imeSetComposition", "hu");
     compose("Input.imeSetComposition", "hi");

@@ -1,4 +1,4 @@
-//! Keys and wheels of a real window system: xdotool presses them on the browser's display, and xterm reads them on the
+//! Keys and wheels of a real window system. xdotool presses them on the browser's display, and xterm reads them on the
 //! host's display, which has another layout. Runs with both browsers.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -45,7 +45,7 @@ impl Driver for Firefox {
     }
 }
 
-/// Types the PIN, and waits until the page plays.
+/// Types the PIN and waits until the page plays.
 fn log_in(driver: &mut dyn Driver) {
     driver.until("!!document.querySelector('#login:not([hidden])')");
     driver.until(&format!(
@@ -92,8 +92,8 @@ impl Drop for Terminal {
     }
 }
 
-/// An address of this machine for the browser: Firefox does not use loopback addresses for media. No datagram is sent
-/// to find it.
+/// An address of this machine for the browser, because Firefox does not use loopback addresses for media. No datagram is
+/// sent to find it.
 fn own_address() -> IpAddr {
     let routed = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // TEST-NET-1 (RFC 5737): selects the default route.
@@ -134,7 +134,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// `None`: a program is not installed.
+    /// Returns `None` if a program is not installed.
     fn new(name: &str) -> Option<Desk> {
         let rig = Rig::at(own_address(), name, SIZE, Vec::new(), |_| ());
         Some(Desk {
@@ -203,7 +203,7 @@ impl Desk {
             typed.trim_start().ends_with('\n').then_some(typed)
         });
         assert_eq!(typed.trim(), "êï©^pqéß€");
-        // Nothing is held: the next text arrives unchanged.
+        // Nothing is held, so the next text arrives unchanged.
         tools.xdotool("key 38 key Return");
         let typed = eventually("another line", || {
             self.pass_on(&mut sink);
@@ -235,7 +235,7 @@ impl Desk {
         assert_eq!(self.turned(), (1200, 0));
     }
 
-    /// Total rotation of the wheel, after it stops.
+    /// Total rotation of the wheel once it has stopped.
     fn turned(&self) -> (i32, i32) {
         let mut sum = (0, 0);
         let mut came = false;

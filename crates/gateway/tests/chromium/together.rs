@@ -1,5 +1,5 @@
-//! A native client, a browser, a video player and observers at the same time, with one encoder: each frame has one
-//! result for each of them.
+//! A native client, a browser, a video player and observers at the same time, with one encoder. Each frame has one result
+//! for each of them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use super::{SIZE, start};
 
 const TOKEN: &str = "the-secret-of-tests";
 
-/// Shows nothing: the host's records have the results.
+/// Shows nothing, because the host's records have the results.
 struct Nowhere;
 
 impl Presenter for Nowhere {
@@ -72,7 +72,7 @@ fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
     (going, frames)
 }
 
-/// All of them at the same time, until the player got this many complete frames.
+/// Runs all of them at the same time, until the player has received this many complete frames.
 fn all_at_once(name: &str, observers: usize, frames: usize) {
     let rig = Rig::with(name, SIZE, |config| {
         config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440");

@@ -1,4 +1,4 @@
-//! Virtual reality on the page: the application ignores the head pose, so any rotation is the page's. The headset is
+//! Virtual reality on the page. The application ignores the head pose, so any rotation comes from the page. The headset is
 //! emulated by iwer (`npm install` in `page`), which draws into the page's canvas.
 
 use std::path::Path;
@@ -18,17 +18,17 @@ use super::world::{Head, WALL, WALLS, World};
 
 const READ_WALLS: &str = include_str!("walls.js");
 
-/// An emulated headset in place of the browser's WebXR.
+/// An emulated headset, instead of the browser's WebXR.
 const HEADSET: &str = include_str!("headset.js");
 
-/// A host with virtual reality, and the pose that its application draws with.
+/// A host with virtual reality, and the pose with which its application draws.
 fn reality(name: &str) -> (Rig, Head) {
     let head = Arc::new(Mutex::new(None));
     let world = Box::new(World::new(head.clone()));
     (Rig::showing(name, world, Vec::new(), |_| ()), head)
 }
 
-/// The newest pose, consumed by the application.
+/// The newest pose that the application has consumed.
 fn takes(rig: &Rig, head: &Head) -> Option<ReceivedPose> {
     let posed = rig.host.pose();
     *head.lock().unwrap_or_else(PoisonError::into_inner) = posed;
@@ -85,7 +85,7 @@ fn walls(said: &Value) -> Option<Vec<WallView>> {
     Some(known.collect())
 }
 
-/// Yaw in degrees to the left of a part of the canvas, computed from the wall in its middle, which must be completely
+/// Yaw in degrees to the left of a part of the canvas, computed from the wall in its middle. The wall must be completely
 /// visible.
 fn looks(said: &Value, width: f64) -> Option<f64> {
     let middle = width / 2.0;
@@ -275,7 +275,7 @@ fn a_headset_is_entered_and_left() {
     });
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
-    // Another tab plays: this one sends no more poses, and shows the picture on a virtual screen.
+    // Another tab plays, so this one sends no more poses, and shows the picture on a virtual screen.
     let other = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     browser.until(&other, "!document.querySelector('#role').hidden");
     browser.run(&other, "document.querySelector('#role').click()");
@@ -316,7 +316,7 @@ fn a_flat_picture_is_a_screen_in_a_headset() {
         let said = browser.run(&tab, lit);
         (said == json!([true, true, false, false, false])).then_some(())
     });
-    // The connection ends, and with it the session.
+    // The session ends with the connection.
     drop(rig);
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
 }

@@ -1,7 +1,7 @@
-//! A virtual-reality source for tests: its application ignores the head pose, and reports the poses it draws with.
+//! A virtual-reality source for tests. Its application ignores the head pose, and reports the poses with which it draws.
 //!
-//! Walls of one colour surround the head every 15 degrees; above it is dark for the left eye and bright for the right
-//! one.
+//! Walls of one colour surround the head every 15 degrees. Above it, the picture is dark for the left eye and bright for the
+//! right one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View, Views};
 
-/// Of both eyes.
+/// Size of the picture of both eyes.
 pub(crate) const SIZE: Size = Size::new(640, 320);
 
-/// Of one eye's picture, with a field of view of a right angle.
+/// Size of one eye's picture, with a field of view of a right angle.
 const EYE: usize = 320;
 
 /// Width of a wall in degrees.
@@ -33,7 +33,7 @@ pub(crate) const WALLS: [[bool; 3]; 7] = [
     [true, true, true],
 ];
 
-/// The pose that the application has consumed and draws with.
+/// The pose that the application has consumed and with which it draws.
 pub(crate) type Head = Arc<Mutex<Option<ReceivedPose>>>;
 
 pub(crate) struct World {

@@ -1,5 +1,5 @@
-//! A real headless Firefox, driven by its own protocol (Marionette, version 3): JSON messages, each with a length and a
-//! colon in front.
+//! A real headless Firefox, driven by its own protocol (Marionette, version 3): JSON messages, each preceded by its length
+//! and a colon.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use super::support::{TIMEOUT, eventually};
 /// Programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// A free port, which it writes into a file; and H.264 from the system's libavcodec, since Firefox would download its
+/// A free port, which Firefox writes into a file; and H.264 from the system's libavcodec, because Firefox would download its
 /// own (OpenH264).
 const PREFERENCES: &str = r#"
 user_pref("marionette.port", 0);
@@ -23,7 +23,7 @@ user_pref("media.webrtc.hw.h264.enabled", true);
 user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 "#;
 
-/// The first that is installed.
+/// The first program that is installed.
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) gateway: SocketAddr,
     /// Its media address.
     pub(crate) here: IpAddr,
-    /// Source address of its connections, if not the default one of the loopback network.
+    /// Source address of its connections, if it is not the default one of the loopback network.
     pub(crate) from: Option<[u8; 4]>,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,
@@ -99,7 +99,7 @@ impl Caller {
         StreamOwned::new(connection, stream)
     }
 
-    /// Sends a request; `headers` are whole lines.
+    /// Sends a request. `headers` are whole lines.
     pub(crate) fn request(&self, request: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = self.secure();
         let mut text = format!("{request} HTTP/1.1\r\nhost: {}\r\n", self.gateway);
@@ -175,7 +175,7 @@ impl Caller {
     }
 }
 
-/// The next signalling message; `None`: the WebSocket is closed.
+/// The next signalling message; `None` if the WebSocket is closed.
 pub(crate) fn next(socket: &mut WebSocket<Secure>) -> Option<Value> {
     loop {
         match socket.read() {
@@ -190,7 +190,7 @@ pub(crate) fn send_message(socket: &mut WebSocket<Secure>, message: &Value) {
     let _ = socket.send(Message::text(message.to_string()));
 }
 
-/// The device list, as for `openuvr devices`.
+/// The device list, as read by `openuvr devices`.
 pub(crate) fn devices(folder: &Path) -> openuvr_runtime::trust_store::DeviceStore {
     openuvr_runtime::trust_store::DeviceStore::open(&folder.join("host")).unwrap()
 }

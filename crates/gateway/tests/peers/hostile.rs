@@ -1,4 +1,4 @@
-//! Input of attackers and broken pages: a clear response or a counted drop, and the host keeps working.
+//! Input of attackers and broken pages. It gets a clear response or is counted as a drop, and the host keeps working.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -136,7 +136,7 @@ fn garbage_on_every_port_harms_no_connection() {
     assert!(figure(&caller, "bad_input_total") >= 2);
 }
 
-/// A service whose waiting client answers when it is told to.
+/// A service whose waiting client answers when the test triggers it.
 struct SlowPairing {
     tried: AtomicUsize,
     answers: Mutex<Receiver<()>>,
@@ -187,7 +187,7 @@ fn pins_of_observers_and_floods_of_pins_are_dropped() {
         player.send_notice(&pin);
     }
     plays_on(&mut player);
-    // In a thread of its own.
+    // In its own thread.
     super::support::eventually("a try", || (tried() > 0).then_some(()));
     assert_eq!(figure(&caller, "bad_input_total"), 5);
     answer.send(()).unwrap();
@@ -225,7 +225,7 @@ fn a_silent_browser_gets_a_reason() {
     let rig = Rig::new("silent", SIZE);
     let caller = Caller::known(&rig);
     let mut player = Remote::connected(&caller, "");
-    // It ignores the answer, so that ICE finds no path.
+    // The browser ignores the answer, so that ICE finds no path.
     let Ok(mut silent) = Remote::offer(&caller, "role=watch", true) else {
         panic!("the offer was refused");
     };
@@ -327,7 +327,7 @@ fn tabs_of_one_device_share_it_up_to_a_limit() {
 /// Half-open sessions.
 const HALF_OPEN: usize = 10_000;
 
-/// How many of them the test holds at a time: a process may have 1024 descriptors.
+/// Number of sessions that the test holds at a time, because a process may have 1024 descriptors.
 const HELD: usize = 500;
 
 #[test]
@@ -352,7 +352,7 @@ fn half_open_sessions_affect_no_browser() {
             plays_on(&mut remote);
         }
     }
-    // Over UDP: the same number of binding requests (STUN, RFC 8489), each with an identifier of its own.
+    // Over UDP: the same number of binding requests (STUN, RFC 8489), each with its own identifier.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in 0..u32::try_from(HALF_OPEN).unwrap() {
         let mut request = [0; 20];

@@ -1,4 +1,4 @@
-//! Admission: by PIN once, then by key; not for forbidden devices.
+//! Admission: with a PIN once, then with the key; not for forbidden devices.
 
 use openuvr_proto::units::Size;
 

@@ -1,4 +1,4 @@
-//! Emulated browsers with full control of each step: `str0m` at both ends, real sockets, a real host.
+//! Emulated browsers with full control of each step: `str0m` at both ends, real sockets, and a real host.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 

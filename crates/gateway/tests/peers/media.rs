@@ -96,7 +96,7 @@ fn frames_are_complete_and_start_with_a_key_frame() {
             let ticks = pair[1].time.wrapping_sub(pair[0].time);
             assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
         }
-        // A starved subscriber's thread misses frames, and gets another key frame.
+        // A starved subscriber's thread misses frames and gets another key frame.
         let keys = frames.iter().filter(|frame| frame.units.contains(&IDR));
         let keys = keys.count();
         let mut others = frames.iter().filter(|frame| !frame.units.contains(&IDR));
@@ -141,7 +141,7 @@ fn lost_packets_are_retransmitted() {
     let rig = Rig::new("again", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     remote.loses_each = 20;
-    // str0m requests the newest hundred packets: after a stall, some are out of reach.
+    // str0m requests the newest hundred packets, so after a stall some are out of reach.
     measured_without_stalls(5, STALLED, || {
         let mut seen = std::collections::BTreeSet::new();
         let mut late = 0;
@@ -170,7 +170,7 @@ fn an_ice_restart_keeps_the_session() {
     let before = frames(&mut remote, 10);
     remote.restart();
     let last = before.last().unwrap().time;
-    // Packets on the old path are lost, and retransmitted between new ones, in any order; or a key frame follows.
+    // Packets on the old path are lost. They are retransmitted between new ones, in any order, or a key frame follows.
     let mut after = std::collections::BTreeSet::new();
     remote.wait("frames on the other path", |arrived| {
         if let Arrived::Packet(packet) = arrived
@@ -180,7 +180,7 @@ fn an_ice_restart_keeps_the_session() {
         }
         (after.len() == 30).then_some(())
     });
-    // The same stream: its clock continues, by less than the minute that this may take.
+    // The same stream, so its clock continues, by less than the minute that this may take.
     let ticks = *after.last().unwrap();
     assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
     let told = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Input of a browser: it arrives once and in order, and held keys are released when the browser disconnects.
+//! Input of a browser. It arrives once and in order, and held keys are released when the browser disconnects.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, InputSeq};
@@ -42,7 +42,7 @@ fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
     }
 }
 
-/// Waits until everything up to this number is acknowledged.
+/// Waits until everything up to this number has been acknowledged.
 fn seen(remote: &mut Remote, through: u32) {
     remote.wait("the acknowledgement", |arrived| match arrived {
         Arrived::Control(body) if body[0] < 0xf0 => Messages::new(&body).find_map(|message| {

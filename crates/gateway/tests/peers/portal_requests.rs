@@ -1,4 +1,4 @@
-//! Requests of a portal to its session: authenticated browsers are admitted, other clients learn nothing.
+//! Requests of a portal to its session. Authenticated browsers are admitted, and other clients learn nothing.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -51,7 +51,7 @@ impl Portal {
     }
 }
 
-/// Opens the WebSocket as a portal; the error is the HTTP status.
+/// Opens the WebSocket as a portal does. The error is the HTTP status.
 fn enter(
     caller: &Caller,
     token: &(&'static str, String),
@@ -110,7 +110,7 @@ fn only_the_portals_browsers_come_in_by_https() {
     assert_eq!(enter(&caller, &forged, &visitor()).err(), Some(401));
     let none = ("x-nothing", String::new());
     assert_eq!(enter(&caller, &none, &visitor()).err(), Some(401));
-    // A ticket is valid for one device, once, and from this portal only.
+    // A ticket is valid for one device, once, and only from this portal.
     let mut stolen = visitor();
     stolen[1].1 = "09".repeat(32);
     assert_eq!(enter(&caller, &connect, &stolen).err(), Some(401));

@@ -1,4 +1,4 @@
-//! The browser's end of a connection: also `str0m`, in a thread of the test.
+//! The browser's end of a connection, which is also `str0m`, in a thread of the test.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -52,11 +52,11 @@ pub(crate) struct Remote {
     count: u32,
     /// The gateway's session description.
     pub(crate) answer: String,
-    /// Received items that were not consumed.
+    /// Received items that have not been consumed.
     early: VecDeque<Arrived>,
 }
 
-/// A socket at this address with a buffer for the time that the test is starved.
+/// A socket at this address, with a buffer for the time during which the test is starved.
 fn socket(here: IpAddr) -> UdpSocket {
     let udp = UdpSocket::bind((here, 0)).unwrap();
     let _ = set_socket_recv_buffer_size_force(&udp, 8 << 20)
@@ -64,7 +64,7 @@ fn socket(here: IpAddr) -> UdpSocket {
     udp
 }
 
-/// Creates a connection with an offer from this address; `h264`: whether it supports H.264.
+/// Creates a connection with an offer from this address. `h264` states whether it supports H.264.
 fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
     let udp = socket(here);
     let mut rtc = Rtc::builder()
@@ -81,7 +81,7 @@ fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
 }
 
 impl Remote {
-    /// Sends an offer. Returns the answer, or another message in its place.
+    /// Sends an offer. Returns the answer, or another message instead of it.
     pub(crate) fn offer(
         caller: &Caller,
         query: &str,
@@ -181,7 +181,7 @@ impl Remote {
         remote
     }
 
-    /// Runs ICE until the gateway sends a signalling message, which is returned; nothing else may arrive.
+    /// Runs ICE until the gateway sends a signalling message, and returns that message. Nothing else may arrive.
     pub(crate) fn message_before_media(&mut self) -> Value {
         self.socket.get_ref().sock.set_nonblocking(true).unwrap();
         let until = Instant::now() + TIMEOUT;
@@ -225,7 +225,7 @@ impl Remote {
         let sdp = answer["data"]["sdp"].as_str().unwrap();
         let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
         self.rtc.sdp_api().accept_answer(pending, answer).unwrap();
-        // The candidates of before were removed.
+        // The previous candidates were removed.
         let candidate = Candidate::host(here, Protocol::Udp).unwrap();
         self.rtc.add_local_candidate(candidate);
     }

@@ -1,4 +1,4 @@
-//! Requests of a portal to a session: only with its token, including subscriber statistics.
+//! Requests of a portal to a session. They require its token, and include subscriber statistics.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn only_the_portal_gets_statistics() {
     assert_eq!(told["session"], portal.session.to_string());
     assert_eq!(told["subscribers"], json!([]));
 
-    // A subscriber without reports: only its presence is known.
+    // A subscriber without reports, so only its presence is known.
     let silent = Remote::connected(&caller, "role=watch");
     let mut remote = Remote::connected(&caller, "reports");
     let unknown = json!({

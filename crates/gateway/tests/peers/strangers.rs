@@ -15,7 +15,7 @@ use super::support::{PIN, Rig, connect_from, eventually};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// Each client repeats the same request over one connection at a time, until `stop`; `answers` counts.
+/// Each client repeats the same request over one connection at a time, until `stop`. `answers` counts the responses.
 fn flood(strangers: &[(Caller, String)], stop: &AtomicBool, answers: &AtomicU32) {
     let connections = strangers.iter().map(|(stranger, _)| stranger.secure());
     let mut streams: Vec<_> = connections.collect();
@@ -116,7 +116,7 @@ fn junk_tickets_block_no_valid_ticket() {
     });
     let stop = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicU32::new(0));
-    // More networks than the rate limit for tickets: one each would use it up. Their tickets are well-formed, but of
+    // More networks than the rate limit for tickets, so one each would use it up. Their tickets are well-formed, but from
     // another portal.
     let junk = Portal::new();
     let floods: Vec<_> = (0..4_u8)

@@ -1,4 +1,4 @@
-//! Host and browser behind address translators (NAT): media needs an address that the host discovers or is configured
+//! Host and browser behind address translators (NAT). Media requires an address that the host discovers or is configured
 //! with.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};

@@ -41,7 +41,7 @@ pub(crate) enum Inward {
 pub(crate) struct Network(String);
 
 impl Network {
-    /// `None` with a message, without the privilege or the tools.
+    /// Returns `None`, with a message, without the privilege or the tools.
     pub(crate) fn new() -> Option<Network> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -120,7 +120,7 @@ impl Network {
         done
     }
 
-    /// coturn as a STUN server only; `None` with a message: not installed.
+    /// Starts coturn as a STUN server only; `None`, with a message, if it is not installed.
     pub(crate) fn stun_server(&self) -> Option<StunServer> {
         let name = self.name("server");
         let mut words = vec!["ip", "netns", "exec", &name, "turnserver", "-n"];
@@ -147,7 +147,7 @@ impl Drop for Network {
     }
 }
 
-/// Ended with the test.
+/// A server that ends with the test.
 pub(crate) struct StunServer(Child);
 
 impl Drop for StunServer {
@@ -165,7 +165,7 @@ fn run(line: &str) -> Option<()> {
     command(&line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// `None` with a message, if it fails.
+/// Returns `None`, with a message, if it fails.
 fn command(words: &[&str]) -> Option<()> {
     match Command::new(words[0]).args(&words[1..]).output() {
         Ok(out) if out.status.success() => Some(()),

@@ -33,7 +33,7 @@ fn ffmpeg(file: &Path, words: &[&str]) -> Vec<u8> {
 
 /// The H.264 stream of the file, unchanged.
 pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
-    // A stream without timestamps: frames that are closer than its time base are not an error of the file.
+    // A stream without timestamps, so frames that are closer than its time base are not an error of the file.
     let words = ["-v", "fatal", "-map", "0:v", "-c", "copy", "-f", "h264"];
     ffmpeg(file, &words)
 }

@@ -1,4 +1,4 @@
-//! The recorder with a real host; ffmpeg, an independent implementation, reads its files.
+//! The recorder with a real host. ffmpeg, an independent implementation, reads its files.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -57,7 +57,7 @@ fn rig(name: &str) -> Rig {
     })
 }
 
-/// Waits until a subscriber with this name got this many frames.
+/// Waits until a subscriber with this name has received this many frames.
 fn gets(rig: &Rig, prefix: &str, frames: usize) {
     let mut id = None;
     let mut left = 0;
@@ -77,7 +77,7 @@ fn gets(rig: &Rig, prefix: &str, frames: usize) {
     }
 }
 
-/// Results of the frames of the next subscriber with this name, from its first one on, until this many were sent:
+/// Results of the frames of the next subscriber with this name, from its first one on, until this many have been sent:
 /// number of sent frames, and of encoded frames that were not sent.
 fn left_and_missed(rig: &Rig, prefix: &str, frames: usize) -> (usize, usize) {
     let mut id = None;
@@ -107,7 +107,7 @@ fn finished(recorder: Recorder) -> Summary {
 
 #[test]
 fn a_recording_is_the_encoders_output() {
-    // A stall delays the sound's begin, and leaves gaps in it.
+    // A stall delays the start of the sound, and leaves gaps in it.
     measured_without_stalls(3, STALLED, || {
         let Some((begin, pitch)) = sound_beside_the_encoders_output() else {
             return Ok(());
@@ -122,8 +122,8 @@ fn a_recording_is_the_encoders_output() {
     });
 }
 
-/// Makes a recording and checks it; returns the begin of its sound in seconds after the picture, and its pitch in
-/// hertz. `None`, with a message, without ffmpeg.
+/// Makes a recording and checks it. Returns the start of its sound in seconds after the picture, and its pitch in hertz.
+/// `None`, with a message, without ffmpeg.
 fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
     let rig = rig("record");
     let made = write_down(&rig.host);
@@ -157,7 +157,7 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
         assert_eq!(times.len() as u64, count, "{track}");
         assert!(times.is_sorted_by(|one, next| one < next), "{track}");
     }
-    // Frame for frame the encoder's output, in the same order.
+    // Frame for frame, this is the encoder's output in the same order.
     let stream = annex_b(&file);
     assert_is_part_of(&nal_units(&stream), &made);
     let begins = |track| entries(&file, track, "packet=pts_time")[0];
@@ -294,7 +294,7 @@ fn an_existing_file_needs_overwrite() {
     assert!(matches!(refused, RecordError::Exists(_)), "{refused}");
     assert_eq!(std::fs::read(&file).unwrap(), b"existing");
     let (told, _) = recorder(&rig, file.clone(), true);
-    // Nothing was recorded: existing files are kept, and no new file remains.
+    // Nothing was recorded, so existing files are kept and no new file remains.
     let summary = finished(told.unwrap());
     assert_eq!(summary.bytes, 0);
     assert_eq!(std::fs::read(&file).unwrap(), b"existing");

@@ -20,7 +20,7 @@ pub(crate) struct EncoderOutput {
     /// All NAL units in order.
     pub(crate) units: Vec<Vec<u8>>,
     newest: Option<FrameId>,
-    /// The recording thread was starved and missed some frames.
+    /// Whether the recording thread was starved and missed some frames.
     gap: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn write_down(host: &HostRuntime) -> Units {
     write_down_as(host, request)
 }
 
-/// The same with another subscriber name.
+/// Records the output with another subscriber name.
 pub(crate) fn write_down_as(host: &HostRuntime, request: SubscribeRequest) -> Units {
     let units = Units::default();
     host.subscribe(request, Box::new(Writer(units.clone())))
@@ -86,7 +86,7 @@ pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
 /// NAL unit type of ITU-T H.264 table 7-1, which precedes a key frame.
 const SPS: u8 = 7;
 
-/// Asserts that `got` equals the recorded output, in pieces that start with key frames: a starved subscriber misses
+/// Asserts that `got` equals the recorded output, in pieces that start with key frames, because a starved subscriber misses
 /// frames up to the next one.
 pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
     let begins = |unit: &[u8]| unit[0] & 0x1f == SPS;

@@ -52,7 +52,7 @@ pub(crate) fn frames(file: &std::path::Path) -> usize {
     String::from_utf8_lossy(&out.stdout).lines().count()
 }
 
-/// A recording on another machine, as in `docs/clients.md`: ffmpeg has no warnings, with sound and picture.
+/// A recording on another machine, as in `docs/clients.md`. ffmpeg prints no warnings, with sound and picture.
 #[test]
 fn ffmpeg_copies_both_tracks_without_a_warning() {
     if !is_there() {
@@ -83,7 +83,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
     }
 }
 
-/// Capture time in seconds by hash of the content; `None`: ambiguous.
+/// Capture time in seconds by hash of the content; `None` if it is ambiguous.
 #[derive(Default)]
 struct Captured(HashMap<String, Option<f64>>);
 
@@ -96,7 +96,7 @@ impl Captured {
         twice.or_insert(Some(captured.0 as f64 / 1e9));
     }
 
-    /// Delay of each of these relative to capture in a copy. Most of them must be known.
+    /// Delay of each of these relative to capture, in a copy. Most of them must be known.
     fn offsets(&self, copied: &[(f64, String)]) -> Vec<f64> {
         let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
         let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
@@ -109,7 +109,7 @@ impl Captured {
     }
 }
 
-/// Records frames as players get them: each NAL unit after a start code of four bytes.
+/// Records frames as players get them, with each NAL unit after a start code of four bytes.
 struct Frames {
     captured: Arc<Mutex<Captured>>,
     at: time::Instant,

@@ -7,7 +7,7 @@ use crate::Players;
 use crate::beside::{assert_is_part_of, nal_units, write_down};
 use crate::support::TIMEOUT;
 
-/// Output length in bytes after which it is stopped: more than a second of the test pattern.
+/// Output length in bytes at which it is stopped: more than a second of the test pattern.
 const BYTES: u64 = 300_000;
 
 /// The output of `rtspsrc` and a depacketizer for `protocols`.
@@ -25,7 +25,7 @@ fn take(players: &Players, protocols: &str) -> Vec<u8> {
             &protocols,
             "name=source",
         ][..],
-        // Sound is set up and played as well.
+        // Sound is also set up and played.
         &[
             "source.",
             "!",

@@ -75,7 +75,7 @@ fn one_network_has_four_players() {
     assert_eq!(status, 503, "{text}");
     assert!(fifth.rest().is_empty());
     drop(four);
-    // Slots are free when their threads have ended.
+    // Slots are free once their threads have ended.
     crate::support::eventually("a free slot", || {
         let mut player = Player::connect(address, &players.url());
         (player.request("DESCRIBE", "", accept).0 == 200).then_some(())
@@ -93,7 +93,7 @@ fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize)
 #[test]
 fn four_full_networks_admit_a_player() {
     let players = Players::new("rtsp-four");
-    // More connections than slots: some of each network are idle, and some send keep-alives.
+    // More connections than slots. Some of each network are idle, and some send keep-alives.
     let mut held = strangers(&players, 2..=5, 16);
     let mut player = Player::that_plays(players.server.address(), &players.url());
     player.packet();

@@ -112,7 +112,7 @@ fn sound_and_picture_are_on_one_clock() {
     let players = Players::new("rtsp-clock");
     let reports = measured_without_stalls(5, STALLED, || {
         let (reports, sound) = reports_and_sound(&players);
-        // Consecutive payloads of 5 ms; after a long stall of this machine, the tone continues later.
+        // Consecutive payloads of 5 ms. After a long stall of this machine, the tone continues later.
         for pair in sound.windows(2) {
             let payloads = pair[1].0.wrapping_sub(pair[0].0);
             let samples = pair[1].1.wrapping_sub(pair[0].1);
@@ -144,8 +144,8 @@ fn sound_and_picture_are_on_one_clock() {
     }
 }
 
-/// Without reports, a player aligns the first packets of both tracks, which have different times: ffmpeg's sound was 24
-/// to 29 ms late, and jumped with the first report.
+/// Without reports, a player aligns the first packets of both tracks, which have different times. ffmpeg's sound was 24 to
+/// 29 ms late, and jumped with the first report.
 #[test]
 fn sender_reports_precede_the_first_packets() {
     let players = Players::new("rtsp-start");
@@ -209,7 +209,7 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
         let keys = units.whole.iter().filter(|unit| unit[0] & 0x1f == SPS);
         keys.count()
     };
-    // A stalled subscriber misses frames, and gets another key frame.
+    // A stalled subscriber misses frames and gets another key frame.
     let (mut player, units) = measured_without_stalls(5, STALLED, || {
         let mut player = Player::that_plays(players.server.address(), &players.url());
         let units = Units::of(&mut player, 90);
@@ -224,7 +224,7 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
     let mut bytes = vec![0; lost.calculate_size().unwrap()];
     lost.write_into(&mut bytes).unwrap();
     player.send(VIDEO_RTCP, &bytes);
-    // Observers share a key-frame limit: it arrives soon, not at once.
+    // Observers share a key-frame limit, so a key frame arrives soon but not at once.
     let mut found = 0;
     for _ in 0..20 {
         found += key_frames(&Units::of(&mut player, 30));

@@ -1,4 +1,4 @@
-//! Video players: emulated ones with full control of each step, and real ones; real sockets, a real host.
+//! Video players: emulated ones with full control of each step, and real ones; real sockets and a real host.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -29,7 +29,7 @@ const TOKEN: &str = "the-secret-of-tests";
 
 /// A host with sound, and its server for video players.
 struct Players {
-    // Drop order: the server holds the host.
+    // Drop order, because the server holds the host.
     server: RtspServer,
     rig: Rig,
 }
@@ -39,12 +39,12 @@ impl Players {
         Players::showing(name, Box::new(Pattern::open(SIZE, 60.0).unwrap()))
     }
 
-    /// The same with other pictures.
+    /// The same host with other pictures.
     fn showing(name: &str, capture: Box<dyn Capture>) -> Players {
         Players::sounding(name, capture, "tone:440")
     }
 
-    /// The same with other sound.
+    /// The same host with other sound.
     fn sounding(name: &str, capture: Box<dyn Capture>, sound: &str) -> Players {
         let sound = |config: &mut Config| {
             config.sound = openuvr_runtime::sound_choice::SoundChoice::parse(sound)

@@ -1,4 +1,4 @@
-//! A machine that stalls for 40 or 100 ms now and then: players get the encoder's output.
+//! A machine that stalls for 40 or 100 ms now and then. Players get the encoder's output.
 
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_runtime::host::Notice;

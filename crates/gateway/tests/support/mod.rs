@@ -38,13 +38,13 @@ use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::trust_store::DeviceStore;
 use tempfile::TempDir;
 
-/// Timeout, longer than any step on a busy machine.
+/// Timeout, which is longer than any step on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A thread that is starved for longer may miss frames: two at 60 Hz.
+/// Stall from which a thread may miss frames: two frames at 60 Hz.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
-/// More input than any test sends.
+/// Input limit, more than any test sends.
 const MOST: usize = 65_536;
 
 /// The PIN of the initial pairing window.
@@ -53,10 +53,10 @@ pub(crate) const PIN: &str = "314159";
 /// The address of the configured reverse proxy.
 pub(crate) const PROXY: &str = "127.0.0.77";
 
-/// The origin under which it serves the page.
+/// The origin at which the proxy serves the page.
 pub(crate) const ORIGIN: &str = "https://play.example.org";
 
-/// Destination of input: records it, with an [`InputEvent::ReleaseAll`] each time that everything is released.
+/// Destination of input. Records it, with an [`InputEvent::ReleaseAll`] each time that everything is released.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -83,7 +83,7 @@ type Access = (
 
 /// A host that streams the test pattern and admits browsers.
 pub(crate) struct Rig {
-    // Drop order: the gateway holds the host.
+    // Drop order, because the gateway holds the host.
     pub(crate) gateway: Gateway,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) notices: Notices,
@@ -110,7 +110,7 @@ impl Rig {
         Rig::reached_by(name, size, Vec::new(), change)
     }
 
-    /// The same with these ICE servers for browsers.
+    /// The same host with these ICE servers for browsers.
     pub(crate) fn reached_by(
         name: &str,
         size: Size,
@@ -127,7 +127,7 @@ impl Rig {
         )
     }
 
-    /// The same with other pictures.
+    /// The same host with other pictures.
     pub(crate) fn showing(
         name: &str,
         capture: Box<dyn Capture>,
@@ -144,7 +144,7 @@ impl Rig {
         )
     }
 
-    /// The same with page and media at another address of this machine.
+    /// The same host with page and media at another address of this machine.
     pub(crate) fn at(
         web: IpAddr,
         name: &str,
@@ -162,7 +162,7 @@ impl Rig {
         )
     }
 
-    /// The same with a service whose clients wait for a PIN.
+    /// The same host with a service whose clients wait for a PIN.
     pub(crate) fn with_pin_entry(name: &str, size: Size, entry: Arc<dyn PinEntry>) -> Rig {
         let access = (None, None, Some(entry));
         Rig::made(
@@ -175,13 +175,13 @@ impl Rig {
         )
     }
 
-    /// The same, controlled by a portal.
+    /// The same host, controlled by a portal.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
         let lease = (Some(Arc::new(lease)), None, None);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
-    /// The same, accepting tickets.
+    /// The same host, which accepts tickets.
     pub(crate) fn with_tickets(
         name: &str,
         size: Size,
@@ -193,7 +193,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same, answering only the portal.
+    /// The same host, which answers only the portal.
     pub(crate) fn for_portal(
         name: &str,
         size: Size,
@@ -205,7 +205,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same with these public addresses.
+    /// The same host with these public addresses.
     pub(crate) fn known_at(
         web: IpAddr,
         name: &str,
@@ -296,7 +296,7 @@ impl Rig {
         self.gateway.address()
     }
 
-    /// Scheduling as for the host's threads.
+    /// The scheduler, as for the host's threads.
     pub(crate) fn scheduler(&self) -> Scheduler {
         Config {
             realtime: false,

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::skip::skip;
 
-/// The user that VLC runs as: it refuses to run as root.
+/// The user as which VLC runs, because it refuses to run as root.
 const UNPRIVILEGED: &str = "65534";
 
 /// Folder of VLC's plugins on Debian and other systems.
@@ -31,7 +31,7 @@ pub(crate) fn is_there(plugin: Option<&str>) -> bool {
     false
 }
 
-/// VLC writes its input into a Matroska file in `folder`, for at most this many seconds. Returns its output.
+/// Lets VLC write its input into a Matroska file in `folder`, for at most this many seconds. Returns its output.
 pub(crate) fn copies(what: &str, folder: &Path, seconds: u32) -> (PathBuf, Output) {
     let (home, file) = (folder.join("vlc"), folder.join("vlc/it.mkv"));
     std::fs::create_dir_all(&home).unwrap();

@@ -51,7 +51,7 @@ fn a_frame_is_assembled_from_any_datagrams() {
 #[test]
 fn limits_are_those_of_the_kind() {
     let text = |length: usize| Example::Text("x".repeat(length));
-    // The kind and the length take a byte each.
+    // The kind and the length take one byte each.
     assert_eq!(from_bytes(&to_bytes(&text(98)).unwrap()), Ok(text(98)));
     assert_eq!(to_bytes(&text(99)), Err(FrameError::TooLong));
     let mut buffer = Vec::new();

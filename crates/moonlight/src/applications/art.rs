@@ -6,7 +6,7 @@ use std::path::Path;
 
 use png::{BitDepth, ColorType, Transformations};
 
-/// Sides of the box art: clients show 200 × 267 pixels and stretch other shapes (moonshine's `webserver/mod.rs`).
+/// Sides of the box art. Clients show 200 × 267 pixels and stretch other shapes (moonshine's `webserver/mod.rs`).
 pub(super) const ART: (u32, u32) = (300, 400);
 
 /// Width of its frame.
@@ -15,11 +15,11 @@ const FRAME: u32 = 12;
 /// Longest side of the icon in it.
 const ICON: u32 = 200;
 
-/// Largest icon file, and longest side: icons of themes have at most 1024 pixels.
+/// Largest icon file, and longest side. Icons of themes have at most 1024 pixels.
 const LARGEST_FILE: u64 = 8 << 20;
 const LONGEST_SIDE: u32 = 4096;
 
-/// The art in a colour that comes from `number`, as PNG. `None` if the library fails.
+/// The art as PNG, in a colour derived from `number`. `None` if the library fails.
 pub(super) fn draw(number: u32, icon: Option<&Path>) -> Option<Vec<u8>> {
     let [red, green, blue, _] = number.to_le_bytes();
     // Dark enough for the white title that some clients draw over it.
@@ -45,7 +45,7 @@ pub(super) fn draw(number: u32, icon: Option<&Path>) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// A decoded icon: four bytes a pixel.
+/// A decoded icon, with four bytes per pixel.
 struct Icon {
     width: u32,
     height: u32,
@@ -53,7 +53,7 @@ struct Icon {
 }
 
 impl Icon {
-    /// Reads a PNG file; `None` if it is none, or too large.
+    /// Reads a PNG file; `None` if it is not a PNG file or is too large.
     fn read(path: &Path) -> Option<Icon> {
         let file = File::open(path).ok()?.take(LARGEST_FILE);
         let mut bytes = Vec::new();
@@ -86,7 +86,7 @@ impl Icon {
         (icon.pixels.len() == width as usize * height as usize * 4).then_some(icon)
     }
 
-    /// Scales it to the middle of the art, at its aspect ratio. Each pixel is the mean of those that it covers.
+    /// Scales the icon into the middle of the art at its aspect ratio. Each pixel is the mean of those that it covers.
     fn draw_into(&self, art: &mut [u8]) {
         let longest = self.width.max(self.height);
         let scaled = |side: u32| (side * ICON / longest).max(1);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(at(&drawn, 100, 200), [255, 0, 0]);
         assert_eq!(at(&drawn, 200, 200), at(&plain, 200, 200));
         assert_eq!(at(&drawn, 100, 140), at(&plain, 100, 140), "above it");
-        // Larger than its place, without opacity.
+        // Larger than its area, without opacity.
         let grey = vec![200; 1000 * 1000];
         let path = file(folder.path(), ColorType::Grayscale, (1000, 1000), &grey);
         let drawn = pixels_of(&draw(7, Some(&path)).unwrap());

@@ -1,31 +1,31 @@
-//! What a host offers that starts applications by itself.
+//! The interface of a host that starts applications itself.
 
 use crate::session::Mode;
 
 /// Why an application does not start.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LaunchRefused {
-    /// Another one runs; its place in the list.
+    /// Another application is running, at this position in the list.
     #[error("another application runs")]
     Busy(usize),
-    /// It failed, in one line.
+    /// The start failed, for this reason in one line.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Starts and ends the applications of a host, one at a time. Its methods are called by threads of connections, and may
+/// Starts and ends the applications of a host, one at a time. Its methods are called by the threads of connections and may
 /// block for seconds.
 pub trait Launcher: Send + Sync {
-    /// Starts the application at this place of the list, on a display of this mode unless a player has one already. One
-    /// that runs is left alone.
+    /// Starts the application at this position in the list, on a display of this mode unless a player already has one. An
+    /// application that is already running is left alone.
     ///
     /// # Errors
-    /// [`LaunchRefused`]
+    /// [`LaunchRefused`] if another application is running or the start fails.
     fn launch(&self, place: usize, mode: Mode) -> Result<(), LaunchRefused>;
 
-    /// The place of the application that runs. Does not block.
+    /// The position of the running application. Does not block.
     fn running(&self) -> Option<usize>;
 
-    /// Ends the application that runs.
+    /// Ends the running application.
     fn quit(&self);
 }

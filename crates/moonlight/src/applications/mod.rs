@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub use self::launcher::{LaunchRefused, Launcher};
 
-/// What a host tells of an application.
+/// What a host reports about an application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfferedApplication {
     /// Its name.
@@ -19,7 +19,7 @@ pub struct OfferedApplication {
 /// An application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Application {
-    /// Its number: the same at each start of the host.
+    /// Its number, which is the same at each start of the host.
     pub(crate) number: u32,
     /// Its name.
     pub(crate) title: String,
@@ -27,7 +27,8 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// With a number from its name (FNV-1a of 32 bits, without the sign that some clients' numbers have).
+    /// Creates an application with a number derived from its name (32-bit FNV-1a, without the sign that some clients'
+    /// numbers have).
     #[must_use]
     pub(crate) fn new(offered: OfferedApplication) -> Application {
         let OfferedApplication { title, icon } = offered;
@@ -42,7 +43,7 @@ impl Application {
         }
     }
 
-    /// All of a host. Two with the same number are told apart.
+    /// All applications of a host. Two with the same number get different ones.
     pub(crate) fn all(offered: Vec<OfferedApplication>) -> Vec<Application> {
         let mut all: Vec<Application> = Vec::new();
         for offered in offered {
@@ -55,7 +56,7 @@ impl Application {
         all
     }
 
-    /// Its box art, as PNG. `None` if the library fails.
+    /// Its box art as PNG. `None` if the library fails.
     #[must_use]
     pub(crate) fn art(&self) -> Option<Vec<u8>> {
         art::draw(self.number, self.icon.as_deref())

@@ -1,5 +1,5 @@
-//! Encryption of sound: AES-128-CBC with PKCS #7 padding. It hides the sound and does not authenticate it; the protocol
-//! has nothing better for sound (`AudioStream.c` of moonlight-common-c).
+//! Encryption of sound: AES-128-CBC with PKCS #7 padding. It hides the sound but does not authenticate it; the protocol has
+//! nothing better for sound (`AudioStream.c` of moonlight-common-c).
 
 use aws_lc_rs::cipher::{
     AES_128, AES_CBC_IV_LEN, EncryptionContext, PaddedBlockEncryptingKey, UnboundCipherKey,
@@ -16,10 +16,10 @@ pub struct SoundCipher {
 }
 
 impl SoundCipher {
-    /// With the session's key and its number.
+    /// Creates the cipher with the session's key and its number.
     ///
     /// # Errors
-    /// The cryptographic library refuses the key.
+    /// Returns an error if the cryptographic library refuses the key.
     pub fn new(key: &SessionKey, key_id: u32) -> Result<SoundCipher, Unspecified> {
         let key = UnboundCipherKey::new(&AES_128, key.bytes())?;
         Ok(SoundCipher {
@@ -32,7 +32,7 @@ impl SoundCipher {
     /// numbers.
     ///
     /// # Errors
-    /// The cryptographic library failed.
+    /// Returns an error if the cryptographic library fails.
     pub fn seal(&self, sequence: u16, packet: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let mut vector = [0; AES_CBC_IV_LEN];
         let number = self.key_id.wrapping_add(sequence.into());

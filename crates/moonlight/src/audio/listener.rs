@@ -24,7 +24,7 @@ pub fn listen(
     let cipher = match parameters.seals_sound {
         true => match SoundCipher::new(&session.launch.key, session.launch.key_id) {
             Ok(cipher) => Some(cipher),
-            // Never in the clear to a client that wants it encrypted.
+            // Never sent in the clear to a client that wants it encrypted.
             Err(_) => return false,
         },
         false => None,
@@ -43,7 +43,7 @@ pub fn listen(
         let fits = payload.samples == u16::from(millis) * PER_MILLI;
         let sent = fits
             && packets.packets(payload.bytes, |packet| {
-                // A packet without room is lost; its block's parity may replace it.
+                // A packet without room is lost, but its block's parity may replace it.
                 let _ = session.sound.send(packet);
             });
         if !sent && !std::mem::replace(&mut reported, true) {

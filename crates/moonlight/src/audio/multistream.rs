@@ -1,21 +1,20 @@
-//! The sound's channels as clients ask for them: stereo, 5.1 or 7.1.
+//! The sound's channels as requested by clients: stereo, 5.1 or 7.1.
 //!
-//! The host captures two channels. A client with more speakers gets them as the front pair of a multistream packet
-//! (RFC 7845 section 5.1.1 and appendix B of RFC 6716); the other streams are empty frames, which decoders take for
-//! silence.
+//! The host captures two channels. A client with more speakers gets them as the front pair of a multistream packet (RFC 7845
+//! section 5.1.1 and appendix B of RFC 6716). The other streams are empty frames, which decoders treat as silence.
 
 use super::padding::padded;
 
-/// Streams of a number of channels.
+/// The streams of a number of channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     channels: u8,
     streams: u8,
-    /// Streams of two channels; the others have one.
+    /// Number of streams with two channels. The others have one.
     coupled: u8,
 }
 
-/// Channels in the order of decoders: front left and right, centre, low frequencies, then the pairs behind.
+/// Channels in the order of decoders: front left and right, centre, low frequencies, then the rear pairs.
 const STEREO: Layout = Layout {
     channels: 2,
     streams: 1,
@@ -36,27 +35,27 @@ const SURROUND: [Layout; 2] = [
     },
 ];
 
-/// Length of the first form of a length in self-delimiting packets.
+/// Maximum length that takes one byte in self-delimiting packets.
 const SHORT: usize = 252;
 
 impl Layout {
-    /// For this many channels; `None` unless 2, 6 or 8.
+    /// The layout for this number of channels; `None` unless it is 2, 6 or 8.
     #[must_use]
     pub fn of(channels: u8) -> Option<Layout> {
         let all = [STEREO].into_iter().chain(SURROUND);
         all.into_iter().find(|layout| layout.channels == channels)
     }
 
-    /// The length that [`Layout::packet`] needs for a packet of this length.
+    /// The length that [`Layout::packet`] requires for a packet of this length.
     #[must_use]
     pub fn least(self, front: usize) -> usize {
         let beside = usize::from(self.streams - 1);
-        // Each stream but the last has a length: of one byte if there is no frame, of up to two for the front.
+        // Each stream but the last has a length: one byte if there is no frame, and up to two bytes for the front.
         front + 3 * beside.min(1) + 2 * beside.saturating_sub(1)
     }
 
-    /// The packet of all streams in `length` bytes, with `front`, a packet of one frame, as the first. `None` if it does
-    /// not fit or has several frames.
+    /// The packet of all streams in `length` bytes, with `front`, a packet of one frame, as the first stream. `None` if it
+    /// does not fit or has several frames.
     #[must_use]
     pub fn packet(self, front: &[u8], length: usize) -> Option<Vec<u8>> {
         if self.streams == 1 {
@@ -74,7 +73,7 @@ impl Layout {
             let pair = if stream < self.coupled { 4 } else { 0 };
             let contents = contents & !4 | pair;
             match stream + 1 < self.streams {
-                // All streams but the last carry the length of their frame: none.
+                // All streams but the last carry the length of their frame, which is empty.
                 true => packet.extend([contents, 0]),
                 false => packet.extend(padded(&[contents], length.checked_sub(packet.len())?)?),
             }
@@ -82,7 +81,7 @@ impl Layout {
         Some(packet)
     }
 
-    /// The channel of each decoded channel: those of the pairs first.
+    /// The channel of each decoded channel, with those of the pairs first.
     fn mapping(self) -> Vec<u8> {
         let pairs = 2 * self.coupled;
         let front = [0, 1];
@@ -103,10 +102,10 @@ fn push_length(packet: &mut Vec<u8>, length: usize) {
     packet.push(u8::try_from((length - low) / 4).unwrap_or(u8::MAX));
 }
 
-/// The layouts for the description, as clients parse them: channels, streams, pairs, and the channel of each.
+/// The layouts for the description, in the form that clients parse: channels, streams, pairs, and the channel of each.
 ///
 /// Clients move the fourth entry of the mapping to its end and back (`parseOpusConfigurations` of moonlight-common-c
-/// compensates for an old host), so that it is written rotated here.
+/// compensates for an old host), so it is written rotated here.
 #[must_use]
 pub fn surround_parameters() -> Vec<String> {
     SURROUND

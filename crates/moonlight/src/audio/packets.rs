@@ -1,11 +1,11 @@
-//! The packets of sound, as a value without I/O: RTP, blocks of four data and two parity packets, encryption.
+//! The packets of sound, as a value without I/O: RTP, blocks of four data and two parity packets, and encryption.
 //!
 //! ```text
 //! data    RTP (type 97)  · Opus, encrypted if the client wants
 //! parity  RTP (type 127) · header (12) · parity of the four payloads before
 //! ```
-//! The layout is that of `RtpAudioQueue.c` of moonlight-common-c: a block begins at a sequence number that is a multiple
-//! of four, and timestamps count milliseconds.
+//! The layout is that of `RtpAudioQueue.c` of moonlight-common-c. A block begins at a sequence number that is a multiple of
+//! four, and timestamps count milliseconds.
 
 use super::cipher::SoundCipher;
 use super::multistream::Layout;
@@ -21,19 +21,19 @@ const RTP_FIRST_BYTE: u8 = 0x80;
 /// Lengths are rounded up to a multiple of this, the block length of the cipher.
 const ROUND: usize = 16;
 
-/// Longest Opus packet that is padded to; one of 5 ms at 512 kb/s has 320 bytes.
+/// Maximum length of a padded Opus packet. A packet of 5 ms at 512 kb/s has 320 bytes.
 const LONGEST: usize = 1024;
 
-/// Makes the packets of one session's sound.
+/// Builds the packets of one session's sound.
 pub struct SoundPackets {
     layout: Layout,
     cipher: Option<SoundCipher>,
     millis: u8,
     sequence: u16,
     time: u32,
-    /// Length that packets are padded to.
+    /// Length to which packets are padded.
     length: usize,
-    /// Length that the next block's packets are padded to.
+    /// Length to which the next block's packets are padded.
     next_length: usize,
     /// Payloads of the current block.
     block: Vec<Vec<u8>>,
@@ -55,14 +55,14 @@ impl SoundPackets {
         }
     }
 
-    /// Calls `each` with the packet of `opus`, and after four of them with their parity. Returns whether the packet was
-    /// one of the format.
+    /// Calls `each` with the packet of `opus`, and after four of them with their parity. Returns whether the packet has the
+    /// expected format.
     pub fn packets(&mut self, opus: &[u8], mut each: impl FnMut(&[u8])) -> bool {
         let begins = self.sequence.is_multiple_of(4);
         if begins {
             self.block.clear();
         }
-        // A quarter for later packets: lengths vary.
+        // A quarter in reserve for later packets, because lengths vary.
         let least = self.layout.least(opus.len());
         let wanted = (least * 5 / 4).next_multiple_of(ROUND).min(LONGEST);
         self.next_length = self.next_length.max(wanted);
@@ -177,7 +177,7 @@ mod tests {
                 "{lengths:?}"
             );
         }
-        // The first two blocks have shown the lengths of all.
+        // The lengths of all packets are known from the first two blocks.
         assert!(lengths[8..].iter().all(|length| *length == lengths[8]));
     }
 

@@ -1,6 +1,6 @@
-//! Opus packets of a chosen length, by the format's own padding (RFC 6716 section 3.2.5).
+//! Pads Opus packets to a chosen length with the format's own padding (RFC 6716 section 3.2.5).
 //!
-//! The protocol's parity needs packets of one length; a client that sees another length gives up its parity for the
+//! The protocol's parity requires packets of one length. A client that receives another length gives up its parity for the
 //! whole session (`RtpAudioQueue.c` of moonlight-common-c).
 
 /// Frame count code of a packet with any number of frames.
@@ -9,17 +9,18 @@ const ANY_COUNT: u8 = 3;
 /// Padding flag of its frame count byte.
 const PADDED: u8 = 0x40;
 
-/// Padding bytes that one length byte of 255 stands for.
+/// Number of padding bytes that one length byte of 255 represents.
 const PER_LENGTH_BYTE: usize = 254;
 
-/// `packet` of one frame in `length` bytes, with the same sound; `None` if it is too long or has several frames.
+/// Pads `packet`, which has one frame, to `length` bytes with the same sound. `None` if it is too long or has several
+/// frames.
 #[must_use]
 pub fn padded(packet: &[u8], length: usize) -> Option<Vec<u8>> {
     let (contents, frame) = packet.split_first()?;
     if packet.len() == length {
         return Some(packet.to_vec());
     }
-    // Code 0: one frame, which takes the rest of the packet.
+    // Code 0 means one frame, which takes the rest of the packet.
     let room = length.checked_sub(packet.len())?;
     if contents & 3 != 0 {
         return None;
@@ -50,7 +51,7 @@ pub fn padded(packet: &[u8], length: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The frame of a packet with one, by the rules of RFC 6716 section 3.2.
+    /// The frame of a packet with one frame, by the rules of RFC 6716 section 3.2.
     fn frame(packet: &[u8]) -> &[u8] {
         match packet[0] & 3 {
             0 => &packet[1..],

@@ -3,8 +3,8 @@
 //! ```text
 //! type 1 (2) · length of the rest (2) · number (4) · tag (16) · ciphertext
 //! ```
-//! The first form repeats its nonces after 256 messages (`encryptControlMessage` of moonlight-common-c), which gives
-//! away the authentication key: it is not served.
+//! The first form repeats its nonces after 256 messages (`encryptControlMessage` of moonlight-common-c), which reveals the
+//! authentication key. It is therefore not supported.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
@@ -17,7 +17,7 @@ const SEALED: u16 = 1;
 /// Type, length, number and tag.
 const HEADER: usize = 24;
 
-/// Bits of the window for messages that overtake each other: those on different ENet channels may.
+/// Size of the replay window in bits. Messages on different ENet channels may overtake each other.
 const WINDOW: u32 = 128;
 
 /// Why a message was not opened.
@@ -26,7 +26,7 @@ pub enum OpenError {
     /// It is not a sealed message.
     #[error("not a sealed message")]
     Form,
-    /// It was received before, or is too old to tell.
+    /// It was received before, or is too old for the replay window.
     #[error("a repeated message")]
     Replayed,
     /// It was not sealed with the session's key.
@@ -37,7 +37,7 @@ pub enum OpenError {
 /// Seals and opens the messages of one session.
 pub struct ControlCipher {
     key: LessSafeKey,
-    /// The newest number received, and which of those before it were: bit n for n before it.
+    /// The newest number received, and which of the earlier ones were received: bit n for n before it.
     newest: Option<u32>,
     seen: u128,
 }
@@ -52,10 +52,10 @@ fn nonce(number: u32, from: u8) -> Nonce {
 }
 
 impl ControlCipher {
-    /// With the session's key.
+    /// Creates the cipher with the session's key.
     ///
     /// # Errors
-    /// The cryptographic library refuses the key.
+    /// Returns an error if the cryptographic library refuses the key.
     pub fn new(key: &SessionKey) -> Result<ControlCipher, Unspecified> {
         Ok(ControlCipher {
             key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key.bytes())?),
@@ -67,7 +67,7 @@ impl ControlCipher {
     /// The contents of a message from the client.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing has changed then.
+    /// [`OpenError`] if the message cannot be opened. Nothing has changed then.
     pub fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, OpenError> {
         let (header, body) = message.split_at_checked(HEADER).ok_or(OpenError::Form)?;
         let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -87,10 +87,10 @@ impl ControlCipher {
         Ok(contents)
     }
 
-    /// Seals a message of the host, which has never sealed one with this number and key.
+    /// Seals a message of the host. It must never have sealed one with this number and key.
     ///
     /// # Errors
-    /// The cryptographic library failed, or the message is longer than 64 KiB.
+    /// Returns an error if the cryptographic library fails or the message is longer than 64 KiB.
     pub fn seal(&self, number: u32, contents: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let length = u16::try_from(HEADER - 4 + contents.len()).map_err(|_| Unspecified)?;
         let mut message = Vec::with_capacity(HEADER + contents.len());
@@ -136,7 +136,7 @@ mod tests {
         ControlCipher::new(&SessionKey::from([9; 16])).unwrap()
     }
 
-    /// A message as a client seals it.
+    /// A message, sealed as by a client.
     fn from_client(number: u32, contents: &[u8]) -> Vec<u8> {
         let cipher = cipher();
         let mut body = contents.to_vec();
@@ -176,7 +176,7 @@ mod tests {
             assert!(cipher.open(&forged).is_err(), "{at}");
             assert!(cipher.open(&message[..at]).is_err());
         }
-        // The host's own messages come back from no client.
+        // No client returns the host's own messages.
         let own = cipher.seal(7, b"hello").unwrap();
         assert_eq!(cipher.open(&own), Err(OpenError::Forged));
         assert_eq!(cipher.open(&message).unwrap(), b"hello");

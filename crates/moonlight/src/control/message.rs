@@ -1,5 +1,5 @@
-//! The messages of the control stream, inside their seal: type (2), length (2), contents. All little-endian unless
-//! stated. Types and contents are those of `ControlStream.c` and `Video.h` of moonlight-common-c.
+//! The messages of the control stream, inside their seal: type (2), length (2), contents. All are little-endian unless
+//! stated otherwise. Types and contents are those of `ControlStream.c` and `Video.h` of moonlight-common-c.
 
 use openuvr_proto::input::pad::{PadId, Rumble};
 
@@ -24,21 +24,21 @@ const ENDED: u32 = 0x8003_0023;
 /// A message from a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
-    /// The stream shall start with a key frame, or needs one.
+    /// The stream must start with a key frame, or needs one.
     KeyFrame,
     /// Frames from this number on were lost.
     LostFrom(u32),
-    /// A sign of life.
+    /// A keep-alive message.
     Ping,
     /// Input.
     Input(InputPacket),
     /// The report on a block of packets with losses.
     Fec(FecStatus),
-    /// A known message that this host has no use for.
+    /// A known message that this host does not use.
     Ignored,
 }
 
-/// The message makes no sense.
+/// The message is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a message of the control stream")]
 pub struct InvalidMessage;
@@ -47,7 +47,7 @@ impl Message {
     /// Parses opened contents.
     ///
     /// # Errors
-    /// [`InvalidMessage`]
+    /// [`InvalidMessage`] if the message is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Message, InvalidMessage> {
         let (header, contents) = bytes.split_at_checked(4).ok_or(InvalidMessage)?;
         let kind = u16::from_le_bytes([header[0], header[1]]);
@@ -68,14 +68,14 @@ impl Message {
             PING => Message::Ping,
             INPUT => InputPacket::parse(contents).map_or(Message::Ignored, Message::Input),
             FEC_STATUS => {
-                // Of the block: data and parity packets, and those missing before the newest that arrived. Packets behind it
-                // may still arrive.
+                // Numbers of the block's data and parity packets, and of those missing before the newest that arrived.
+                // Packets after it may still arrive.
                 let (data, parity, missing) = (count(10)?, count(12)?, count(8)?);
                 Message::Fec(FecStatus {
                     lost: missing.min(data.saturating_add(parity)),
                 })
             }
-            // Such as 0x0307, the start of the stream, and those of newer clients.
+            // Such as 0x0307, the start of the stream, and messages of newer clients.
             _ => Message::Ignored,
         })
     }
@@ -86,12 +86,12 @@ impl Message {
 pub enum Outgoing {
     /// Run a pad's motors.
     Rumble(PadId, Rumble),
-    /// The stream ends, without an error.
+    /// The stream ends without an error.
     Ended,
 }
 
 impl Outgoing {
-    /// Its bytes, to be sealed.
+    /// The message's bytes, to be sealed.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         let (kind, contents) = match self {

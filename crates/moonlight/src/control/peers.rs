@@ -1,5 +1,4 @@
-//! A connected client on the control stream: its messages become input and feedback, the host's updates become
-//! messages.
+//! A connected client on the control stream. Its messages become input and feedback, and the host's updates become messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,17 +20,18 @@ use crate::feedback::Repair;
 use crate::input::Translator;
 use crate::session::Session;
 
-/// Input that the host has not accepted yet: a second of a 1000 Hz mouse. Beyond it, everything is released.
+/// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. Beyond it, everything is
+/// released.
 const MAX_WAITING: usize = 1024;
 
-/// The client sends a message ten times a second; without one for three of these it is not counted as active, and the
-/// host releases its keys.
+/// Time without a message after which the client does not count as active and the host releases its keys. The client sends a
+/// message ten times a second, so it must miss three of these.
 const ACTIVE_FOR: Duration = Duration::from_millis(350);
 
-/// Interval of the state of its link.
+/// Interval at which the state of its link is reported.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Lower bound of the round trips reported to the host: ENet rounds down to milliseconds.
+/// Lower bound of the round trips reported to the host, because ENet rounds down to milliseconds.
 const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
 
 /// A connected client.
@@ -44,7 +44,7 @@ pub(super) struct ConnectedClient {
     link_at: Instant,
     /// When each pad's motors stop.
     rumbles_until: [Option<Instant>; MAX_PADS as usize],
-    /// Refused messages; the first is logged.
+    /// Number of refused messages. The first is logged.
     refused: u64,
 }
 
@@ -62,7 +62,7 @@ impl ConnectedClient {
         })
     }
 
-    /// A message arrived.
+    /// Handles a message from the client.
     pub(super) fn receive(&mut self, now: Instant, bytes: &[u8], host: &dyn GatewayHost) {
         let message = match self.cipher.open(bytes) {
             Ok(contents) => Message::parse(&contents).map_err(|error| error.to_string()),
@@ -116,7 +116,7 @@ impl ConnectedClient {
             self.waiting.push_back(InputEvent::ReleaseAll);
         }
         while let Some(event) = self.waiting.front() {
-            // The protocol has no time of input: this is its arrival.
+            // The protocol has no time of input, so this is its arrival time.
             let sampled = PeerInstant(clock::now().0);
             match host.input(subscriber, *event, sampled) {
                 Err(InputRefused::Busy) => return,
@@ -128,7 +128,7 @@ impl ConnectedClient {
         }
     }
 
-    /// Does the work that is due; calls `send` with messages to the client.
+    /// Does the work that is due. Calls `send` with messages to the client.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -168,7 +168,7 @@ impl ConnectedClient {
         }
     }
 
-    /// Seals a message and passes it on. One that cannot be sealed is not sent.
+    /// Seals a message and passes it on. A message that cannot be sealed is not sent.
     pub(super) fn seal(&self, message: Outgoing, send: &mut impl FnMut(Vec<u8>)) {
         let number = self.session.next_control();
         let sealed = number.and_then(|number| self.cipher.seal(number, &message.bytes()).ok());

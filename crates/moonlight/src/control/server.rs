@@ -15,22 +15,22 @@ use super::socket::KnownPeers;
 use crate::door::Door;
 use crate::session::{MAX_SESSIONS, Session};
 
-/// Channels that clients open (`CTRL_CHANNEL_COUNT` of moonlight-common-c).
+/// Number of channels that clients open (`CTRL_CHANNEL_COUNT` of moonlight-common-c).
 const CHANNELS: usize = 0x30;
 
-/// ENet peers: each session's, and as many again for new connections.
+/// Number of ENet peers: one for each session, and the same number for new connections.
 const PEERS: usize = 2 * MAX_SESSIONS;
 
-/// Longest message; the longest of clients has about a hundred bytes.
+/// Maximum message length. The longest message of clients has about a hundred bytes.
 const MAX_MESSAGE: usize = 4096;
 
-/// Memory for messages that wait for earlier ones.
+/// Maximum memory for messages that wait for earlier ones.
 const MAX_WAITING: usize = 64 * 1024;
 
-/// Events handled in a row, before the thread does its other work.
+/// Maximum events handled in a row before the thread does its other work.
 const MAX_EVENTS: usize = 256;
 
-/// Interval of the work that no message triggers, with sessions and without.
+/// Interval of the work that no message triggers, with and without sessions.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -82,7 +82,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
         end_stream(&client, peer, &mut enet);
         door.end(&client.session);
     }
-    // Those without a control connection, too.
+    // Including those without a control connection.
     for session in door.sessions.all() {
         door.end(&session);
     }
@@ -98,12 +98,12 @@ fn wait(socket: &KnownPeers, timeout: Duration) {
 
 fn send(enet: &mut Host<KnownPeers>, peer: PeerID, message: &[u8]) {
     if let Some(peer) = enet.get_peer_mut(peer) {
-        // A peer that is gone gets nothing more.
+        // A peer that is gone receives nothing more.
         let _ = peer.send(CHANNEL, &Packet::reliable(message));
     }
 }
 
-/// Tells a client that its stream is over.
+/// Notifies a client that its stream is over.
 fn end_stream(client: &ConnectedClient, peer: PeerID, enet: &mut Host<KnownPeers>) {
     client.seal(Outgoing::Ended, &mut |message| send(enet, peer, &message));
     if let Some(peer) = enet.get_peer_mut(peer) {
@@ -154,7 +154,7 @@ impl Clients {
             connected.disconnect_now(0);
             return;
         };
-        // A client that lost its connection has a new one before the old one times out.
+        // A client that lost its connection opens a new one before the old one times out.
         let session = client.session.clone();
         let is_same = |other: &ConnectedClient| Arc::ptr_eq(&other.session, &session);
         let before: Vec<PeerID> = (self.0.iter())
@@ -178,7 +178,7 @@ impl Clients {
         }
     }
 
-    /// Ends the sessions whose clients are gone, or that the host or a new launch has ended.
+    /// Ends the sessions whose clients are gone, or which the host or a new launch has ended.
     fn end_lost(&mut self, now: Instant, enet: &mut Host<KnownPeers>, door: &Door) {
         for session in door.sessions.lost(now) {
             tracing::debug!(client = session.owner.title, "a Moonlight client is silent");

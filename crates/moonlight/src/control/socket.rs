@@ -1,5 +1,5 @@
-//! The socket of the control stream: hears only addresses that have a session, and new connections only with that
-//! session's number. To others the port is silent, and the ENet library never sees their datagrams.
+//! The socket of the control stream. It accepts datagrams only from addresses that have a session, and new connections only
+//! with that session's number. To others, the port is silent, and the ENet library never receives their datagrams.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +11,7 @@ use rusty_enet::{MTU_MAX, PacketReceived, Socket, SocketOptions};
 use super::wants::Wants;
 use crate::session::Sessions;
 
-/// Datagrams of strangers discarded in a row, before the thread does its other work.
+/// Maximum datagrams of strangers discarded in a row before the thread does its other work.
 const MAX_DISCARDED: usize = 64;
 
 /// The filtered socket.
@@ -27,8 +27,8 @@ impl KnownPeers {
 }
 
 impl KnownPeers {
-    /// Whether the library may see the datagram: not a new connection without a session's number, since the library has
-    /// few places.
+    /// Whether the library may see the datagram. A new connection without a session's number is not passed on, because the
+    /// library has few slots.
     fn admits(&self, datagram: &[u8], from: SocketAddr) -> bool {
         let address = from.ip().to_canonical();
         match Wants::of(datagram) {
@@ -56,7 +56,7 @@ impl Socket for KnownPeers {
     fn send(&mut self, address: SocketAddr, buffer: &[u8]) -> io::Result<usize> {
         match self.socket.send_to(buffer, address) {
             Ok(sent) => Ok(sent),
-            // ENet resends what matters; an error would stop the other peers' messages.
+            // ENet resends what matters, and an error would stop the other peers' messages.
             Err(_) => Ok(0),
         }
     }
@@ -72,7 +72,7 @@ impl Socket for KnownPeers {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // Such as the refusal of an earlier datagram by a peer that is gone.
+                // For example, a peer that is gone refused an earlier datagram.
                 Err(_) => {}
             }
         }

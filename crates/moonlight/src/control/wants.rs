@@ -1,7 +1,7 @@
-//! The datagrams that reach the ENet library: a peer takes one of its few places with a CONNECT, which carries the
-//! number that the host has given the client inside RTSP.
+//! The datagrams that reach the ENet library. A peer takes one of its few slots with a CONNECT, which carries the number
+//! that the host has given the client inside RTSP.
 
-/// Bits of the first field that number the peer; the others are flags (`protocol.h` of ENet 1.3).
+/// Bits of the first field that contain the peer's number. The others are flags (`protocol.h` of ENet 1.3).
 const PEER: u16 = 0x0fff;
 
 /// The number of a peer that has none yet.
@@ -10,30 +10,30 @@ const NO_PEER: u16 = 0x0fff;
 /// The flag of a header with a time stamp.
 const HAS_TIME: u16 = 0x8000;
 
-/// The flag of a compressed datagram; clients compress none.
+/// The flag of a compressed datagram. Clients do not compress any.
 const COMPRESSED: u16 = 0x4000;
 
 /// The command CONNECT, and the bits of a command's number.
 const CONNECT: u8 = 2;
 const COMMAND: u8 = 0x0f;
 
-/// Length of the command, and the place of its last field, the number for the host's application.
+/// Length of the command, and the offset of its last field, the number for the host's application.
 const CONNECT_LENGTH: usize = 48;
 const DATA: usize = 44;
 
-/// What a datagram asks for.
+/// What a datagram requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wants {
     /// A new connection, with this number.
     Connection(u32),
-    /// Something of a connection.
+    /// A message of an existing connection.
     Peer,
-    /// Nothing: it is not of the protocol.
+    /// Nothing, because it does not belong to the protocol.
     Nothing,
 }
 
 impl Wants {
-    /// Of this datagram.
+    /// Classifies this datagram.
     #[must_use]
     pub fn of(datagram: &[u8]) -> Wants {
         let Some((first, rest)) = datagram.split_first_chunk::<2>() else {
@@ -59,10 +59,10 @@ impl Wants {
 mod tests {
     use super::*;
 
-    /// A CONNECT with a time stamp, as clients send it.
+    /// A CONNECT with a time stamp, as sent by clients.
     fn connect(flags: u16, number: u32) -> Vec<u8> {
         let mut command = [0; CONNECT_LENGTH];
-        // The flag asks for an acknowledgement.
+        // The flag requests an acknowledgement.
         command[0] = 0x80 | CONNECT;
         command[DATA..].copy_from_slice(&number.to_be_bytes());
         let header = (NO_PEER | flags).to_be_bytes();

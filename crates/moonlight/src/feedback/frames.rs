@@ -1,4 +1,4 @@
-//! The frames that were sent: which of the host's frames has which number at the client, and which frame repairs a
+//! The frames that were sent: the number that each of the host's frames has at the client, and the frame that repairs a
 //! loss.
 
 use std::collections::VecDeque;
@@ -8,10 +8,10 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::FrameHeader;
 use openuvr_runtime::lock::lock;
 
-/// Remembered frames: two seconds at 120 a second, longer than any report of a loss takes.
+/// Number of remembered frames: two seconds at 120 a second, which is longer than any report of a loss takes.
 const REMEMBERED: usize = 256;
 
-/// What clients do with a frame.
+/// How clients treat a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// Predicted from earlier frames.
@@ -51,12 +51,12 @@ pub struct SentFrames(Mutex<State>);
 struct State {
     /// The client's number and the host's, oldest first.
     sent: VecDeque<(u32, FrameId)>,
-    /// The last frame before a reported loss that is not repaired yet.
+    /// The last frame before a reported loss that has not been repaired yet.
     repairs_after: Option<FrameId>,
 }
 
 impl SentFrames {
-    /// Records a frame before it is sent; returns what the client does with it.
+    /// Records a frame before it is sent. Returns how the client treats it.
     pub fn record(&self, number: u32, header: &FrameHeader) -> FrameKind {
         let mut state = lock(&self.0);
         if state.sent.len() == REMEMBERED {
@@ -75,7 +75,7 @@ impl SentFrames {
         }
     }
 
-    /// A client asks for a key frame.
+    /// Handles a client's request for a key frame.
     #[must_use]
     pub fn key_frame_requested(&self) -> Repair {
         Repair {
@@ -84,7 +84,7 @@ impl SentFrames {
         }
     }
 
-    /// A client has lost its frames from `first` on.
+    /// Handles a client's report that it lost its frames from `first` on.
     #[must_use]
     pub fn lost_from(&self, first: u32) -> Repair {
         let mut state = lock(&self.0);

@@ -1,4 +1,4 @@
-//! A client's stream beside its packets: sent frames, losses, and the host's updates.
+//! The parts of a client's stream other than its packets: sent frames, losses, and the host's updates.
 
 mod frames;
 mod redundancy;

@@ -1,29 +1,29 @@
-//! How much parity a frame gets: by the loss that the client reports.
+//! The amount of parity of a frame, by the loss that the client reports.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use openuvr_runtime::lock::lock;
 
-/// Parity in percent of data without loss: two packets of the usual twenty of a frame at 10 Mb/s, which repair the
-/// single losses of a good network. Existing hosts send twenty percent, always.
+/// Parity in percent of data when there is no loss: two packets for the usual twenty of a frame at 10 Mb/s, which repair the
+/// single losses of a good network. Existing hosts always send twenty percent.
 const BASE: f64 = 10.0;
 
 /// Percent of parity for each percent of loss. With 30 % parity on 5 % loss, one frame in a thousand of twenty packets
 /// is lost (binomial distribution of 26 packets).
 const FACTOR: f64 = 4.0;
 
-/// Most parity in percent (a guess: beyond it, parity is a larger load on a full link than a repair).
+/// Maximum parity in percent (a guess: beyond it, parity is more of a load on a full link than a repair).
 const MOST: f64 = 50.0;
 
-/// The estimate falls by half in this time without losses.
+/// Time without losses in which the estimate falls by half.
 const HALF_LIFE: Duration = Duration::from_secs(5);
 
-/// A client's report on a block of packets with losses. Clients report only those (`reportFinalFrameFecStatus` of
-/// moonlight-common-c).
+/// A client's report on a block of packets with losses. Clients report only blocks with losses (`reportFinalFrameFecStatus`
+/// of moonlight-common-c).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FecStatus {
-    /// Lost packets, data and parity.
+    /// Lost packets, both data and parity.
     pub lost: u16,
 }
 
@@ -33,14 +33,14 @@ pub struct Redundancy(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Datagrams sent and lost, recent ones weighing more.
+    /// Datagrams sent and lost. Recent ones weigh more.
     sent: f64,
     lost: f64,
     at: Instant,
 }
 
 impl Redundancy {
-    /// Without loss yet.
+    /// The initial estimate, without loss.
     #[must_use]
     pub fn new(now: Instant) -> Redundancy {
         Redundancy(Mutex::new(State {
@@ -50,18 +50,18 @@ impl Redundancy {
         }))
     }
 
-    /// This many packets were sent.
+    /// Adds a number of sent packets.
     pub fn sent(&self, now: Instant, packets: u32) {
         let mut state = lock(&self.0);
         state.decay(now);
         state.sent += f64::from(packets);
     }
 
-    /// A client's report.
+    /// Adds a client's report.
     pub fn reported(&self, now: Instant, status: FecStatus) {
         let mut state = lock(&self.0);
         state.decay(now);
-        // Not more than were sent, whatever a client claims.
+        // At most the number that was sent, whatever a client claims.
         let lost = f64::from(status.lost);
         state.lost = (state.lost + lost).min(state.sent);
     }

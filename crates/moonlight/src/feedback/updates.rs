@@ -1,4 +1,4 @@
-//! What the host tells a session's client: the newest of each kind, so that a slow client has no queue.
+//! The host's updates for a session's client. Only the newest of each kind is kept, so that a slow client has no queue.
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ struct Pending {
 }
 
 impl Updates {
-    /// Replaces an earlier one of its kind. The protocol has no message for the others, such as cursor and clipboard.
+    /// Replaces an earlier update of its kind. The protocol has no message for the others, such as cursor and clipboard.
     pub fn put(&self, update: Update) {
         let mut pending = lock(&self.0);
         match update {
@@ -35,12 +35,12 @@ impl Updates {
         }
     }
 
-    /// The changed role.
+    /// Takes the changed role.
     pub fn take_role(&self) -> Option<Role> {
         lock(&self.0).role.take()
     }
 
-    /// The changed motors of a pad, and for how many milliseconds.
+    /// Takes the changed motors of a pad, with their duration in milliseconds.
     pub fn take_rumble(&self) -> Option<(PadId, Rumble, u16)> {
         let mut pending = lock(&self.0);
         PadId::all().find_map(|pad| {
@@ -49,7 +49,7 @@ impl Updates {
         })
     }
 
-    /// Why the host has ended the subscription.
+    /// The reason for which the host ended the subscription.
     pub fn ended(&self) -> Option<GoodbyeReason> {
         lock(&self.0).ended
     }

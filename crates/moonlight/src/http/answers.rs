@@ -1,4 +1,4 @@
-//! The answers: a stranger gets the host's description and may pair; a paired client gets the rest.
+//! Answers to requests. A stranger gets the host's description and may pair; a paired client gets the rest.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::pairing::{
 use crate::query::Query;
 use crate::session::{Launch, Mode, Owner, Session, random};
 
-/// Version of the protocol: clients choose their behaviour by it. A negative last number stands for a host of this
+/// Version of the protocol, by which clients choose their behaviour. A negative last number identifies a host of this
 /// family, whose extensions are those of Sunshine (`IS_SUNSHINE` of moonlight-common-c).
 const VERSION: &str = "7.1.431.-1";
 
-/// Version of the program that the protocol comes from; clients want some.
+/// Version of the program from which the protocol comes. Clients require one.
 const PROGRAM_VERSION: &str = "3.23.0.74";
 
 /// Offered codecs: H.264 (`SCM_H264` of moonlight-common-c).
 const CODECS: u32 = 1;
 
-/// Interval of looks for an entered PIN.
+/// Interval at which the host checks for an entered PIN.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Answers a request by HTTP.
+/// Answers a request over HTTP.
 pub(super) fn answer_stranger(
     door: &Door,
     request: &Request,
@@ -45,8 +45,8 @@ pub(super) fn answer_stranger(
         "serverinfo" => description(door, None, here),
         "pair" => pair(door, &query, slot),
         "unpair" => {
-            // A client that gives up, for example because it found the PIN to be another: its own pairing, and nothing
-            // that is stored.
+            // A client that gives up, for example because it found a different PIN. This ends only its own pairing and
+            // changes nothing that is stored.
             let how = match door.desk.offered(from) {
                 Some((id, _)) => {
                     let outcome = format!("pairing failed: {}", ExchangeError::WrongPin);
@@ -62,7 +62,7 @@ pub(super) fn answer_stranger(
     }
 }
 
-/// Answers a request by HTTPS of a paired client.
+/// Answers a request of a paired client over HTTPS.
 pub(super) fn answer_paired(
     door: &Door,
     request: &Request,
@@ -73,7 +73,7 @@ pub(super) fn answer_paired(
     let query = Query::parse(&request.query);
     match request.path.as_str() {
         "serverinfo" => description(door, Some(client), here),
-        // The last step: that this answer arrives shows that both sides are paired.
+        // The last step. If this answer arrives, both sides are paired.
         "pair" => Response::ok().with("paired", 1),
         "unpair" => {
             door.unpair(client);
@@ -106,7 +106,7 @@ pub(super) fn answer_paired(
 
 /// The host's description: names, ports, and whether this client plays.
 fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
-    // A started application is there for all clients; otherwise each has its own session.
+    // A started application is available to all clients; otherwise, each has its own session.
     let running = client.and_then(|client| match &door.launcher {
         Some(_) => door.running(),
         None => {
@@ -126,7 +126,7 @@ fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Resp
         .with("HttpsPort", door.addresses.https.port())
         .with("ExternalPort", door.addresses.http.port())
         .with("MaxLumaPixelsHEVC", 0)
-        // Not told: a stranger has no use for it.
+        // Not reported, because a stranger has no use for it.
         .with("mac", "00:00:00:00:00:00")
         .with("LocalIP", here)
         .with("ServerCodecModeSupport", CODECS)
@@ -156,7 +156,7 @@ fn art(door: &Door, query: &Query<'_>) -> Response {
     }
 }
 
-/// Begins a session, in place of the client's earlier one.
+/// Begins a session, which replaces the client's earlier one.
 fn launch_session(
     door: &Door,
     client: &PairedClient,
@@ -209,7 +209,7 @@ fn launch_session(
 /// A refusal: the status and its reason.
 type Refusal = (u16, String);
 
-/// Begins the application `number`: the number and the mode of the session.
+/// Starts the application `number`. Returns the number and the mode of the session.
 fn start_application(
     door: &Door,
     client: &PairedClient,
@@ -247,7 +247,7 @@ fn start_application(
     }
 }
 
-/// Goes on with the application that runs: the number and the mode of the session.
+/// Continues with the running application. Returns the number and the mode of the session.
 fn continue_running(
     door: &Door,
     client: &PairedClient,
@@ -264,11 +264,11 @@ fn continue_running(
     };
     let number = number.ok_or_else(nothing)?;
     let mode = launch.mode.or(before.map(|before| before.mode));
-    // ANNOUNCE will say it.
+    // ANNOUNCE will contain the mode.
     Ok((number, mode.unwrap_or(Mode::USUAL)))
 }
 
-/// A step of pairing by HTTP.
+/// Handles a step of pairing over HTTP.
 fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
     let from = slot.from();
     let bytes = |name: &str| query.text(name).and_then(from_hex);
@@ -304,7 +304,7 @@ fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
             }
             door.desk.end(Instant::now(), from, PairingEnd::Failed);
             (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
-            // Clients that have a wrong PIN expect this, not an error.
+            // Clients with a wrong PIN expect this, not an error.
             Response::ok().with("paired", 0)
         }
     }
@@ -319,7 +319,7 @@ fn step<T>(
     done.unwrap_or(Err(ExchangeError::Order))
 }
 
-/// The first step: waits until a person enters the client's PIN.
+/// Handles the first step: waits until the user enters the client's PIN.
 fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
     let from = slot.from();
     let refused =
@@ -377,7 +377,7 @@ fn entered(door: &Door, begun: Begun, offered: &OfferedPin) -> Response {
         .with("paired", 1)
 }
 
-/// The client has paired.
+/// Stores a client that has paired.
 fn store(door: &Door, certificate: &ClientCertificate, from: IpAddr) -> Response {
     let offered = door.desk.offered(from);
     let name = offered.as_ref().and_then(|(_, name)| name.clone());
@@ -396,7 +396,7 @@ fn store(door: &Door, certificate: &ClientCertificate, from: IpAddr) -> Response
     }
 }
 
-/// Tells the person who entered the PIN.
+/// Reports the outcome to the user who entered the PIN.
 fn finish(door: &Door, id: &str, paired: bool, outcome: &str) {
     let finished = PinFile::new(&door.folder).finish(id, paired, outcome);
     if let Err(error) = finished {

@@ -1,4 +1,4 @@
-//! The protocol's requests by HTTP and HTTPS, and their answers in XML.
+//! The protocol's requests over HTTP and HTTPS, and their answers in XML.
 
 mod answers;
 mod request;

@@ -1,27 +1,27 @@
-//! A request: the path and the query of a GET (RFC 9112). Nothing else of it matters.
+//! A request: the path and the query of a GET (RFC 9112). The rest is ignored.
 
-/// Longest header; the longest request of clients carries a certificate and has about 5 KiB.
+/// Maximum header length. The longest request of clients carries a certificate and has about 5 KiB.
 pub(super) const MAX_HEADER: usize = 24 * 1024;
 
 /// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Without the slash.
+    /// The path, without the slash.
     pub path: String,
     /// The text after the question mark.
     pub query: String,
 }
 
-/// The bytes are no request, or too many.
+/// The bytes are not a request, or there are too many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a GET request")]
 pub struct InvalidRequest;
 
 impl Request {
-    /// Parses a header; `None`: its end is missing.
+    /// Parses a header; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`]
+    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
     pub fn parse(bytes: &[u8]) -> Result<Option<Request>, InvalidRequest> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         if end.unwrap_or(bytes.len()) > MAX_HEADER {

@@ -1,4 +1,4 @@
-//! Answers: an XML document with the root `root`, whose attributes tell success or failure; or a picture.
+//! Answers: a picture, or an XML document with the root `root`, whose attributes state success or failure.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// Success without elements yet.
+    /// Success, without elements yet.
     #[must_use]
     pub fn ok() -> Response {
         Response::refused(200, "OK")
@@ -35,7 +35,7 @@ impl Response {
         }
     }
 
-    /// With another element of text.
+    /// Adds an element with text.
     #[must_use]
     pub fn with(mut self, name: &str, text: impl ToString) -> Response {
         if let Response::Document { body, .. } = &mut self {
@@ -45,7 +45,7 @@ impl Response {
         self
     }
 
-    /// With other elements, which are already XML.
+    /// Adds elements that are already XML.
     #[must_use]
     pub fn with_elements(mut self, elements: &str) -> Response {
         if let Response::Document { body, .. } = &mut self {
@@ -54,7 +54,7 @@ impl Response {
         self
     }
 
-    /// Its bytes, with an HTTP header. HTTP's own status is always 200: clients read that of the document.
+    /// The answer's bytes, with an HTTP header. HTTP's own status is always 200, because clients read that of the document.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let (kind, content) = match self {
@@ -82,7 +82,7 @@ impl Response {
     }
 }
 
-/// Text for an XML document; characters that XML does not allow are left out.
+/// Escapes text for an XML document. Characters that XML does not allow are omitted.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! A connection by HTTP or HTTPS: one request, one answer.
+//! A connection over HTTP or HTTPS: one request, one answer.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -13,10 +13,10 @@ use super::response::Response;
 use crate::admission::AdmissionSlot;
 use crate::door::Door;
 
-/// Answers a request by HTTP, at the host's own address `here`.
+/// Answers a request over HTTP, at the host's own address `here`.
 ///
 /// # Errors
-/// The connection failed, or the bytes were no request.
+/// Returns an error if the connection failed or the bytes were not a request.
 pub(crate) fn serve(
     door: &Door,
     stream: &mut (impl Read + Write),
@@ -28,10 +28,10 @@ pub(crate) fn serve(
     write(stream, &response)
 }
 
-/// Answers a request by HTTPS. A paired client has a slot of its own from the handshake on.
+/// Answers a request over HTTPS. A paired client has its own slot from the handshake on.
 ///
 /// # Errors
-/// The connection failed, or the bytes were no request.
+/// Returns an error if the connection failed or the bytes were not a request.
 pub(crate) fn serve_tls(
     door: &Door,
     config: Arc<ServerConfig>,

@@ -1,8 +1,8 @@
-//! TLS with the host's certificate, and with any certificate of a client: permissions depend on the certificate's hash
-//! afterwards.
+//! TLS with the host's certificate, and with any certificate of a client. The client's permissions then depend on the
+//! certificate's hash.
 //!
-//! Clients' certificates are self-signed, some in forms that certificate libraries refuse. Only their key matters, and
-//! that the client has it: the handshake's signature is checked against it.
+//! Clients' certificates are self-signed, some in forms that certificate libraries refuse. Only the key matters, and that
+//! the client possesses it: the handshake's signature is verified against it.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use x509_parser::prelude::FromDer as _;
 
 use crate::identity::Identity;
 
-/// The configuration of connections.
+/// The TLS configuration of connections.
 ///
 /// # Errors
-/// The library refuses the host's key.
+/// Returns an error if the library refuses the host's key.
 pub(crate) fn config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(default_provider());
     let verifier = AnyClient {
@@ -34,13 +34,13 @@ pub(crate) fn config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(vec![identity.certificate.clone()], identity.key())?;
-    // Each connection proves the client's key again.
+    // Each connection proves possession of the client's key again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Takes any certificate whose key the client has.
+/// Accepts any certificate whose key the client possesses.
 #[derive(Debug)]
 struct AnyClient {
     algorithms: WebPkiSupportedAlgorithms,
@@ -72,7 +72,7 @@ impl AnyClient {
 }
 
 impl ClientCertVerifier for AnyClient {
-    /// Strangers get an answer of the protocol, not an alert.
+    /// Strangers get an answer of the protocol instead of an alert.
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The host's input events of a client's packets.
+//! Translates a client's packets into the host's input events.
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 
@@ -19,7 +19,7 @@ const BUTTONS: [Button; 5] = [
 #[derive(Clone, Debug, Default)]
 pub struct Translator {
     pads: Pads,
-    /// The finger that holds the left button: the pointer follows the first one.
+    /// The finger that holds the left button. The pointer follows the first finger.
     finger: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
-//! Physical keys of virtual-key codes.
+//! Maps virtual-key codes to physical keys.
 //!
-//! Clients send the code that Windows gives a key of a US keyboard, also if their own layout is another ("Virtual-Key
-//! Codes" of the Windows documentation). The result is the key at that place.
+//! Clients send the code that Windows gives a key of a US keyboard, even if they use another layout ("Virtual-Key Codes" of
+//! the Windows documentation). The result is the key at that position.
 
 use openuvr_proto::input::event::KeyCode;
 
@@ -153,7 +153,7 @@ const KEYS: &[(u8, u16)] = &[
     (0xb2, 166),
     (0xb3, 164),
     (0xb4, 155),
-    // ; = , - . / ` [ \ ] ' and the key beside the left Shift.
+    // ; = , - . / ` [ \ ] ' and the key next to the left Shift.
     (0xba, 39),
     (0xbb, 13),
     (0xbc, 51),

@@ -1,5 +1,5 @@
-//! Input packets: length (4, big-endian), kind (4, little-endian), fields. Kinds, fields and their byte orders are
-//! those of `Input.h` and `InputStream.c` of moonlight-common-c, for hosts of version 7.
+//! Input packets: length (4, big-endian), kind (4, little-endian), fields. Kinds, fields and their byte orders are those of
+//! `Input.h` and `InputStream.c` of moonlight-common-c, for hosts of version 7.
 
 /// Kinds.
 const KEY_DOWN: u32 = 0x03;
@@ -63,7 +63,7 @@ pub enum InputPacket {
     Touch {
         /// What it did.
         phase: TouchPhase,
-        /// Which finger; a pen is 0.
+        /// Number of the finger; a pen is 0.
         finger: u32,
         /// From the left and the top, 0 to 1.
         at: (f32, f32),
@@ -78,7 +78,7 @@ pub enum InputPacket {
         buttons: u32,
         /// Triggers, 0 to 255.
         triggers: [u8; 2],
-        /// Left and right stick: to the right, upwards.
+        /// Left and right stick, each to the right and upwards.
         sticks: [i16; 4],
     },
     /// A game pad was connected.
@@ -107,7 +107,7 @@ pub enum TouchPhase {
     AllEnded,
 }
 
-/// The packet makes no sense, or is of a kind that this host does not know.
+/// The packet is invalid, or is of a kind that this host does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an input packet")]
 pub struct InvalidInput;
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 
     fn big_position(&mut self) -> Result<u16, InvalidInput> {
-        // Signed in the protocol; negative positions are outside the picture.
+        // Signed in the protocol. Negative positions are outside the picture.
         Ok(self.big()?.max(0).unsigned_abs())
     }
 
@@ -153,7 +153,7 @@ impl InputPacket {
     /// Parses a packet.
     ///
     /// # Errors
-    /// [`InvalidInput`]
+    /// [`InvalidInput`] if the packet is invalid or of an unknown kind.
     pub fn parse(bytes: &[u8]) -> Result<InputPacket, InvalidInput> {
         let mut fields = Fields(bytes);
         let length = u32::from_be_bytes(fields.take()?);
@@ -236,7 +236,7 @@ fn phase(number: u8) -> Result<TouchPhase, InvalidInput> {
         0 => Ok(TouchPhase::Hovered),
         1 => Ok(TouchPhase::Began),
         3 => Ok(TouchPhase::Moved),
-        // A cancelled touch ends, too: its button must not stay pressed.
+        // A cancelled touch also ends, because its button must not stay pressed.
         2 | 4 | 6 => Ok(TouchPhase::Ended),
         7 => Ok(TouchPhase::AllEnded),
         _ => Err(InvalidInput),
@@ -257,7 +257,7 @@ fn pad(fields: &mut Fields<'_>) -> Result<InputPacket, InvalidInput> {
         fields.signed_little()?,
     ];
     let _tail = fields.little()?;
-    // Buttons that only some pads have; older clients end here.
+    // Buttons that only some pads have. Packets of older clients end here.
     let high = fields.little().unwrap_or(0);
     Ok(InputPacket::Pad {
         number,

@@ -1,4 +1,5 @@
-//! Game pads of a client: connected by its first state or its arrival, disconnected when its bit is no longer set.
+//! Game pads of a client. A pad is connected by its first state or its arrival, and disconnected when its bit is no longer
+//! set.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{MAX_PADS, PadButton, PadId, PadIdentity, PadName, PadState};
@@ -28,7 +29,7 @@ const TRIGGERS: u32 = 1 << 6 | 1 << 7;
 /// The ability of a pad to rumble.
 const RUMBLES: u16 = 2;
 
-/// USB vendor and product of the pad that a kind of pad appears as: the wired ones of the consoles, which games know.
+/// USB vendor and product as which a kind of pad appears: the consoles' wired pads, which games know.
 const XBOX: (u16, u16) = (0x045e, 0x028e);
 const PLAYSTATION: (u16, u16) = (0x054c, 0x09cc);
 const NINTENDO: (u16, u16) = (0x057e, 0x2009);
@@ -40,7 +41,7 @@ pub struct Pads {
 }
 
 impl Pads {
-    /// A pad arrived.
+    /// Handles the arrival of a pad.
     pub fn arrived(
         &mut self,
         number: u8,
@@ -55,7 +56,7 @@ impl Pads {
         each(connected(pad, kind, abilities & RUMBLES != 0));
     }
 
-    /// A pad's state; `present`: bit n is set while pad n is connected.
+    /// Handles a pad's state. In `present`, bit n is set while pad n is connected.
     pub fn state(
         &mut self,
         number: u16,
@@ -76,7 +77,7 @@ impl Pads {
             return;
         };
         if !std::mem::replace(&mut self.connected[pad.index()], true) {
-            // Clients that announce no pads have pads like Xbox's.
+            // Clients that do not announce pads have pads like Xbox's.
             each(connected(pad, 1, true));
         }
         each(InputEvent::Pad { pad, state });
@@ -105,7 +106,7 @@ fn connected(pad: PadId, kind: u8, rumbles: bool) -> InputEvent {
     }
 }
 
-/// A state as the host knows it: its sticks' vertical axes point downwards.
+/// Converts a state to the host's form, in which the sticks' vertical axes point downwards.
 #[must_use]
 pub(super) fn state(buttons: u32, triggers: [u8; 2], sticks: [i16; 4]) -> PadState {
     let [lx, ly, rx, ry] = sticks;

@@ -6,10 +6,10 @@ use rustls::pki_types::pem::PemObject as _;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
-/// Longest certificate; those of clients have about 1 KiB.
+/// Maximum certificate length. Those of clients have about 1 KiB.
 const LONGEST: usize = 8 * 1024;
 
-/// What pairing needs of a certificate.
+/// The parts of a certificate that pairing needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientCertificate {
     /// The certificate, in DER.
@@ -20,16 +20,16 @@ pub struct ClientCertificate {
     key: Vec<u8>,
 }
 
-/// The bytes are no certificate.
+/// The bytes are not a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a certificate")]
 pub struct InvalidCertificate;
 
 impl ClientCertificate {
-    /// From PEM.
+    /// Parses PEM.
     ///
     /// # Errors
-    /// [`InvalidCertificate`]
+    /// [`InvalidCertificate`] if the bytes are not a certificate.
     pub fn from_pem(pem: &[u8]) -> Result<ClientCertificate, InvalidCertificate> {
         if pem.len() > LONGEST {
             return Err(InvalidCertificate);
@@ -38,13 +38,13 @@ impl ClientCertificate {
         ClientCertificate::from_der(&der)
     }
 
-    /// From DER.
+    /// Parses DER.
     ///
     /// # Errors
-    /// [`InvalidCertificate`]
+    /// [`InvalidCertificate`] if the bytes are not a certificate.
     pub fn from_der(der: &[u8]) -> Result<ClientCertificate, InvalidCertificate> {
         let (rest, parsed) = X509Certificate::from_der(der).map_err(|_| InvalidCertificate)?;
-        // Another certificate behind it would have the same key, but another hash.
+        // With other data after it, a certificate would have the same key but another hash.
         if !rest.is_empty() || der.len() > LONGEST {
             return Err(InvalidCertificate);
         }

@@ -1,4 +1,4 @@
-//! Where pairings wait for their PIN: one at a time, and few from a network that was refused.
+//! The desk at which pairings wait for their PIN: one at a time, and few from a network whose pairings failed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use openuvr_runtime::lock::lock;
 use super::certificate::ClientCertificate;
 use super::exchange::Exchange;
 
-/// How long a person has to enter the PIN; clients wait 90 s and more.
+/// How long the user has to enter the PIN. Clients wait at least 90 s.
 pub(crate) const PIN_WAIT: Duration = Duration::from_secs(120);
 
-/// From the PIN to the end: clients need a second.
+/// Time from the PIN to the end. Clients need a second.
 const REST: Duration = Duration::from_secs(30);
 
-/// Failed pairings of a network before it has to wait …
+/// Failed pairings of a network before it has to wait.
 const FREE_FAILURES: u32 = 3;
 
-/// … and for how long: ten thousand PINs take four weeks then.
+/// How long such a network has to wait. Trying ten thousand PINs then takes four weeks.
 const PENALTY: Duration = Duration::from_secs(12 * 60);
 
-/// Remembered networks; the oldest is forgotten.
+/// Maximum number of remembered networks. The oldest is forgotten.
 const MAX_NETWORKS: usize = 256;
 
 /// Why no pairing begins.
@@ -49,7 +49,7 @@ pub(crate) struct Begun {
 pub(crate) enum PairingEnd {
     /// The client has paired.
     Paired,
-    /// A PIN was entered, and the client did not prove it.
+    /// A PIN was entered, but the client did not prove it.
     Failed,
     /// No PIN was entered.
     GivenUp,
@@ -61,7 +61,7 @@ struct Running {
     from: IpAddr,
     until: Instant,
     exchange: Option<Exchange>,
-    /// The offer of its PIN: its id, and the name that a person gives the client.
+    /// The offer of its PIN: its id, and the name that the user gives the client.
     offered: Option<(String, Option<String>)>,
 }
 
@@ -79,8 +79,8 @@ struct State {
 pub(crate) struct Desk(Mutex<State>);
 
 impl Desk {
-    /// A client begins to pair; returns the pairing's number. A running pairing from the same address is replaced: its
-    /// user has started over.
+    /// Starts the pairing of a client and returns the pairing's number. A running pairing from the same address is replaced,
+    /// because its user has started over.
     pub(crate) fn start(&self, now: Instant, from: IpAddr) -> Result<u64, DeskError> {
         let mut state = lock(&self.0);
         let blocked = state
@@ -124,13 +124,13 @@ impl Desk {
         Some(running.from)
     }
 
-    /// The pairing with this number waits no longer.
+    /// Ends the wait of the pairing with this number.
     pub(crate) fn give_up(&self, number: u64) {
         let waits = |running: &mut Running| running.number == number && running.exchange.is_none();
         lock(&self.0).running.take_if(waits);
     }
 
-    /// The PIN was entered.
+    /// Called when the PIN has been entered.
     pub(crate) fn entered(
         &self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Desk {
         }
     }
 
-    /// Does a step of the pairing of the client at `from`; `None`: none runs.
+    /// Does a step of the pairing of the client at `from`; `None` if no pairing is running.
     pub(crate) fn step<T>(
         &self,
         now: Instant,
@@ -167,7 +167,7 @@ impl Desk {
         running.and_then(|running| running.offered.clone())
     }
 
-    /// The pairing of the client at `from` is over.
+    /// Ends the pairing of the client at `from`.
     pub(crate) fn end(&self, now: Instant, from: IpAddr, how: PairingEnd) {
         let mut state = lock(&self.0);
         let of_it = (state.running).take_if(|running| running.from == from);
@@ -208,7 +208,7 @@ mod tests {
         let first = desk.start(now, address(1)).unwrap();
         assert_eq!(desk.start(now, address(2)), Err(DeskError::Busy));
         assert!(desk.waits(now, first));
-        // Its user starts over: the earlier request waits no longer.
+        // Its user starts over, so the earlier request no longer waits.
         let second = desk.start(now, address(1)).unwrap();
         assert!(!desk.waits(now, first) && desk.waits(now, second));
         assert_eq!(desk.waiting(now), Some(address(1)));
@@ -245,7 +245,7 @@ mod tests {
             assert!(desk.start(now, address(1)).is_ok());
             desk.end(now, address(1), PairingEnd::Failed);
         }
-        // Without a running pairing nothing ends.
+        // Without a running pairing, nothing ends.
         desk.end(now, address(1), PairingEnd::Paired);
         assert_eq!(desk.start(now, address(1)), Err(DeskError::Blocked));
     }

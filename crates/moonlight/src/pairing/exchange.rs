@@ -10,7 +10,7 @@
 //! 3    E(SHA-256(B, signature of its certificate, secret C))  ──►
 //!                                                 ◄──    secret H, signed
 //! 4    secret C, signed                           ──►    compares with step 3
-//! 5    "pairchallenge", by HTTPS with its certificate
+//! 5    "pairchallenge", over HTTPS with its certificate
 //! ```
 //! E is AES-128 in ECB mode with the key of step 1.
 
@@ -27,19 +27,19 @@ const SHORT: usize = 16;
 /// Length of a hash.
 const HASH: usize = 32;
 
-/// Why a step was refused. The pairing is over then.
+/// Why a step was refused. The pairing is then over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// Steps come in order, and each once.
+    /// The steps must come in order, and each only once.
     #[error("a step out of order")]
     Order,
     /// The step's bytes have the wrong length.
     #[error("a malformed step")]
     Form,
-    /// The client was given another PIN than the host.
+    /// The client's PIN differs from the host's.
     #[error("the PIN is not the one that the client shows")]
     WrongPin,
-    /// The client does not have the key of its certificate.
+    /// The client does not possess the key of its certificate.
     #[error("the client does not have the key of its certificate")]
     Signature,
     /// The cryptographic library failed.
@@ -83,7 +83,7 @@ fn hash(parts: &[&[u8]]) -> [u8; HASH] {
 }
 
 impl Exchange {
-    /// Begins with the salt and the certificate of the client, and the PIN that a person entered.
+    /// Starts with the salt and the certificate of the client, and the PIN that the user entered.
     #[must_use]
     pub fn start(
         salt: &[u8; SHORT],
@@ -107,10 +107,10 @@ impl Exchange {
         &self.certificate
     }
 
-    /// Step 2: the answer to the client's encrypted challenge; `signature` is that of the host's certificate.
+    /// Step 2: the answer to the client's encrypted challenge. `signature` is that of the host's certificate.
     ///
     /// # Errors
-    /// [`ExchangeError`]
+    /// [`ExchangeError`] if the step is refused.
     pub fn challenge(
         &mut self,
         encrypted: &[u8],
@@ -131,10 +131,10 @@ impl Exchange {
         Ok(answer)
     }
 
-    /// Step 3: takes the client's commitment and tells the host's secret.
+    /// Step 3: takes the client's commitment and reveals the host's secret.
     ///
     /// # Errors
-    /// [`ExchangeError`]
+    /// [`ExchangeError`] if the step is refused.
     pub fn commit(&mut self, encrypted: &[u8]) -> Result<[u8; SHORT], ExchangeError> {
         let Step::Challenged = std::mem::replace(&mut self.step, Step::Over) else {
             return Err(ExchangeError::Order);
@@ -143,10 +143,10 @@ impl Exchange {
         Ok(self.random.secret)
     }
 
-    /// Step 4: the client's secret and its signature. The client has paired if it is accepted.
+    /// Step 4: the client's secret and its signature. If it is accepted, the client has paired.
     ///
     /// # Errors
-    /// [`ExchangeError`]
+    /// [`ExchangeError`] if the step is refused.
     pub fn finish(&mut self, secret: &[u8]) -> Result<(), ExchangeError> {
         let Step::Committed(committed) = std::mem::replace(&mut self.step, Step::Over) else {
             return Err(ExchangeError::Order);

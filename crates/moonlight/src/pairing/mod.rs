@@ -1,8 +1,8 @@
-//! Pairing by a PIN that the client shows and a person enters at the host.
+//! Pairing with a PIN that the client shows and the user enters at the host.
 //!
-//! The protocol's weakness and its limits here: a client that knows the host's secret, which the third step tells
-//! it, can find the PIN of four digits by trial. It must have committed itself to the PIN before, in the same step.
-//! Hence each step is accepted once, one pairing runs at a time, and a wrong PIN needs another PIN at the host.
+//! The protocol has a weakness: a client that knows the host's secret, which the third step reveals, can find the PIN of
+//! four digits by trial. It must, however, have committed itself to the PIN before, in the same step. Therefore each step is
+//! accepted once, one pairing runs at a time, and after a wrong PIN the host requires a new one.
 
 mod certificate;
 mod desk;

@@ -1,5 +1,5 @@
-//! The PIN's way from `openuvr devices pair --moonlight PIN` to the running host: a file in the trust folder (mode 0600,
-//! beside the keys), which the host empties as it takes the PIN, and where it writes the outcome.
+//! Passes the PIN from `openuvr devices pair --moonlight PIN` to the running host, in a file in the trust folder (mode 0600,
+//! next to the keys). The host empties the file when it takes the PIN, and writes the outcome there.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,26 +13,26 @@ use crate::session::{NoRandomness, random};
 /// The file's name.
 const FILE: &str = "moonlight-pin.toml";
 
-/// How long a PIN is offered: a host with a waiting client looks for it four times a second.
+/// How long a PIN is offered. A host with a waiting client checks for it four times a second.
 const OFFERED: Duration = Duration::from_secs(10);
 
-/// From the taken PIN to the outcome: the client needs a second, its longest time is half a minute.
+/// Time from taking the PIN to the outcome. The client needs a second; its longest time is half a minute.
 const FINISHED: Duration = Duration::from_secs(40);
 
-/// Interval of looks at the file.
+/// Interval at which the file is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The file's content.
 #[derive(Serialize, Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields)]
 struct Content {
-    /// Tells offers apart.
+    /// Distinguishes offers.
     id: String,
-    /// Empty once it is taken.
+    /// Empty once it has been taken.
     pin: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Until when it is offered, in seconds since 1970.
+    /// The time until which it is offered, in seconds since 1970.
     until: u64,
     /// The outcome, one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,10 +41,10 @@ struct Content {
     paired: bool,
 }
 
-/// A PIN that a person entered.
+/// A PIN that the user entered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfferedPin {
-    /// Tells offers apart.
+    /// Distinguishes offers.
     pub id: String,
     /// The digits.
     pub pin: String,
@@ -52,11 +52,11 @@ pub struct OfferedPin {
     pub name: Option<String>,
 }
 
-/// Why an offered PIN did not pair a client. Each is one line.
+/// Why an offered PIN did not pair a client. Each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum OfferError {
-    /// Not a PIN of the protocol.
-    #[error("'{0}' is no PIN of Moonlight: enter the four digits that the client shows")]
+    /// It is not a PIN of the protocol.
+    #[error("'{0}' is not a Moonlight PIN: enter the four digits that the client shows")]
     Form(String),
     /// No host took it.
     #[error(
@@ -64,7 +64,7 @@ pub enum OfferError {
         .0.display()
     )]
     NotTaken(PathBuf),
-    /// The host took it, and the client went away.
+    /// The host took it, but the client went away.
     #[error("the client did not answer: start over in Moonlight")]
     NoOutcome,
     /// The pairing failed.
@@ -73,12 +73,12 @@ pub enum OfferError {
     /// The file cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system has no random numbers.
+    /// The system provides no random numbers.
     #[error(transparent)]
     Random(#[from] NoRandomness),
 }
 
-/// Whether it is a PIN: four digits; some clients may show more.
+/// Whether the text is a PIN: four digits, although some clients may show more.
 fn is_pin(text: &str) -> bool {
     (4..=8).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit())
 }
@@ -86,7 +86,7 @@ fn is_pin(text: &str) -> bool {
 /// Offers a PIN to the hosts of a folder and waits for the outcome, which is returned as one line.
 ///
 /// # Errors
-/// [`OfferError`]
+/// [`OfferError`] if the PIN did not pair a client.
 pub fn offer(folder: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<String, OfferError> {
     if !is_pin(pin) {
         return Err(OfferError::Form(pin.to_owned()));
@@ -102,7 +102,7 @@ pub fn offer(folder: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<S
         paired: false,
     })?;
     let result = file.await_outcome(&id);
-    // Neither the PIN nor an old outcome stays.
+    // Neither the PIN nor an old outcome remains.
     file.write(&Content::default())?;
     result
 }
@@ -115,7 +115,7 @@ pub struct PinFile {
 }
 
 impl PinFile {
-    /// In this folder.
+    /// The file in this folder.
     #[must_use]
     pub fn new(folder: &Path) -> PinFile {
         PinFile {
@@ -127,9 +127,9 @@ impl PinFile {
     /// Takes an offered PIN at `now`, in seconds since 1970.
     ///
     /// # Errors
-    /// [`StoreError`]
+    /// [`StoreError`] if the file cannot be read or written.
     pub fn take(&self, now: u64) -> Result<Option<OfferedPin>, StoreError> {
-        // Without the lock first: mostly nothing is offered.
+        // Checked without the lock first, because mostly nothing is offered.
         if !self.read()?.is_some_and(|content| is_pin(&content.pin)) {
             return Ok(None);
         }
@@ -152,7 +152,7 @@ impl PinFile {
     /// Writes the outcome of an offer.
     ///
     /// # Errors
-    /// [`StoreError`]
+    /// [`StoreError`] if the file cannot be read or written.
     pub fn finish(&self, id: &str, paired: bool, outcome: &str) -> Result<(), StoreError> {
         let lock = Lock::take(&self.folder)?;
         let content = self.read()?.filter(|content| content.id == id);
@@ -188,7 +188,7 @@ impl PinFile {
 
     fn read(&self) -> Result<Option<Content>, StoreError> {
         let text = read_text(&self.path)?;
-        // A damaged file offers nothing, and is replaced by the next offer.
+        // A damaged file offers nothing, and the next offer replaces it.
         Ok(text.and_then(|text| toml::from_str(&text).ok()))
     }
 
@@ -197,7 +197,7 @@ impl PinFile {
         self.replace(&lock, content)
     }
 
-    /// The lock is held.
+    /// Replaces the content while the lock is held.
     fn replace(&self, _: &Lock, content: &Content) -> Result<(), StoreError> {
         let text = toml::to_string(content).unwrap_or_default();
         write_whole(&self.path, text.as_bytes())

@@ -1,41 +1,41 @@
-//! The client's ANNOUNCE: attributes of a session description (RFC 8866 section 5.13), one a line.
+//! The client's ANNOUNCE: attributes of a session description (RFC 8866 section 5.13), one per line.
 //!
 //! Names and meanings are those of `SdpGenerator.c` of moonlight-common-c.
 
 use crate::session::{Mode, StreamParameters};
 
-/// Uses of encryption, in masks of what client and host can and want.
+/// Uses of encryption, in masks of what client and host support and want.
 pub(super) const SEALS_CONTROL: u32 = 1;
 pub(super) const SEALS_VIDEO: u32 = 2;
 pub(super) const SEALS_SOUND: u32 = 4;
 
-/// Features of the client: it repeats the host's words in its pings, and the number of its control connection.
+/// Feature of the client: it repeats the host's token in its pings, and the number of its control connection.
 const KNOWS_SESSIONS: u32 = 2;
 
-/// Most parity packets that a client may demand: clients demand 2.
+/// Maximum parity packets that a client may demand. Clients demand 2.
 const MAX_LEAST_PARITY: u32 = 16;
 
-/// Video bits per second: less is no picture, more than the protocol's unit of 1000 may overflow.
+/// Video bits per second. Less is not enough for a picture, and more may overflow the protocol's unit of 1000.
 const BITRATES: std::ops::RangeInclusive<u32> = 100..=1_000_000;
 
 /// Why an announcement is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidAnnounce {
-    /// An attribute is missing or makes no sense.
+    /// An attribute is missing or invalid.
     #[error("the attribute {0} is missing or invalid")]
     Attribute(&'static str),
-    /// The client lacks what its safety needs.
+    /// The client lacks a feature that its security requires.
     #[error("the client is too old: {0}; update Moonlight")]
     TooOld(&'static str),
     /// The client wants a codec that is not offered.
-    #[error("the client wants another codec than H.264")]
+    #[error("the client requests a codec other than H.264")]
     Codec,
 }
 
 /// The parameters in the body of an ANNOUNCE.
 ///
 /// # Errors
-/// [`InvalidAnnounce`]
+/// [`InvalidAnnounce`] if the announcement is refused.
 pub fn parameters(body: &[u8]) -> Result<StreamParameters, InvalidAnnounce> {
     use InvalidAnnounce::{Attribute, TooOld};
     let text = String::from_utf8_lossy(body);

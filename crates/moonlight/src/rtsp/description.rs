@@ -4,13 +4,13 @@ use crate::audio::surround_parameters;
 
 use super::announce::{SEALS_CONTROL, SEALS_SOUND, SEALS_VIDEO};
 
-/// Features of the host: events of touch screens and pens (`LI_FF_PEN_TOUCH_EVENTS` of moonlight-common-c).
+/// Feature of the host: events of touch screens and pens (`LI_FF_PEN_TOUCH_EVENTS` of moonlight-common-c).
 const TOUCH: u32 = 1;
 
 /// The description.
 ///
-/// Clients that can encrypt are asked to, also where they would not by themselves: what the host sends is never in the
-/// clear if the client can help it.
+/// Clients that support encryption are asked to use it, even where they would not by default, so that the host never sends
+/// in the clear to such clients.
 #[must_use]
 pub(super) fn description() -> String {
     let seals = SEALS_CONTROL | SEALS_VIDEO | SEALS_SOUND;
@@ -18,7 +18,7 @@ pub(super) fn description() -> String {
         format!("a=x-ss-general.featureFlags:{TOUCH}"),
         format!("a=x-ss-general.encryptionSupported:{seals}"),
         format!("a=x-ss-general.encryptionRequested:{seals}"),
-        // Frames are repaired by others than key frames.
+        // Frames can be repaired by frames other than key frames.
         "a=x-nv-video[0].refPicInvalidation:1".to_owned(),
     ];
     let surround = surround_parameters().into_iter();
@@ -34,7 +34,7 @@ mod tests {
     fn everything_is_to_be_encrypted() {
         let text = description();
         assert!(text.contains("encryptionRequested:7\n"), "{text}");
-        // Clients take the texts for offers of other codecs.
+        // Clients interpret these texts as offers of other codecs.
         assert!(!text.contains("AV1") && !text.contains("AAAAAU"), "{text}");
     }
 }

@@ -21,9 +21,9 @@ pub struct StreamPorts {
 pub struct Answer {
     /// The response.
     pub response: Response,
-    /// The client has ended the session.
+    /// Whether the client has ended the session.
     pub ends: bool,
-    /// Why the request was refused, for the people at the host.
+    /// Why the request was refused, for the user at the host.
     pub refusal: Option<String>,
 }
 

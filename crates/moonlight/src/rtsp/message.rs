@@ -1,8 +1,8 @@
-//! RTSP messages (RFC 2326 sections 4 to 7) as Moonlight's clients write and read them: their targets are no URLs.
+//! RTSP messages (RFC 2326 sections 4 to 7) as Moonlight clients write and read them: their targets are not URLs.
 
 use std::fmt::Write as _;
 
-/// Longest header, and longest body; an ANNOUNCE of clients has about 3 KiB.
+/// Maximum lengths of header and body. An ANNOUNCE of clients has about 3 KiB.
 const MAX_HEADER: usize = 4 * 1024;
 const MAX_BODY: usize = 12 * 1024;
 
@@ -14,7 +14,7 @@ pub(super) const MAX_REQUEST: usize = MAX_HEADER + MAX_BODY;
 pub struct Request {
     /// Its method.
     pub method: String,
-    /// What it is about: `streamid=video/0/0`, `/`, or a URL.
+    /// Its target: `streamid=video/0/0`, `/`, or a URL.
     pub target: String,
     /// Its number.
     pub number: u32,
@@ -24,16 +24,16 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// The bytes are no request, or too many.
+/// The bytes are not a request, or there are too many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an RTSP request")]
 pub struct InvalidRequest;
 
 impl Request {
-    /// Parses a request; `None`: its end is missing.
+    /// Parses a request; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`]
+    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
     pub fn parse(bytes: &[u8]) -> Result<Option<Request>, InvalidRequest> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let Some(end) = end else {
@@ -86,14 +86,14 @@ impl Request {
 pub struct Response {
     /// 200, or another status of RFC 2326 section 7.1.1.
     pub status: u16,
-    /// Headers beside the number.
+    /// Headers other than the number.
     pub headers: Vec<(&'static str, String)>,
     /// Its body.
     pub body: String,
 }
 
 impl Response {
-    /// Without headers and body.
+    /// A response without headers and body.
     #[must_use]
     pub fn of(status: u16) -> Response {
         Response {
@@ -103,14 +103,14 @@ impl Response {
         }
     }
 
-    /// With another header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Its bytes, as the response to request `number`.
+    /// The response's bytes, as the response to request `number`.
     #[must_use]
     pub fn bytes(&self, number: u32) -> Vec<u8> {
         let reason = match self.status {

@@ -26,16 +26,16 @@ pub struct SealedRequest {
 }
 
 impl SealedRequest {
-    /// Whether bytes begin a sealed request.
+    /// Whether the bytes begin a sealed request.
     #[must_use]
     pub fn is_begun(bytes: &[u8]) -> bool {
         bytes.first().is_some_and(|first| first & 0x80 != 0)
     }
 
-    /// Parses a sealed request; `None`: its end is missing.
+    /// Parses a sealed request; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`]
+    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
     pub fn parse(bytes: &[u8]) -> Result<Option<SealedRequest>, InvalidRequest> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
             return Ok(None);
@@ -75,10 +75,10 @@ pub fn open(key: &SessionKey, request: &SealedRequest) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// Seals a response; no other has this number and key.
+/// Seals a response. No other response may have this number and key.
 ///
 /// # Errors
-/// The cryptographic library failed, or the response is too long.
+/// Returns an error if the cryptographic library fails or the response is too long.
 pub fn seal(key: &SessionKey, number: u32, response: &[u8]) -> Result<Vec<u8>, Unspecified> {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key.bytes())?);
     let length = u32::try_from(response.len()).map_err(|_| Unspecified)?;

@@ -13,11 +13,11 @@ use crate::session::Session;
 /// Answers the request of a client at `from`.
 ///
 /// # Errors
-/// The connection failed, or the bytes were no request of a session.
+/// Returns an error if the connection failed or the bytes were not a request of a session.
 pub(crate) fn serve(door: &Door, stream: &mut (impl Read + Write), from: IpAddr) -> io::Result<()> {
     let candidates = door.sessions.from_address(from);
     if candidates.is_empty() {
-        // A stranger: nothing is read, nothing is said.
+        // The sender is a stranger, so nothing is read and nothing is answered.
         return Err(io::Error::other(
             "no session was launched from this address",
         ));
@@ -73,13 +73,13 @@ fn plain(
     request: &Request,
     candidates: &[Arc<Session>],
 ) -> io::Result<()> {
-    // A client that can seal is never answered in the clear.
+    // A client that supports sealing is never answered in the clear.
     let mut plain = candidates
         .iter()
         .filter(|session| !session.launch.seals_rtsp);
     let session = match &request.session {
         Some(name) => plain.find(|session| session.name == *name),
-        // The newest.
+        // The newest session.
         None => plain.next(),
     };
     let response = match session {

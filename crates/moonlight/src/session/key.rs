@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A session's AES-128 key. It seals RTSP, control stream, video and sound; their nonces tell them apart.
+/// A session's AES-128 key. It seals RTSP, control stream, video and sound, which have distinct nonces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; 16]);
 
@@ -20,7 +20,7 @@ impl From<[u8; 16]> for SessionKey {
     }
 }
 
-/// Without the secret.
+/// Hides the secret.
 impl fmt::Debug for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionKey")

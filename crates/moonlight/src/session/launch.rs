@@ -5,22 +5,22 @@ use super::mode::Mode;
 use crate::hex::from_hex;
 use crate::query::Query;
 
-/// What a client asked for.
+/// What a client requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The application's number; `None` with `resume`.
     pub application: Option<u32>,
-    /// The picture; `None`: `resume` of a client that keeps the earlier one.
+    /// The picture; `None` for the `resume` of a client that keeps the earlier one.
     pub mode: Option<Mode>,
     /// The key of all streams.
     pub key: SessionKey,
-    /// A number that the nonces of encrypted sound begin with.
+    /// A number with which the nonces of encrypted sound begin.
     pub key_id: u32,
     /// Whether the client can seal RTSP (parameter `corever`, from 1 on).
     pub seals_rtsp: bool,
 }
 
-/// A parameter is missing or makes no sense.
+/// A parameter is missing or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the parameter {0} is missing or invalid")]
 pub struct InvalidLaunch(pub &'static str);
@@ -29,7 +29,7 @@ impl Launch {
     /// The parameters of `launch`.
     ///
     /// # Errors
-    /// [`InvalidLaunch`]
+    /// [`InvalidLaunch`] if a parameter is missing or invalid.
     pub fn from_launch(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
         let application = query.number("appid").ok_or(InvalidLaunch("appid"))?;
         let launch = Launch {
@@ -45,7 +45,7 @@ impl Launch {
     /// The parameters of `resume`.
     ///
     /// # Errors
-    /// [`InvalidLaunch`]
+    /// [`InvalidLaunch`] if a parameter is missing or invalid.
     pub fn from_resume(query: &Query<'_>) -> Result<Launch, InvalidLaunch> {
         let mode = match query.text("mode") {
             Some(text) => Some(text.parse().map_err(|_| InvalidLaunch("mode"))?),

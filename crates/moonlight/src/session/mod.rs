@@ -1,7 +1,7 @@
-//! The sessions of clients: from `launch` until the client leaves or is silent.
+//! The sessions of clients, from `launch` until the client leaves or falls silent.
 //!
-//! A session belongs to a device, which has at most one. Its secrets reach the client inside TLS (the key) and inside
-//! RTSP (the words of its pings, the number of its control connection).
+//! A session belongs to a device, and a device has at most one. Its secrets reach the client inside TLS (the key) and inside
+//! RTSP (the token of its pings, the number of its control connection).
 
 mod key;
 mod launch;
@@ -29,7 +29,7 @@ pub use self::registry::{MAX_SESSIONS, Sessions};
 use crate::feedback::{Redundancy, SentFrames, Updates};
 use crate::hex::to_hex;
 
-/// Length of the words in a client's pings.
+/// Length of the token in a client's pings.
 pub const PING_WORDS: usize = 16;
 
 /// The client of a session.
@@ -37,7 +37,7 @@ pub const PING_WORDS: usize = 16;
 pub struct Owner {
     /// Its identity at the host.
     pub device: PublicKey,
-    /// Its name for people.
+    /// Its name for users.
     pub title: String,
     /// Its canonical address.
     pub address: IpAddr,
@@ -48,7 +48,7 @@ pub struct Owner {
 pub struct Session {
     /// The client.
     pub owner: Owner,
-    /// What it asked for.
+    /// What the client requested.
     pub launch: Launch,
     /// The application's number.
     pub application: u32,
@@ -56,27 +56,27 @@ pub struct Session {
     pub mode: Mode,
     /// Its name in RTSP.
     pub name: String,
-    /// The words of its pings, in both media streams.
+    /// The token of its pings, in both media streams.
     pub ping: [u8; PING_WORDS],
     /// The number that its control connection presents.
     pub connect_data: u32,
-    /// Where video goes.
+    /// The outlet for video.
     pub video: Outlet,
-    /// Where sound goes.
+    /// The outlet for sound.
     pub sound: Outlet,
     /// The frames that were sent.
     pub frames: SentFrames,
     /// The loss of its video.
     pub redundancy: Redundancy,
-    /// What the host tells its client.
+    /// The host's updates for its client.
     pub updates: Updates,
-    /// The display is about to have its mode.
+    /// Whether the display is about to have its mode.
     awaits_mode: AtomicBool,
-    /// Nothing more is sent or received.
+    /// Whether nothing more is sent or received.
     closed: AtomicBool,
-    /// Messages sealed by the host on the control stream.
+    /// Number of messages sealed by the host on the control stream.
     control_sealed: AtomicU32,
-    /// Messages sealed by the host in RTSP.
+    /// Number of messages sealed by the host in RTSP.
     rtsp_sealed: AtomicU32,
     state: Mutex<State>,
 }
@@ -84,11 +84,11 @@ pub struct Session {
 /// The progress of a session.
 #[derive(Debug)]
 struct State {
-    /// From ANNOUNCE.
+    /// The parameters from ANNOUNCE.
     parameters: Option<StreamParameters>,
-    /// PLAY was answered.
+    /// Whether PLAY has been answered.
     plays: bool,
-    /// Frames are sent.
+    /// Whether frames are sent.
     started: bool,
     subscriber: Option<SubscriberId>,
     /// The newest number of a sealed RTSP request.
@@ -96,7 +96,7 @@ struct State {
     last_message: Instant,
 }
 
-/// The system has no random numbers.
+/// The system provides no random numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the system provides no random numbers")]
 pub struct NoRandomness;
@@ -112,7 +112,7 @@ impl Session {
     /// A session of `owner` that sends through these sockets, for video and for sound.
     ///
     /// # Errors
-    /// [`NoRandomness`]
+    /// [`NoRandomness`] if the system provides no random numbers.
     pub fn new(
         owner: Owner,
         launch: Launch,
@@ -149,7 +149,7 @@ impl Session {
         })
     }
 
-    /// Takes the parameters of its streams. Returns whether they were accepted: not after PLAY.
+    /// Takes the parameters of its streams. Returns whether they were accepted, which they are not after PLAY.
     #[must_use]
     pub fn announce(&self, parameters: StreamParameters) -> bool {
         let mut state = lock(&self.state);
@@ -159,9 +159,9 @@ impl Session {
         !state.plays
     }
 
-    /// Begins to play. Returns whether it may: once, after its parameters.
+    /// Starts to play. Returns whether it may, which is once and after its parameters were set.
     ///
-    /// Once, since the nonces of its streams begin with the key's first use.
+    /// It may only once, because the nonces of its streams begin with the key's first use.
     #[must_use]
     pub fn play(&self) -> bool {
         let mut state = lock(&self.state);
@@ -170,8 +170,8 @@ impl Session {
         may
     }
 
-    /// The parameters of its streams, once when they are to be started: it plays, and the client's address for video is
-    /// known.
+    /// The parameters of its streams, returned once when they are due to start: it plays, and the client's address for video
+    /// is known.
     #[must_use]
     pub fn start(&self) -> Option<StreamParameters> {
         let mut state = lock(&self.state);
@@ -182,19 +182,19 @@ impl Session {
         state.parameters
     }
 
-    /// Whether PLAY was answered.
+    /// Whether PLAY has been answered.
     #[must_use]
     pub fn plays(&self) -> bool {
         lock(&self.state).plays
     }
 
-    /// Whether the display is about to have its mode: not that of an observer.
+    /// Whether the display is about to have its mode, which is not the case for an observer.
     #[must_use]
     pub fn awaits_mode(&self) -> bool {
         self.awaits_mode.load(Ordering::Relaxed)
     }
 
-    /// The display keeps its mode.
+    /// Records that the display keeps its own mode.
     pub fn observes(&self) {
         self.awaits_mode.store(false, Ordering::Relaxed);
     }
@@ -205,7 +205,8 @@ impl Session {
         lock(&self.state).subscriber
     }
 
-    /// Sets it. Returns it again if the session was closed meanwhile: it must be unsubscribed.
+    /// Sets the subscription. Returns it again if the session has been closed in the meantime, because it must then be
+    /// unsubscribed.
     #[must_use]
     pub fn subscribed(&self, subscriber: SubscriberId) -> Option<SubscriberId> {
         let mut state = lock(&self.state);
@@ -239,18 +240,18 @@ impl Session {
         next(&self.control_sealed)
     }
 
-    /// A message of the client arrived.
+    /// Records that a message of the client arrived.
     pub fn note_message(&self, now: Instant) {
         lock(&self.state).last_message = now;
     }
 
-    /// When the last one arrived.
+    /// When the last message arrived.
     #[must_use]
     pub fn last_message(&self) -> Instant {
         lock(&self.state).last_message
     }
 
-    /// Ends it. Returns its subscription, the first time.
+    /// Ends the session. Returns its subscription the first time.
     #[must_use]
     pub fn close(&self) -> Option<SubscriberId> {
         let mut state = lock(&self.state);
@@ -267,7 +268,7 @@ impl Session {
     }
 }
 
-/// Counts without wrapping: a repeated number would repeat a nonce.
+/// Counts without wrapping, because a repeated number would repeat a nonce.
 fn next(counter: &AtomicU32) -> Option<u32> {
     let counted = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
     counted.ok()

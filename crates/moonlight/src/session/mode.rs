@@ -1,4 +1,4 @@
-//! The picture that a client asks for.
+//! The picture that a client requests.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 /// Accepted widths and heights in pixels: from a small window to 8K (7680 × 4320), rounded up.
 const SIDES: RangeInclusive<u32> = 64..=8192;
 
-/// Accepted frame rates: the fastest displays sold have 540 Hz.
+/// Accepted frame rates. The fastest displays sold have 540 Hz.
 const RATES: RangeInclusive<u16> = 1..=540;
 
 /// Size and frame rate.
@@ -26,7 +26,7 @@ pub struct Mode {
 pub struct InvalidMode;
 
 impl Mode {
-    /// What clients ask for by default.
+    /// The mode that clients request by default.
     pub const USUAL: Mode = Mode {
         size: Size::new(1280, 720),
         rate: 60,
@@ -35,7 +35,7 @@ impl Mode {
     /// A mode within the limits.
     ///
     /// # Errors
-    /// [`InvalidMode`]
+    /// [`InvalidMode`] if no picture has this size and rate.
     pub fn new(width: u32, height: u32, rate: u16) -> Result<Mode, InvalidMode> {
         match SIDES.contains(&width) && SIDES.contains(&height) && RATES.contains(&rate) {
             true => Ok(Mode {
@@ -50,7 +50,7 @@ impl Mode {
 impl FromStr for Mode {
     type Err = InvalidMode;
 
-    /// `1280x720x60`, as in the parameter `mode` of `launch`.
+    /// Parses `1280x720x60`, as in the parameter `mode` of `launch`.
     fn from_str(text: &str) -> Result<Mode, InvalidMode> {
         let mut parts = text.split('x').map(str::parse::<u32>);
         let mut next = || parts.next().and_then(Result::ok).ok_or(InvalidMode);

@@ -1,4 +1,4 @@
-//! Where a session's packets go: a socket, and the address that the client's pings came from.
+//! The destination of a session's packets: a socket, and the address from which the client's pings came.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,11 +13,11 @@ pub enum SendOutcome {
     Sent,
     /// The socket has no room.
     Full,
-    /// The client's address is not known.
+    /// The client's address is not known yet.
     Nowhere,
 }
 
-/// One stream's way to its client.
+/// The outlet of one stream to its client.
 #[derive(Debug)]
 pub struct Outlet {
     socket: Arc<UdpSocket>,
@@ -25,7 +25,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Through this socket, which does not block; without an address yet.
+    /// Sends through this socket, which does not block. There is no address yet.
     #[must_use]
     pub fn new(socket: Arc<UdpSocket>) -> Outlet {
         Outlet {
@@ -34,7 +34,7 @@ impl Outlet {
         }
     }
 
-    /// The address of the client; returns whether it is the first.
+    /// Sets the address of the client. Returns whether it is the first.
     pub fn found(&self, address: SocketAddr) -> bool {
         lock(&self.to).replace(address).is_none()
     }
@@ -58,7 +58,7 @@ impl Outlet {
         };
         match self.socket.send_to(packet, to) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => SendOutcome::Full,
-            // A network that is down temporarily loses packets; a client that is gone stops pinging.
+            // A network that is temporarily down loses packets, and a client that is gone stops pinging.
             _ => SendOutcome::Sent,
         }
     }

@@ -7,11 +7,11 @@ use super::mode::Mode;
 pub struct StreamParameters {
     /// The picture.
     pub mode: Mode,
-    /// Video bits per second, with parity.
+    /// Video bits per second, including parity.
     pub bitrate: u64,
-    /// Bytes of a video packet behind its RTP header.
+    /// Bytes of a video packet after its RTP header.
     pub packet_size: usize,
-    /// Parity packets of each block, at least.
+    /// Minimum parity packets of each block.
     pub least_parity: usize,
     /// Whether video is encrypted.
     pub seals_video: bool,

@@ -9,14 +9,14 @@ use openuvr_runtime::lock::lock;
 
 use super::{PING_WORDS, Session};
 
-/// Sessions at a time (a guess: more than a household watches one application with).
+/// Maximum concurrent sessions (a guess: more than the devices with which a household watches one application).
 pub const MAX_SESSIONS: usize = 8;
 
-/// A session that plays and is silent for this long has lost its client: it sends a message ten times a second
+/// Silence after which a session that plays has lost its client. The client sends a message ten times a second
 /// (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// From `launch` to PLAY: a few round trips.
+/// Maximum time from `launch` to PLAY, which takes a few round trips.
 const SET_UP: Duration = Duration::from_secs(60);
 
 /// The sessions.
@@ -24,8 +24,8 @@ const SET_UP: Duration = Duration::from_secs(60);
 pub struct Sessions(Mutex<Vec<Arc<Session>>>);
 
 impl Sessions {
-    /// Adds a session in place of an earlier one of its device, which is returned to be ended. `Err`: there are
-    /// [`MAX_SESSIONS`] others.
+    /// Adds a session, which replaces an earlier one of its device. The earlier one is returned and must be ended. `Err` if
+    /// there are [`MAX_SESSIONS`] others.
     pub fn add(&self, session: Arc<Session>) -> Result<Option<Arc<Session>>, Arc<Session>> {
         let mut all = lock(&self.0);
         let before = all
@@ -45,7 +45,7 @@ impl Sessions {
         self.find(|session| session.owner.device == *device)
     }
 
-    /// Those launched from an address, the newest first.
+    /// The sessions launched from an address, newest first.
     #[must_use]
     pub fn from_address(&self, address: IpAddr) -> Vec<Arc<Session>> {
         let all = lock(&self.0);
@@ -53,13 +53,13 @@ impl Sessions {
         of_it.cloned().collect()
     }
 
-    /// Whether there is one from an address.
+    /// Whether there is a session from an address.
     #[must_use]
     pub fn is_known(&self, address: IpAddr) -> bool {
         lock(&self.0).iter().any(|s| s.owner.address == address)
     }
 
-    /// The session whose client pings with these words.
+    /// The session whose client pings with this token.
     #[must_use]
     pub fn of_ping(&self, words: &[u8; PING_WORDS], address: IpAddr) -> Option<Arc<Session>> {
         self.find(|session| session.ping == *words && session.owner.address == address)
@@ -76,13 +76,13 @@ impl Sessions {
         lock(&self.0).retain(|other| !Arc::ptr_eq(other, session));
     }
 
-    /// All of them.
+    /// All sessions.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Session>> {
         lock(&self.0).clone()
     }
 
-    /// Removes and returns those whose clients are gone.
+    /// Removes and returns the sessions whose clients are gone.
     #[must_use]
     pub fn lost(&self, now: Instant) -> Vec<Arc<Session>> {
         let is_lost = |session: &mut Arc<Session>| {

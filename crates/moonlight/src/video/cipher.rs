@@ -1,7 +1,7 @@
 //! Encryption of video packets: AES-128-GCM with the session's key.
 //!
-//! Each packet has a prefix: nonce (12 bytes), frame number (4), tag (16); the ciphertext is the whole packet. The
-//! number is outside the ciphertext, so that clients discard late packets early (`Video.h`, `VideoStream.c` of
+//! Each packet has a prefix: nonce (12 bytes), frame number (4), tag (16). The ciphertext contains the whole packet. The
+//! number is outside the ciphertext, so that clients can discard late packets early (`Video.h`, `VideoStream.c` of
 //! moonlight-common-c).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -12,17 +12,17 @@ use crate::session::SessionKey;
 /// Length of the prefix.
 const PREFIX: usize = 32;
 
-/// Encrypts the video of one session. There is at most one for a key: its nonces count packets from zero.
+/// Encrypts the video of one session. A key has at most one, because its nonces count packets from zero.
 pub struct VideoCipher {
     key: LessSafeKey,
     packets: u64,
 }
 
 impl VideoCipher {
-    /// With the session's key.
+    /// Creates the cipher with the session's key.
     ///
     /// # Errors
-    /// The cryptographic library refuses the key.
+    /// Returns an error if the cryptographic library refuses the key.
     pub fn new(key: &SessionKey) -> Result<VideoCipher, Unspecified> {
         Ok(VideoCipher {
             key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key.bytes())?),
@@ -30,14 +30,14 @@ impl VideoCipher {
         })
     }
 
-    /// Puts prefix and ciphertext of `packet` into `sealed`.
+    /// Writes the prefix and the ciphertext of `packet` to `sealed`.
     pub(super) fn seal(
         &mut self,
         frame: u32,
         packet: &[u8],
         sealed: &mut Vec<u8>,
     ) -> Result<(), Unspecified> {
-        // The last byte tells the uses of one key apart: the control stream and RTSP end in C and R.
+        // The last byte distinguishes the uses of one key. The control stream and RTSP end in C and R.
         let mut nonce = [0; NONCE_LEN];
         nonce[..8].copy_from_slice(&self.packets.to_le_bytes());
         nonce[NONCE_LEN - 1] = b'V';

@@ -37,7 +37,7 @@ pub(crate) fn inverse(a: u8) -> u8 {
     found.map_or(0, |at| u8::try_from(at).unwrap_or(0))
 }
 
-/// Adds `factor` times each byte of `from` to the bytes of `to`; the shorter length counts.
+/// Adds `factor` times each byte of `from` to the bytes of `to`, up to the shorter length.
 pub(crate) fn add_product(to: &mut [u8], factor: u8, from: &[u8]) {
     let row = &PRODUCTS[usize::from(factor)];
     for (sum, byte) in to.iter_mut().zip(from) {

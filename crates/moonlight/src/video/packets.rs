@@ -1,4 +1,4 @@
-//! The video packets of a frame, as a value without I/O: RTP and the protocol's own headers, blocks of data and parity,
+//! The video packets of a frame, as a value without I/O: RTP and the protocol's own headers, blocks of data and parity, and
 //! encryption.
 //!
 //! ```text
@@ -24,7 +24,7 @@ const FRAME_HEADER: usize = 8;
 /// Version 2 with an extension (RFC 3550 section 5.1).
 const RTP_FIRST_BYTE: u8 = 0x90;
 
-/// Flags of the video header: the packet carries picture data, ends a block, begins a block.
+/// Flags of the video header: the packet carries picture data, ends a block, or begins a block.
 const PICTURE_DATA: u8 = 1;
 const END: u8 = 2;
 const START: u8 = 4;
@@ -32,22 +32,22 @@ const START: u8 = 4;
 /// Value of the field that announces several blocks per frame.
 const BLOCK_FLAGS: u8 = 0x10;
 
-/// Most blocks of a frame: two bits of the header.
+/// Maximum blocks of a frame, because the header has two bits for their number.
 const MAX_BLOCKS: usize = 4;
 
-/// Most data packets of a block without parity: ten bits of the header.
+/// Maximum data packets of a block without parity, because the header has ten bits for their number.
 const MAX_UNPROTECTED: usize = 1023;
 
-/// Accepted sizes of packets behind the RTP header: clients choose 1024 or 1392, which tunnels lower; more than
-/// Ethernet carries makes no sense.
+/// Accepted sizes of packets after the RTP header. Clients choose 1024 or 1392, and less over tunnels; more than Ethernet
+/// carries is not useful.
 const PACKET_SIZES: std::ops::RangeInclusive<usize> = 256..=1472;
 
 /// A frame's properties in its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameProperties {
-    /// What clients do with it.
+    /// How clients treat it.
     pub kind: FrameKind,
-    /// From its capture until it is sent, in 0.1 ms: a part of Moonlight's statistics.
+    /// Time from its capture until it is sent, in 0.1 ms. It is part of Moonlight's statistics.
     pub processing: u16,
     /// Time of capture in units of 1/90 000 s.
     pub time: u32,
@@ -55,41 +55,41 @@ pub struct FrameProperties {
     pub redundancy: u8,
 }
 
-/// The frame is longer than the protocol can carry: about 5 MB.
+/// The frame is longer than the protocol's maximum of about 5 MB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the frame is too long for the protocol of Moonlight")]
 pub struct FrameTooLong;
 
-/// The client's packet size is none.
+/// The client's packet size is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("packet size {0} is not within 256 to 1472 bytes")]
 pub struct InvalidPacketSize(pub usize);
 
-/// The packets of a frame.
+/// The number of packets of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketCount {
-    /// Data and parity.
+    /// Data and parity packets.
     pub all: u32,
-    /// Parity among them.
+    /// The parity packets among them.
     pub parity: u32,
 }
 
-/// Makes the packets of one stream.
+/// Builds the packets of one stream.
 pub struct Packetizer {
-    /// Bytes behind the RTP header.
+    /// Bytes after the RTP header.
     size: usize,
-    /// Parity packets of each block, at least.
+    /// Minimum parity packets of each block.
     least_parity: usize,
     cipher: Option<VideoCipher>,
     sequence: u32,
-    /// Number of the next frame; clients expect 1 first.
+    /// Number of the next frame. Clients expect 1 first.
     frame: u32,
-    /// Data packets of a block; kept for their memory.
+    /// Data packets of a block. They are kept to reuse their memory.
     block: Vec<Vec<u8>>,
     sealed: Vec<u8>,
 }
 
-/// A block's place in its frame, and its packets.
+/// A block's position in its frame, and its packets.
 #[derive(Clone, Copy)]
 struct Block {
     index: usize,
@@ -100,10 +100,10 @@ struct Block {
 }
 
 impl Packetizer {
-    /// For packets of `size` bytes behind the RTP header; with a cipher they are encrypted.
+    /// Builds packets of `size` bytes after the RTP header. With a cipher, they are encrypted.
     ///
     /// # Errors
-    /// [`InvalidPacketSize`]
+    /// [`InvalidPacketSize`] if clients never choose this size.
     pub fn new(
         size: usize,
         least_parity: usize,
@@ -132,7 +132,7 @@ impl Packetizer {
     /// Calls `each` with the packets of the next frame, whose stream is in Annex B form.
     ///
     /// # Errors
-    /// [`FrameTooLong`]; `each` was not called, and the number is not used up.
+    /// [`FrameTooLong`] if the frame is too long. `each` was then not called, and the number is not used up.
     pub fn packets(
         &mut self,
         stream: &[u8],
@@ -182,7 +182,7 @@ impl Packetizer {
             self.write_rtp(packet, time);
             let start = if index == 0 { START } else { 0 };
             let end = if index + 1 == block.data { END } else { 0 };
-            // The number of the packet in the stream, behind eight bits that clients ignore.
+            // The number of the packet in the stream, after eight bits that clients ignore.
             packet.extend((self.sequence << 8).to_le_bytes());
             packet.extend(self.frame.to_le_bytes());
             packet.extend([PICTURE_DATA | start | end, 0, BLOCK_FLAGS, block.place()]);
@@ -199,7 +199,7 @@ impl Packetizer {
             let mut packet = Vec::with_capacity(RTP_HEADER + self.size);
             self.write_rtp(&mut packet, time);
             packet.extend(sum);
-            // Clients read these of the first packet that arrives, and restore them in recovered packets.
+            // Clients read these fields from the first packet that arrives, and restore them in recovered packets.
             packet[RTP_HEADER + 4..RTP_HEADER + 8].copy_from_slice(&self.frame.to_le_bytes());
             packet[RTP_HEADER + 11] = block.place();
             let correction = block.correction(index).to_le_bytes();
@@ -220,7 +220,7 @@ impl Packetizer {
 
     fn seal(&mut self, packet: &[u8], each: &mut impl FnMut(&[u8])) {
         match &mut self.cipher {
-            // A packet that cannot be encrypted is never sent: to clients it is lost.
+            // A packet that cannot be encrypted is never sent. For clients, it is lost.
             Some(cipher) => {
                 if cipher.seal(self.frame, packet, &mut self.sealed).is_ok() {
                     each(&self.sealed);
@@ -232,7 +232,7 @@ impl Packetizer {
 }
 
 impl Block {
-    /// The number of the block and of the frame's last.
+    /// The number of the block and of the frame's last block.
     fn place(self) -> u8 {
         u8::try_from(self.index << 4 | self.last << 6).unwrap_or(0)
     }
@@ -243,7 +243,7 @@ impl Block {
     }
 }
 
-/// The frame header; `last`: bytes of its last payload.
+/// The frame header. `last` is the number of bytes in its last payload.
 fn frame_header(properties: &FrameProperties, last: usize) -> [u8; FRAME_HEADER] {
     let [p, q] = properties.processing.to_le_bytes();
     let [l, m] = u16::try_from(last).unwrap_or(u16::MAX).to_le_bytes();
@@ -258,7 +258,7 @@ fn blocks(count: usize, percent: usize) -> Result<(usize, usize), FrameTooLong> 
     if protected <= MAX_BLOCKS {
         return Ok((protected, percent));
     }
-    // Such a frame is a key frame of a very large picture: sent without parity rather than not at all.
+    // Such a frame is a key frame of a very large picture. It is sent without parity rather than not at all.
     let unprotected = count.div_ceil(MAX_UNPROTECTED);
     match unprotected <= MAX_BLOCKS {
         true => Ok((unprotected, 0)),
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(packet[..4], [RTP_FIRST_BYTE, 0, high, low]);
         }
         let blocks: Vec<u8> = all.iter().map(|packet| packet[27]).collect();
-        // Two blocks of which the last is number 1, then one.
+        // Two blocks, of which the last is number 1, then one block.
         assert_eq!((blocks[0], blocks[300]), (0x40, 0x50));
         assert_eq!(blocks.last(), Some(&0));
         let data: Vec<&Vec<u8>> = all

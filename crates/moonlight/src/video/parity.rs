@@ -5,13 +5,13 @@
 //! (`reed_solomon_new` of `nanors`, which Moonlight's clients use). Sound has a fixed matrix of four and two instead
 //! (`RtpAudioQueue.c` of moonlight-common-c).
 //!
-//! Published crates don't fit: `fec-rs` 0.1 has this matrix, but derives the rows of the data packets by inverting a matrix
-//! of their number squared, for each new pair of numbers, which frames of varying length have all the time;
+//! Published crates do not fit. `fec-rs` 0.1 has this matrix, but derives the rows of the data packets by inverting an n × n
+//! matrix for n data packets, for each new pair of numbers, which occur all the time with frames of varying length.
 //! `reed-solomon-erasure` and `reed-solomon-simd` have other matrices.
 
 use super::galois::{add_product, inverse};
 
-/// Most packets of a code word, data and parity together: the elements of the field without zero.
+/// Maximum packets of a code word, data and parity together: the number of elements of the field without zero.
 pub const MAX_PACKETS: usize = 255;
 
 /// The coefficient of data packet `data` in parity packet `parity` of `count`.
@@ -20,7 +20,7 @@ fn coefficient(count: usize, data: usize, parity: usize) -> u8 {
     inverse(u8::try_from(index).unwrap_or(0))
 }
 
-/// The parity of `data` in `count` packets of `length` bytes each; shorter data counts as padded with zeros. The caller
+/// The parity of `data` in `count` packets of `length` bytes each. Shorter data counts as padded with zeros. The caller
 /// keeps data and parity within [`MAX_PACKETS`].
 #[must_use]
 pub fn parity(data: &[&[u8]], count: usize, length: usize) -> Vec<Vec<u8>> {
@@ -74,7 +74,7 @@ mod tests {
         lost: &[usize],
         coefficient: impl Fn(usize, usize) -> u8,
     ) -> Vec<Vec<u8>> {
-        // One equation per lost packet: its unknowns' coefficients, and the rest of the sum.
+        // One equation per lost packet: the coefficients of its unknowns, and the rest of the sum.
         let mut rows: Vec<(Vec<u8>, Vec<u8>)> = (0..lost.len())
             .map(|row| {
                 let mut rest = parity[row].clone();

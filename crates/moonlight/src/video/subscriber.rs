@@ -1,7 +1,6 @@
 //! Sends the host's frames to a Moonlight client, on the thread that the host gives each subscriber.
 //!
-//! The protocol's headers contain the number of a frame's packets, so that nothing of a frame is sent before its last
-//! slice.
+//! The protocol's headers contain the number of a frame's packets, so no part of a frame is sent before its last slice.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallInstant};
@@ -25,23 +24,23 @@ const PROCESSING_UNIT: u128 = 100_000;
 /// The clock rate of video in RTP (RFC 6184 section 8.2.1).
 const RATE: i128 = 90_000;
 
-/// How long a picture of the client's mode is awaited. A virtual display has it within 0.1 s; decoders of televisions
-/// cannot change their size without a restart.
+/// How long the subscriber waits for a picture of the client's mode. A virtual display has it within 0.1 s. Decoders of
+/// televisions cannot change their size without a restart.
 const MODE_WAIT: Duration = Duration::from_secs(2);
 
 /// The subscriber.
 pub struct VideoSubscriber {
     session: Arc<Session>,
     packetizer: Packetizer,
-    /// The awaited size of the first picture, and until when.
+    /// The awaited size of the first picture, and the time until which it is awaited.
     awaited: Option<(Size, WallInstant)>,
     open: Option<FrameHeader>,
-    /// The open frame's bytes; kept for its memory.
+    /// The open frame's bytes, kept to reuse their memory.
     stream: Vec<u8>,
 }
 
 impl VideoSubscriber {
-    /// Sends through the session's outlet. `awaited`: the size that the display is about to have.
+    /// Sends through the session's outlet. `awaited` is the size that the display is about to have.
     #[must_use]
     pub fn new(
         session: Arc<Session>,
@@ -57,7 +56,7 @@ impl VideoSubscriber {
         }
     }
 
-    /// Whether another picture is awaited than this one. The host makes a key frame after each that was not taken.
+    /// Whether a different picture is awaited. The host makes a key frame after each picture that was not taken.
     fn is_early(&mut self, frame: &Frame) -> bool {
         let Some((size, until)) = self.awaited else {
             return false;

@@ -1,4 +1,4 @@
-//! A client from PyPI (`moonlight-python`), which carries the protocol code of Moonlight's own clients: real sockets, a
+//! A client from PyPI (`moonlight-python`), which contains the protocol code of Moonlight's own clients; real sockets and a
 //! real host.
 //!
 //! It needs a Python with that package: `python3`, or the program in `OPENUVR_MOONLIGHT_PYTHON`.
@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use self::support::{Rig, TIMEOUT, enter};
 
-/// Starts the client `name` that pairs with `pin`, or is paired if it is empty.
+/// Starts the client `name`. It pairs with `pin`, or is already paired if `pin` is empty.
 fn start_client(rig: &Rig, python: &str, name: &str, pin: &str, frames: usize) -> Client {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
     let address = rig.door.addresses().http;
@@ -42,7 +42,7 @@ fn start_client(rig: &Rig, python: &str, name: &str, pin: &str, frames: usize) -
     }
 }
 
-/// A running client; it is killed if the test fails.
+/// A running client. It is killed if the test fails.
 struct Client {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -76,13 +76,13 @@ struct Step {
 }
 
 impl Client {
-    /// The next step, which must be this one.
+    /// The next step, which must have this name.
     fn step(&mut self, name: &str) -> Step {
         loop {
             let mut line = String::new();
             let length = self.lines.read_line(&mut line).unwrap();
             assert!(length > 0, "the client ended before {name}");
-            // The client prints other lines, too.
+            // The client also prints other lines.
             let Ok(step) = serde_json::from_str::<Step>(&line) else {
                 continue;
             };
@@ -107,7 +107,7 @@ fn python() -> Option<String> {
     found.then_some(python)
 }
 
-/// In the line that says how many frames were decoded, of how many that were sent.
+/// Text in the line that states how many of the sent frames were decoded.
 const COUNTED: &str = "frames whole of";
 
 #[test]
@@ -149,7 +149,7 @@ fn a_client_pairs_and_plays() {
 /// The input of `send_input` in `client.py`.
 fn expect_input(rig: &Rig) {
     let next = || loop {
-        // The client moves the mouse by itself at its start.
+        // The client itself moves the mouse at its start.
         match rig.next_input() {
             InputEvent::PointerRelative { dx, .. } if dx != 7 => {}
             event => return event,
@@ -212,7 +212,7 @@ fn a_wrong_pin_is_told_to_both_ends() {
     assert!(devices.is_err(), "{devices:?}");
 }
 
-/// Frames that no test waits for.
+/// More frames than any test waits for.
 const ENDLESS: usize = 1_000_000;
 
 /// Waits until the host's subscribers have these roles.
@@ -250,7 +250,7 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     expect_roles(&rig, &[Role::Player]);
     let _two = playing(&rig, &python, "two", "2222");
     expect_roles(&rig, &[Role::Player, Role::Observer]);
-    // Killed, as by a lost network: it comes back before the host misses it.
+    // Killed, as if the network were lost. It reconnects before the host notices.
     drop(one);
     let mut one = start_client(&rig, &python, "one", "", ENDLESS);
     one.step("found");
@@ -260,13 +260,13 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     let mut devices = DeviceStore::open(&rig.trust_folder()).unwrap();
     devices.set_allowed("two", false).unwrap();
     expect_roles(&rig, &[Role::Player]);
-    // Silent for longer than a client that lives.
+    // Silent for longer than a live client would be.
     drop(one);
     expect_roles(&rig, &[]);
 }
 
-/// Runs the test of a playing client where video packets are lost with this probability. Of sixty frames `whole` must
-/// be decoded.
+/// Runs the test of a playing client while video packets are lost with this probability. Of sixty frames, `whole` must be
+/// decoded.
 #[expect(
     clippy::print_stdout,
     reason = "a person reads how many frames were whole"
@@ -279,7 +279,7 @@ fn play_with_losses(probability: &str, whole: usize) {
         return;
     }
     let own = std::env::current_exe().unwrap();
-    // Only packets of video are that long.
+    // Only video packets are that long.
     let script = "ip link set lo up && \
         iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability $1 -j DROP && \
         \"$0\" --exact a_client_pairs_and_plays --nocapture && \
@@ -321,6 +321,6 @@ fn one_lost_packet_in_a_hundred_is_repaired() {
 #[test]
 #[ignore = "needs iptables: ./dev test-moonlight"]
 fn one_lost_packet_in_twenty_is_repaired() {
-    // A second loss before the key frame that mends the first costs more.
+    // A second loss before the key frame that repairs the first costs more.
     play_with_losses("0.05", 45);
 }

@@ -1,4 +1,4 @@
-//! Strangers with many addresses hold up no paired client.
+//! Strangers with many addresses do not delay a paired client.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -13,19 +13,19 @@ use super::peer::{Peer, Streams, element, get, play};
 use super::support::{Rig, TIMEOUT};
 use super::{application, paired};
 
-/// Strangers of the flood, each with an address of its own.
+/// Number of strangers in the flood, each with its own address.
 const STRANGERS: usize = 1100;
 
-/// Addresses of the strangers that only hold.
+/// Number of addresses of the strangers that only hold connections.
 const HOLDERS: usize = 200;
 
-/// Video packets that the client must get.
+/// Number of video packets that the client must receive.
 const PACKETS: usize = 300;
 
-/// Pause between two looks at all strangers: together they come back about two thousand times a second.
+/// Pause between two checks of all strangers. Together, they reconnect about two thousand times a second.
 const PAUSE: Duration = Duration::from_millis(400);
 
-/// A stranger: says nothing, holds its connection, and comes back when it is closed.
+/// A stranger, which sends nothing, holds its connection, and reconnects when it is closed.
 struct Stranger {
     from: Ipv4Addr,
     to: SocketAddr,
@@ -48,12 +48,12 @@ impl Stranger {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
         bind(&socket, &SocketAddr::from((self.from, 0))).unwrap();
-        // It is under way.
+        // The connection is in progress.
         let _ = connect(&socket, &self.to);
         self.stream = Some(TcpStream::from(socket));
     }
 
-    /// Comes back if its connection was closed.
+    /// Reconnects if its connection was closed.
     fn look(&mut self) {
         let Some(stream) = &mut self.stream else {
             return self.come();
@@ -71,7 +71,7 @@ impl Stranger {
     }
 }
 
-/// Lets `strangers` hold their places until `stop`; `came` counts those that have had a connection.
+/// Lets `strangers` hold their slots until `stop`. `came` counts those that have had a connection.
 fn hold(mut strangers: Vec<Stranger>, stop: &AtomicBool, came: &AtomicUsize) {
     while !stop.load(Ordering::Relaxed) {
         strangers.iter_mut().for_each(Stranger::look);
@@ -99,7 +99,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The client's control connection, which is up.
+/// The client's control connection, once it is established.
 fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut enet = Host::new(socket, HostSettings::default()).unwrap();
@@ -113,7 +113,7 @@ fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
     enet
 }
 
-/// What a client does from the list of hosts to the picture.
+/// What a client does, from the list of hosts to the picture.
 fn plays(rig: &Rig, client: &Peer) {
     let addresses = *rig.door.addresses();
     let description = get(addresses.http, "serverinfo");
@@ -152,7 +152,7 @@ fn a_thousand_addresses_hold_up_no_paired_client() {
     let strangers: Vec<Stranger> = strangers.collect();
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| hold(strangers, &stop, &came));
-        // The thread must end, also after a failure.
+        // The thread must end, even after a failure.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually("all strangers", || {
                 (came.load(Ordering::Relaxed) == STRANGERS).then_some(())
@@ -187,7 +187,7 @@ fn a_client_whose_address_is_new_gets_a_place_and_keeps_it() {
     };
     come(&mut strangers);
     let new: IpAddr = [127, 2, 0, 1].into();
-    // One connection; a flood comes between its handshake and its request.
+    // One connection, with a flood between its handshake and its request.
     let mut connection = client.handshake_from(new, addresses.https);
     let mut more: Vec<Stranger> = (HOLDERS..2 * HOLDERS)
         .map(|number| Stranger::new(number, addresses.https))
@@ -205,7 +205,7 @@ fn control_connections_need_the_number_of_a_session() {
     let launch = Peer::launch(&application(&rig, &client), "");
     client.get_protected(addresses.https, &launch);
     let streams = play(addresses.rtsp, 1, (640, 384, 60)).unwrap();
-    // From the client's address, as behind its router.
+    // From the client's address, as if behind its router.
     let forged: Vec<Host<UdpSocket>> = (0..64)
         .map(|number| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

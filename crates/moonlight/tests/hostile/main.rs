@@ -1,4 +1,4 @@
-//! Strangers, and clients that break the protocol: an answer of the protocol or silence, and a host that goes on.
+//! Strangers, and clients that violate the protocol. They get an answer of the protocol or none, and the host continues.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod fairness;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::peer::{Peer, element, exchange, get, opened, protected, sealed};
 use self::support::{Rig, TIMEOUT, enter};
 
-/// Everything that a paired client may ask for.
+/// Everything that a paired client may request.
 const PROTECTED: [&str; 8] = [
     "serverinfo",
     "applist",
@@ -45,7 +45,7 @@ fn application(rig: &Rig, peer: &Peer) -> String {
     element(&list, "ID")
 }
 
-/// Launches; returns the answer.
+/// Launches the application. Returns the answer.
 fn launch(rig: &Rig, peer: &Peer, more: &str) -> String {
     let target = Peer::launch(&application(rig, peer), more);
     peer.get_protected(rig.door.addresses().https, &target)
@@ -72,7 +72,7 @@ fn strangers_reach_the_description_and_pairing_only() {
             assert!(answer.contains("status_code=\"401\""), "{target}: {answer}");
         }
     }
-    // Without a session, RTSP says nothing.
+    // Without a session, RTSP does not answer.
     let options = b"OPTIONS x RTSP/1.0\r\nCSeq: 1\r\n\r\n";
     assert_eq!(exchange(addresses.rtsp, options), b"");
 }
@@ -95,7 +95,7 @@ fn a_paired_client_lists_launches_and_quits() {
     assert_eq!(element(&peer.get_protected(https, "cancel"), "cancel"), "1");
     let description = peer.get_protected(https, "serverinfo");
     assert_eq!(element(&description, "currentgame"), "0");
-    // A client that unpairs is a stranger again.
+    // A client that unpairs becomes a stranger again.
     peer.get_protected(https, "unpair");
     let answer = peer.get_protected(https, "applist");
     assert!(answer.contains("status_code=\"401\""), "{answer}");
@@ -129,7 +129,7 @@ fn pairing_steps_are_taken_once_and_in_order() {
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         get(http, &format!("pair?clientchallenge={}", "00".repeat(16)));
         let commitment = format!("pair?serverchallengeresp={}", "00".repeat(32));
-        // The host tells its secret once: an attacker that has found the PIN with it cannot commit again.
+        // The host reveals its secret once, so an attacker that has found the PIN with it cannot commit again.
         assert!(get(http, &commitment).contains("pairingsecret"));
         let again = get(http, &commitment);
         assert_eq!(element(&again, "paired"), "0", "{again}");
@@ -187,7 +187,7 @@ fn rtsp_is_answered_sealed_and_once() {
     for garbage in [&[0xff; 64][..], &[0; 64], b"GET / HTTP/1.1\r\n\r\n"] {
         assert_eq!(exchange(rtsp, garbage), b"");
     }
-    // A client that can seal gets nothing in the clear.
+    // A client that supports sealing gets nothing in the clear.
     let plain = String::from_utf8(exchange(rtsp, options.as_bytes())).unwrap();
     assert!(plain.starts_with("RTSP/1.0 454"), "{plain}");
     // PLAY without ANNOUNCE, and an ANNOUNCE of an old client.
@@ -221,7 +221,7 @@ fn floods_leave_room_for_others() {
             }
         }
     }
-    // Connections that say nothing; each is closed in time, or at once beyond the limit of an address.
+    // Connections that send nothing. Each is closed in time, or at once beyond the limit of an address.
     let idle: Vec<TcpStream> = (0..64)
         .filter_map(|_| TcpStream::connect(addresses.http).ok())
         .collect();

@@ -25,10 +25,10 @@ use rustls::{
     StreamOwned, SupportedProtocolVersion,
 };
 
-/// Timeout of an answer, longer than any takes on a busy machine.
+/// Timeout of an answer, which is longer than any answer takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval of pings, shorter than that of clients.
+/// Interval of pings, which is shorter than that of clients.
 const PING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The key of its sessions.
@@ -70,7 +70,7 @@ fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What a host sends until it closes the connection, after these bytes.
+/// Everything that a host sends after these bytes, until it closes the connection.
 pub(crate) fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(to);
     // A host that refuses may close first.
@@ -80,7 +80,7 @@ pub(crate) fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A document by HTTP.
+/// A document over HTTP.
 pub(crate) fn get(to: SocketAddr, target: &str) -> String {
     let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
     String::from_utf8(exchange(to, request.as_bytes())).unwrap()
@@ -105,7 +105,7 @@ impl Peer {
         )
     }
 
-    /// The steps after the first, with this PIN. Returns the answer to the last.
+    /// The steps after the first, with this PIN. Returns the answer to the last one.
     pub(crate) fn further_steps(&self, to: SocketAddr, pin: &str) -> String {
         let salted = digest(&SHA256, &[&SALT[..], pin.as_bytes()].concat());
         let key = || UnboundCipherKey::new(&AES_128, &salted.as_ref()[..16]).unwrap();
@@ -138,7 +138,7 @@ impl Peer {
         )
     }
 
-    /// Pairs with this PIN while `enter` enters one at the host; whether it has paired.
+    /// Pairs with this PIN while `enter` enters one at the host. Returns whether it has paired.
     pub(crate) fn pairs(&self, to: SocketAddr, pin: &str, enter: impl FnOnce()) -> bool {
         let first = std::thread::scope(|scope| {
             let first = scope.spawn(|| get(to, &self.first_step()));
@@ -164,14 +164,14 @@ impl Peer {
         hex(&[secret, &signature].concat())
     }
 
-    /// A document by HTTPS, with this client's certificate.
+    /// A document over HTTPS, with this client's certificate.
     pub(crate) fn get_protected(&self, to: SocketAddr, target: &str) -> String {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         protected(to, target, Some((certificate, key)))
     }
 
-    /// A connection by HTTPS from this address, whose handshake is complete.
+    /// A connection over HTTPS from this address, whose handshake is complete.
     pub(crate) fn handshake_from(&self, from: IpAddr, to: SocketAddr) -> Connection {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
@@ -181,7 +181,7 @@ impl Peer {
         rustix::net::connect(&socket, &to).unwrap();
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        // The handshake of 1.2 ends at the host.
+        // The handshake of TLS 1.2 ends at the host.
         let mut stream = tls(stream, Some((certificate, key)), &[&TLS12]);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).unwrap();
@@ -189,7 +189,7 @@ impl Peer {
         Connection(stream)
     }
 
-    /// The target of `launch`, with another parameter, which counts.
+    /// The target of `launch`, with an additional parameter, which takes effect.
     pub(crate) fn launch(application: &str, more: &str) -> String {
         let key = hex(&KEY);
         format!("launch?appid={application}&mode=640x384x60&rikey={key}&rikeyid=1&corever=1&{more}")
@@ -198,7 +198,7 @@ impl Peer {
 
 /// A client's streams after PLAY.
 pub(crate) struct Streams {
-    /// The words of its pings.
+    /// The token of its pings.
     words: String,
     /// The host's port for video.
     pub(crate) video: SocketAddr,
@@ -207,8 +207,8 @@ pub(crate) struct Streams {
     socket: UdpSocket,
 }
 
-/// The handshake of a session with this mode (width, height, rate): the host's answer to ANNOUNCE if it is refused.
-/// Requests have the numbers from `first` on.
+/// The handshake of a session with this mode (width, height, rate). Returns the host's answer to ANNOUNCE if it is refused.
+/// Requests are numbered from `first` on.
 pub(crate) fn play(
     rtsp: SocketAddr,
     first: u32,
@@ -255,7 +255,7 @@ pub(crate) fn play(
 }
 
 impl Streams {
-    /// The next video packet; pings meanwhile. `None`: none came within the interval of pings.
+    /// The next video packet. Pings while it waits. `None` if none arrived within the interval of pings.
     pub(crate) fn packet(&self) -> Option<Vec<u8>> {
         let ping = [self.words.as_bytes(), &[0; 4]].concat();
         self.socket.send_to(&ping, self.video).unwrap();
@@ -266,7 +266,7 @@ impl Streams {
     }
 }
 
-/// A document by HTTPS.
+/// A document over HTTPS.
 pub(crate) fn protected(
     to: SocketAddr,
     target: &str,
@@ -351,7 +351,7 @@ pub(crate) fn opened(response: &[u8]) -> String {
     String::from_utf8(opened.to_vec()).unwrap()
 }
 
-/// Takes any certificate of a host.
+/// Accepts any certificate of a host.
 #[derive(Debug)]
 struct AnyHost;
 

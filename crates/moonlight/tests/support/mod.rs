@@ -26,16 +26,16 @@ use tempfile::TempDir;
 
 const SIZE: Size = Size::new(640, 384);
 
-/// Timeout, longer than any step on a busy machine.
+/// Timeout, which is longer than any step on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// More input than the test sends.
+/// Input limit, more than the test sends.
 const MOST: usize = 65_536;
 
-/// How soon an idle thread notices that the host stops.
+/// How often an idle thread checks whether the host stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Destination of input: records it.
+/// Destination of input, which records it.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -53,7 +53,7 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// Game pads: recorded like other input.
+/// Game pads are recorded like other input.
 impl PadSink for Application {
     fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
         let identity = *identity;
@@ -86,7 +86,7 @@ impl RumbleSource for NoRumble {
 
 /// A host that streams the test pattern and a tone to Moonlight clients.
 pub(crate) struct Rig {
-    // Drop order: the door holds the host.
+    // Drop order, because the door holds the host.
     pub(crate) door: Moonlight,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) input: Receiver<InputEvent>,
@@ -169,7 +169,7 @@ impl Rig {
     }
 }
 
-/// Enters a PIN at the host of this folder, as a person does, with a name for the client.
+/// Enters a PIN at the host of this folder, as a user does, with a name for the client.
 pub(crate) fn enter(folder: &Path, pin: &str, name: &str) -> Result<String, OfferError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     offer(folder, pin, Some(name), now.as_secs())

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// A flag that one thread raises and another waits for along with a socket.
+/// A flag that one thread raises and another waits for together with a socket.
 #[derive(Debug)]
 pub(crate) struct Event(OwnedFd);
 
@@ -19,14 +19,14 @@ impl Event {
         Ok(Event(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Raises the flag. The only possible failure is a counter overflow: it is raised already.
+    /// Raises the flag. The only possible failure is a counter overflow, in which case it is already raised.
     pub(crate) fn raise(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is readable for its 8 bytes and the descriptor is open.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Lowers the flag; whether it was raised.
+    /// Lowers the flag. Returns whether it was raised.
     fn lower(&self) -> bool {
         let mut count = [0u8; 8];
         // SAFETY: `count` is writable for its 8 bytes and the descriptor is open.
@@ -35,8 +35,8 @@ impl Event {
     }
 }
 
-/// Waits until one of `sockets` (three at most) is readable or `event` is raised, at most `timeout`.
-/// Lowers `event`, and returns whether it was raised. Returns early on a signal: the caller must retry.
+/// Waits until one of `sockets` (at most three) is readable or `event` is raised, for `timeout` at most. Lowers `event`, and
+/// returns whether it was raised. Returns early on a signal, so the caller must retry.
 pub(crate) fn wait(
     sockets: &[BorrowedFd<'_>],
     event: &Event,

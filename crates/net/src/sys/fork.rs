@@ -1,21 +1,21 @@
-//! Close-on-fork for sockets: a port stays bound as long as any process has a descriptor of it, including
-//! an unrelated forked child.
+//! Close-on-fork for sockets. A port stays bound as long as any process has a descriptor of it, including an unrelated
+//! forked child.
 //!
-//! `SOCK_CLOEXEC` covers children that call exec. For others, the descriptor is replaced right after
-//! `fork` by one of `/dev/null`: its number stays in use, so that a later close in the child cannot close
-//! an unrelated file. A raw `clone` system call is not covered.
+//! `SOCK_CLOEXEC` covers children that call exec. For other children, the descriptor is replaced right after `fork` by one
+//! of `/dev/null`. Its number stays in use, so that a later close in the child cannot close an unrelated file. A raw `clone`
+//! system call is not covered.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The most registered sockets of a process (guess: hosts in an application times their links); children
-/// inherit further ones.
+/// Maximum registered sockets of a process (guess: hosts in an application times their links). Children inherit additional
+/// ones.
 const MANY: usize = 64;
 
 const FREE: i32 = -1;
 
-/// Atomics instead of a mutex: a child may be forked while another thread holds it.
+/// Atomics are used instead of a mutex, because a child may be forked while another thread holds the mutex.
 static KEPT: [AtomicI32; MANY] = [const { AtomicI32::new(FREE) }; MANY];
 
 /// While it exists, forked children do not inherit the socket. Drop it before the socket is closed.
@@ -25,7 +25,7 @@ pub struct CloseOnFork {
 }
 
 impl CloseOnFork {
-    /// Registers the socket; children that exist already keep it.
+    /// Registers the socket. Children that already exist keep it.
     #[must_use]
     pub fn new(socket: impl AsFd) -> CloseOnFork {
         static REGISTERED: Once = Once::new();
@@ -62,7 +62,7 @@ unsafe extern "C" fn in_child() {
         if fd == FREE {
             continue;
         }
-        // SAFETY: a registered descriptor, unused in the child: its threads are in the parent.
+        // SAFETY: a registered descriptor, which is unused in the child because its threads are in the parent.
         unsafe {
             if nothing < 0 || libc::dup3(nothing, fd, libc::O_CLOEXEC) < 0 {
                 libc::close(fd);
@@ -80,15 +80,15 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::{Duration, Instant};
 
-    /// How long another test may take to start a program on a busy machine: the program has all sockets of this
-    /// process from `posix_spawn`, which runs no handler, until its `exec` closes them.
+    /// How long another test may take to start a program on a busy machine. The program has all sockets of this process from
+    /// `posix_spawn`, which runs no handler, until its `exec` closes them.
     const SPAWNED: Duration = Duration::from_secs(10);
 
     use super::*;
 
     #[test]
     fn a_forked_child_does_not_keep_the_port() {
-        // An address of its own: no other test gets the free port.
+        // The address is the test's own, so that no other test gets the free port.
         let socket = UdpSocket::bind("127.83.7.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -119,7 +119,7 @@ mod tests {
         std::io::Read::read_exact(&mut answer, &mut sockets).unwrap();
         drop(kept);
         drop(socket);
-        // The child lives until then: if it had the socket, the port would stay bound.
+        // The child lives until then. If it had the socket, the port would stay bound.
         let until = Instant::now() + SPAWNED;
         let bound = loop {
             let bound = UdpSocket::bind(address);
@@ -128,7 +128,7 @@ mod tests {
             }
             std::thread::yield_now();
         };
-        // SAFETY: our child.
+        // SAFETY: the process is our child.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);

@@ -9,13 +9,13 @@ use crate::ether::Mac;
 /// The interfaces for raw Ethernet that match a bound address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InterfaceMatch {
-    /// All: the address is unspecified.
+    /// All interfaces, because the address is unspecified.
     All,
-    /// The one with the address, by its index.
+    /// The interface with the address, by its index.
     One(u32),
-    /// None: it is a loopback address, which has no neighbours.
+    /// No interface, because it is a loopback address, which has no neighbours.
     Loopback,
-    /// None: no interface has it, although it can be bound.
+    /// No interface has the address, although it can be bound.
     NotFound,
 }
 
@@ -101,8 +101,8 @@ fn each(mut see: impl FnMut(&CStr, InterfaceAddress)) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let mut next = first;
-    // SAFETY: every entry of the list is valid until it is freed, its name ends with a zero, and
-    // its address has the structure that its family says.
+    // SAFETY: every entry of the list is valid until it is freed, its name ends with a zero, and its address has the
+    // structure that its family implies.
     unsafe {
         while let Some(entry) = next.as_ref() {
             next = entry.ifa_next;

@@ -71,7 +71,7 @@ impl Control {
         header.msg_controllen = used as _;
     }
 
-    /// Appends a control message after the first `used` bytes; returns the new length.
+    /// Appends a control message after the first `used` bytes. Returns the new length.
     fn put<T: Copy>(&mut self, used: usize, level: i32, kind: i32, value: T) -> usize {
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, len) = unsafe {
@@ -110,9 +110,9 @@ pub(super) struct ReceivedControl {
 /// alive.
 pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
     let mut control = ReceivedControl::default();
-    // SAFETY: the caller promises valid control messages; an int follows the header of UDP_GRO, a
-    // timespec that of SCM_TIMESTAMPNS (socket(7)), and the structures named below those of the two PKTINFOs
-    // (ip(7), ipv6(7)).
+    // SAFETY: this function requires valid control messages, which its caller ensures; an int follows the header of UDP_GRO,
+    // a timespec that of SCM_TIMESTAMPNS (socket(7)), and the structures named below those of the two PKTINFOs (ip(7),
+    // ipv6(7)).
     unsafe {
         let mut cmsg = libc::CMSG_FIRSTHDR(header);
         while !cmsg.is_null() {

@@ -1,11 +1,9 @@
-//! A private network namespace for a test: concurrent tests are not affected by a slow loopback device
-//! or a small MTU.
+//! A private network namespace for a test, so that a slow loopback device or a small MTU does not affect concurrent tests.
 
 use std::process::Command;
 
-/// Setup commands that wait for the carrier of the veth pair `here` and `there`. Until the kernel has
-/// detected it, in the background, frames are dropped. The kernel does so under a lock that the last
-/// command waits for.
+/// Setup commands that wait for the carrier of the veth pair `here` and `there`. Frames are dropped until the kernel has
+/// detected the carrier, which it does in the background under a lock that the last command waits for.
 pub(crate) const UNTIL_UP: &str = "for end in here there; do
         tries=0
         until ip link show $end | grep -q 'state UP'; do
@@ -16,8 +14,8 @@ pub(crate) const UNTIL_UP: &str = "for end in here there; do
     done
     ip link set lo up";
 
-/// Runs `test` in a thread with a new network namespace, after the shell command `setup`. Without the
-/// privilege the test named `what` is skipped, which fails in CI.
+/// Runs `test` in a thread with a new network namespace, after the shell command `setup`. Without the privilege, the test
+/// named `what` is skipped, which fails in CI.
 pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

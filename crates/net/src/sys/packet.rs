@@ -88,8 +88,8 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     }
 }
 
-/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, each with its prefix in its own
-/// frame. Returns how many the kernel accepted: at least one.
+/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, each with its prefix in its own frame. Returns how many
+/// the kernel accepted, which is at least one.
 pub(crate) fn send_many(
     socket: BorrowedFd<'_>,
     to: Station,
@@ -133,14 +133,14 @@ pub(crate) struct Frame {
     /// The sender; its port is in the payload.
     pub(crate) interface: u32,
     pub(crate) mac: Mac,
-    /// Bytes in its slot.
+    /// Bytes in the frame's slot.
     pub(crate) len: usize,
     /// Arrival time, if the socket has timestamps.
     pub(crate) stamp: Option<WallTime>,
 }
 
-/// Receives the pending frames without waiting: payload `i` into `bytes[i * slot..][..slot]`, truncated
-/// to the slot. Returns how many of `frames` were filled.
+/// Receives the pending frames without waiting: payload `i` goes into `bytes[i * slot..][..slot]`, truncated to the slot.
+/// Returns how many of `frames` were filled.
 pub(crate) fn receive_many(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],

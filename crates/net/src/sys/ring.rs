@@ -1,8 +1,8 @@
-//! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in
-//! memory that the kernel and this process share, of version 2 of its format (linux/if_packet.h).
+//! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in memory that the kernel
+//! and this process share, in version 2 of its format (linux/if_packet.h).
 //!
-//! The first word of a slot holds its owner. The owner reads or writes the rest, then transfers the
-//! slot with a release store; the other side's load acquires it.
+//! The first word of a slot holds its owner. The owner reads or writes the rest, then transfers the slot with a release
+//! store, which the other side's load acquires.
 
 // Lengths of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -31,9 +31,9 @@ const _: () = assert!(80 + PREFIX + MAX_DATAGRAM <= SLOT);
 /// Bytes of a block, which the kernel allocates in one piece: the largest page of any machine.
 const BLOCK: usize = 64 << 10;
 
-/// Slots of the receive ring: as large as the receive buffer of the other transports, 4 MiB.
+/// Slots of the receive ring, which is as large as the receive buffer of the other transports, 4 MiB.
 pub(crate) const RX_SLOTS: usize = socket::RECEIVE_BUFFER as usize / SLOT;
-/// Slots of the transmit ring: as large as their send buffer, 2 MiB.
+/// Slots of the transmit ring, which is as large as the send buffer of the other transports, 2 MiB.
 pub(crate) const TX_SLOTS: usize = socket::SEND_BUFFER as usize / SLOT;
 const _: () = assert!((RX_SLOTS * SLOT).is_multiple_of(BLOCK));
 const _: () = assert!((TX_SLOTS * SLOT).is_multiple_of(BLOCK));
@@ -62,7 +62,7 @@ unsafe impl Send for Rings {}
 unsafe impl Sync for Rings {}
 
 impl Rings {
-    /// Creates the rings of a socket. Frames received before are lost.
+    /// Creates the rings of a socket. Frames received before this are lost.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Rings> {
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
@@ -90,14 +90,14 @@ impl Rings {
         })
     }
 
-    /// Sends datagrams to one station, each with its prefix, and returns how many were sent. The others
-    /// did not fit into the ring, the socket's buffer or the interface's queue.
+    /// Sends datagrams to one station, each with its prefix, and returns how many were sent. The others did not fit into the
+    /// ring, the socket's buffer or the interface's queue.
     ///
-    /// A slot becomes free when its frame was sent; a few virtual devices free it just before they read
-    /// it. That is safe because it is reused only after all other slots.
+    /// A slot becomes free once its frame has been sent. A few virtual devices free it just before they read it, which is
+    /// safe because the slot is reused only after all other slots.
     ///
-    /// The kernel keeps unsent frames in the ring for the next call, which may address another station.
-    /// So they are reclaimed: they are lost, as with any full buffer.
+    /// The kernel keeps unsent frames in the ring for the next call, which may address another station. They are therefore
+    /// reclaimed and lost, as with any full buffer.
     pub(crate) fn send<'a>(
         &self,
         to: Station,
@@ -156,10 +156,9 @@ impl Rings {
         }
     }
 
-    /// How many of the `filled` slots from `first` on the kernel has sent; reclaims the others. The
-    /// kernel stops at the first slot that it cannot send, including one with a refused length
-    /// (`TP_STATUS_WRONG_FORMAT`), and resumes there in the next call. Outside a call it accesses no
-    /// slot, and the lock excludes concurrent calls.
+    /// How many of the `filled` slots from `first` on the kernel has sent. Reclaims the others. The kernel stops at the
+    /// first slot that it cannot send, including one with a refused length (`TP_STATUS_WRONG_FORMAT`), and resumes there in
+    /// the next call. Outside a call it accesses no slot, and the lock excludes concurrent calls.
     fn reclaim(&self, first: usize, filled: usize) -> usize {
         const REFUSED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
         let status = |i| self.tx_slot(first + i).status();
@@ -172,7 +171,7 @@ impl Rings {
         taken
     }
 
-    /// Passes up to `most` received frames to `visit` and returns their slots: interface, sender, arrival
+    /// Passes up to `most` received frames to `visit` and returns their slots. `visit` gets the interface, sender, arrival
     /// time, and payload, truncated to the slot.
     pub(crate) fn take(&self, most: usize, mut visit: impl FnMut(u32, Mac, WallTime, &[u8])) {
         let mut next = lock(&self.receiving);
@@ -239,7 +238,7 @@ impl<'a> Slot<'a> {
     /// Writes the prefix and the datagram, truncated to the slot, and transfers the slot to the kernel.
     ///
     /// # Safety
-    /// This process owns the slot, which is in the transmit ring.
+    /// This process must own the slot, which must be in the transmit ring.
     unsafe fn fill(&self, prefix: &[u8; PREFIX], datagram: &[u8]) {
         let len = datagram.len().min(SLOT - DATA_OFFSET - PREFIX);
         // SAFETY: all of it is in the slot, after its header, and this process has exclusive access.
@@ -258,7 +257,7 @@ impl<'a> Slot<'a> {
     /// The sender of the frame.
     ///
     /// # Safety
-    /// This process owns the slot, which is in the receive ring.
+    /// This process must own the slot, which must be in the receive ring.
     unsafe fn name(&self) -> sockaddr_ll {
         // SAFETY: the kernel has written it there, aligned.
         unsafe { self.start.add(DATA_OFFSET).cast().read() }
@@ -267,7 +266,7 @@ impl<'a> Slot<'a> {
     /// Arrival time of the frame; without socket timestamps, the time when the kernel filled the slot.
     ///
     /// # Safety
-    /// This process owns the slot, which is in the receive ring.
+    /// This process must own the slot, which must be in the receive ring.
     unsafe fn stamp(&self) -> WallTime {
         // SAFETY: the kernel has written the header, aligned.
         let header = unsafe { self.start.cast::<tpacket2_hdr>().read() };
@@ -277,7 +276,7 @@ impl<'a> Slot<'a> {
     /// The payload of the frame.
     ///
     /// # Safety
-    /// This process owns the slot, which is in the receive ring, during the lifetime of the result.
+    /// This process must own the slot, which must be in the receive ring, during the lifetime of the result.
     unsafe fn payload(&self) -> &'a [u8] {
         // SAFETY: the kernel has written the header, aligned; the slice ends with the slot.
         unsafe {

@@ -1,5 +1,5 @@
-//! UDP socket calls that the standard library lacks: options before bind, GSO and GRO, many datagrams in
-//! one call. Linux only.
+//! UDP socket calls that the standard library lacks: options before bind, GSO and GRO, and many datagrams in one call. Linux
+//! only.
 
 // Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -12,15 +12,15 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use super::message::{Control, Name, SendControl, address_in, iovec, parse_control};
 use openuvr_clock::WallTime;
 
-/// The most datagrams of one [`send_many`] or [`receive_many`], and the most segments of one GSO
-/// [`send`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).
+/// Maximum datagrams of one [`send_many`] or [`receive_many`], and maximum segments of one GSO [`send`]: `UDP_MAX_SEGMENTS`
+/// of Linux before 6.9 (128 since).
 pub(crate) const MAX_BATCH: usize = 64;
 
 /// Receive buffer of every transport, in bytes. With the system's default (208 KiB, about 90 packets by its
 /// own accounting), 48 of 59 key frames of 140 kB were lost on a loss-free link; with 4 MiB, none.
 pub(crate) const RECEIVE_BUFFER: u32 = 4 << 20;
 
-/// Send buffer in bytes: several key frames, since a batch that does not fit is lost.
+/// Send buffer in bytes: several key frames, because a batch that does not fit is lost.
 pub(crate) const SEND_BUFFER: u32 = 2 << 20;
 
 /// One received message.
@@ -35,7 +35,7 @@ pub(crate) struct Message {
     pub(crate) segment: Option<usize>,
     /// Arrival time, if [timestamps](stamp_arrivals) are enabled.
     pub(crate) stamp: Option<WallTime>,
-    /// The datagram did not fit into its slot.
+    /// Whether the datagram did not fit into its slot.
     pub(crate) truncated: bool,
 }
 
@@ -105,20 +105,20 @@ pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32
     }
 }
 
-/// Enables kernel timestamps of received packets (socket(7), `SO_TIMESTAMPNS`). Warns in the name of `link`
-/// if that fails: wake-up latency of the receiver then looks like link delay.
+/// Enables kernel timestamps of received packets (socket(7), `SO_TIMESTAMPNS`). If that fails, warns in the name of `link`,
+/// because the receiver's wake-up latency then looks like link delay.
 pub(crate) fn stamp_arrivals(socket: impl AsFd, link: &str) {
     if let Err(error) = set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1) {
         tracing::warn!("{link}: cannot enable receive timestamps: {error}");
     }
 }
 
-/// Requests a send buffer of `bytes` bytes, beyond the system's limit if privileged.
+/// Requests a send buffer of `bytes` bytes, beyond the system's limit if the process is privileged.
 pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
     enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
 }
 
-/// The same for the receive buffer; warns in the name of `link` if the kernel granted less.
+/// Does the same for the receive buffer. Warns in the name of `link` if the kernel granted less.
 pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) {
     let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     if i64::from(got) < i64::from(bytes) {
@@ -133,7 +133,7 @@ pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) 
 fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
     let want = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
     if set(&socket, libc::SOL_SOCKET, force, want).is_err() {
-        // Never fails: the kernel clamps the value.
+        // Never fails, because the kernel clamps the value.
         let _ = set(&socket, libc::SOL_SOCKET, plain, want);
     }
     // The kernel doubles the figure for its own accounting (socket(7)).
@@ -167,8 +167,8 @@ pub(crate) fn send(
     }
 }
 
-/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, and returns how many the kernel
-/// accepted: at least one.
+/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, and returns how many the kernel accepted, which is at
+/// least one.
 pub(crate) fn send_many(
     socket: &UdpSocket,
     to: SocketAddr,
@@ -205,8 +205,8 @@ pub(crate) fn send_many(
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives the pending messages without waiting: message `i` into `bytes[i * slot..][..slot]`. Returns
-/// how many of `messages` were filled.
+/// Receives the pending messages without waiting: message `i` goes into `bytes[i * slot..][..slot]`. Returns how many of
+/// `messages` were filled.
 pub(crate) fn receive_many(
     socket: &UdpSocket,
     bytes: &mut [u8],

@@ -18,13 +18,13 @@ use crate::ether::{ETHER_TYPE, MAGIC};
 /// Entries of each ring, a power of two: ten key frames of 140 kB.
 const RING_ENTRIES: u32 = 1024;
 
-/// The most frames sent or received in one call.
+/// Maximum frames sent or received in one call.
 const MAX_FRAMES: usize = 64;
 
 /// Bytes before the payload.
 const ETHERNET: usize = 14;
 
-/// The receive queue of non-IP frames: network cards distribute only flows with ports.
+/// The receive queue of non-IP frames, because network cards distribute only flows with ports.
 const QUEUE: u32 = 0;
 
 /// A socket on one interface. Frames that the eBPF program redirects bypass the network stack.
@@ -34,7 +34,7 @@ pub(crate) struct Xsk {
     _program: Attached,
 }
 
-/// Fields are dropped in order: the memory goes last.
+/// Fields are dropped in order, so the memory comes last.
 struct State {
     rings: Rings,
     slab: HeapSlab,
@@ -192,7 +192,7 @@ fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
             return Err(error);
         }
     }
-    // The device is busy; the frames in the ring are sent with the next call.
+    // The device is busy. The frames in the ring are sent with the next call.
     Ok(())
 }
 
@@ -239,8 +239,8 @@ impl Attached {
     }
 }
 
-/// The program: unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their
-/// receive queue; all others, and frames of other queues, pass to the network stack.
+/// The program. Unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their receive queue. All
+/// others, and frames of other queues, pass to the network stack.
 fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     // Instructions of eBPF (RFC 9669): operation, destination, source, jump or offset, constant.
     let step = |code: u8, to: u8, from: u8, offset: i16, constant: u32| -> u64 {
@@ -254,9 +254,9 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     let load_half = |to, from, offset| step(0x69, to, from, offset, 0);
     let load_byte = |to, from, offset| step(0x71, to, from, offset, 0);
     let set = |to, constant| step(0xb7, to, 0, 0, constant);
-    // Jumps are relative to the next instruction; the last two instructions pass the frame.
+    // Jumps are relative to the next instruction. The last two instructions pass the frame.
     let unless_equal = |what, constant, over| step(0x55, what, 0, over, constant);
-    // In memory order, since loads use this machine's byte order.
+    // In memory order, because loads use this machine's byte order.
     let memory = |bytes: [u8; 2]| u32::from(u16::from_ne_bytes(bytes));
     let program = [
         load_word(2, 1, 0),     // r2: the frame's start
@@ -312,8 +312,8 @@ fn descriptor(command: i32, attributes: &[u32]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `attributes` is the start of the command's `union bpf_attr`; its pointers refer to memory that
-/// outlives the call.
+/// Calls bpf(2). `attributes` is the start of the command's `union bpf_attr`; its pointers refer to memory that outlives the
+/// call.
 fn bpf(command: i32, attributes: &[u32]) -> io::Result<i32> {
     // SAFETY: the kernel reads the given number of bytes, and the memory that they point to.
     let rc = unsafe {

@@ -1,5 +1,4 @@
-//! Real sockets of all kinds on the loopback device; packet sockets run in a private network
-//! namespace.
+//! Real sockets of all kinds on the loopback device. Packet sockets run in a private network namespace.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ fn loopback(port: u16) -> PathId {
     })
 }
 
-/// Receives `count` datagrams; the last one's path, and all of them.
+/// Receives `count` datagrams. Returns the last one's path, and all of them.
 fn collect(link: &TransportSelector, count: usize) -> (PathId, Vec<Vec<u8>>) {
     let mut batch = RecvBatch::default();
     let (mut from, mut all) = (PathId::default(), Vec::new());
@@ -70,7 +69,7 @@ fn any(port: u16) -> std::net::SocketAddr {
     (std::net::Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// Pairs of packet socket kinds, with a port each: a closed socket may stay open briefly in a child that
+/// Pairs of packet socket kinds, each with its own port, because a closed socket may stay open briefly in a child that
 /// another test is starting.
 const PAIRS: [(u16, TransportKind, TransportKind); 4] = [
     (4710, TransportKind::Raw, TransportKind::Raw),
@@ -275,7 +274,7 @@ fn af_xdp_redirects_only_matching_frames() {
         let other = TransportSelector::host(any(4711), Some(TransportKind::Raw)).unwrap();
         let client = TransportSelector::client(Some(TransportKind::Raw)).unwrap();
         let to = |port| veth_path(THERE, port);
-        // In the second round another socket has just released the queue.
+        // In the second round, another socket has just released the queue.
         for port in [4710, 4712] {
             let host = TransportSelector::host(any(port), Some(TransportKind::Raw)).unwrap();
             host.open_xdp(there).unwrap();

@@ -28,7 +28,7 @@ fn address(link: &TransportSelector) -> std::net::SocketAddr {
     link.local_addr().unwrap()
 }
 
-/// `count` datagrams of `segment` bytes, the last `last` bytes; each begins with its number.
+/// `count` datagrams of `segment` bytes, the last one with `last` bytes. Each begins with its number.
 fn numbered(count: usize, segment: usize, last: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for i in 0..count {
@@ -233,7 +233,7 @@ fn recv_ends_with_a_timeout_or_a_wake() {
         link.recv(&mut batch, Some(timeout)).unwrap();
         assert!(batch.is_empty());
     }
-    // Without a timeout only a wake ends it: before the wait, or during it.
+    // Without a timeout, only a wake ends it, before or during the wait.
     link.wake();
     link.wake();
     link.recv(&mut batch, None).unwrap();
@@ -243,7 +243,7 @@ fn recv_ends_with_a_timeout_or_a_wake() {
     link.recv(&mut batch, None).unwrap();
     assert!(batch.is_empty());
     thread.join().unwrap();
-    // No wake is left: this one times out.
+    // No wake is left, so this one times out.
     link.recv(&mut batch, Some(Duration::from_millis(1)))
         .unwrap();
     assert!(batch.is_empty());

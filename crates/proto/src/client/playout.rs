@@ -1,6 +1,6 @@
-//! From received frames to reports.
+//! Turns received frames into reports.
 //!
-//! Sans-I/O: the client's media thread and the tests' deterministic simulation add a decoder, a display and a
+//! The module is sans-I/O: the client's media thread and the tests' deterministic simulation add a decoder, a display and a
 //! clock.
 
 #[cfg(test)]
@@ -24,9 +24,9 @@ use crate::wire::video::EchoKind;
 pub struct Playout {
     /// Turns datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
     pub media: MediaReceiver,
-    /// The counters at the last report.
+    /// The counters at the time of the last report.
     counted: Counters,
-    /// The newest input that was echoed by a displayed frame.
+    /// The newest input echoed by a displayed frame.
     shown_input: InputSeq,
     /// The newest pose of a displayed frame.
     shown_pose: Option<PoseId>,
@@ -47,13 +47,13 @@ pub enum FrameResult {
         frame: FrameId,
         /// The cause.
         why: DropCause,
-        /// When its first datagram arrived, if one did.
+        /// When its first datagram arrived, if any did.
         first_received: Option<Instant>,
     },
 }
 
 impl FrameResult {
-    /// The frame result in this output, if it is one.
+    /// The frame result in this output, if there is one.
     #[must_use]
     pub fn of(step: &VideoOutput<'_>) -> Option<FrameResult> {
         match *step {
@@ -77,9 +77,9 @@ impl FrameResult {
 pub struct Presentation {
     /// When decoding completed.
     pub decoded: Option<Instant>,
-    /// When it was handed to the display.
+    /// When the picture was handed to the display.
     pub submitted: Option<Instant>,
-    /// The stage that did not happen, with the cause.
+    /// The stage that failed, with the cause.
     pub failure: Option<(Stage, DropCause)>,
 }
 
@@ -174,7 +174,7 @@ impl Playout {
         report
     }
 
-    /// For the first frame with a new pose and no new input: motion to photon of the head pose.
+    /// Measures the motion-to-photon latency of the head pose, for the first frame with a new pose and no new input.
     fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);
@@ -229,7 +229,7 @@ fn age(
     }
 }
 
-/// The frame's outcome. A frame that waits for a key frame has arrived, but cannot be decoded.
+/// The frame's outcome. A frame that waits for a key frame has arrived but cannot be decoded.
 fn outcome(result: &FrameResult, presentation: &Presentation) -> Outcome {
     let (stage, why) = match result {
         FrameResult::Completed(end) => match presentation.failure {

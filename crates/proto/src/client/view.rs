@@ -13,11 +13,11 @@ use crate::wire::control::{Message, Report};
 /// Maximum unacknowledged reports: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Maximum reports in one datagram: 25 of 54 bytes each, and 9 bytes that name their predecessor.
+/// Maximum reports in one datagram: 25 reports of 54 bytes each and 9 bytes that name their predecessor.
 const REPORTS_PER_DATAGRAM: usize = 25;
 
-/// Unacknowledged reports that are repeated with a new one: two consecutive datagrams may be lost without a
-/// timeout (guess).
+/// Number of unacknowledged reports that are repeated with a new one, so that two consecutive datagrams may be lost without
+/// a timeout (guess).
 const REPORTS_REPEATED: usize = 2;
 
 /// The client's side of one view.
@@ -56,7 +56,7 @@ impl View {
         self.send_reports(now, plane);
     }
 
-    /// Sends new reports with a few earlier ones, and all from the oldest timed-out one on.
+    /// Sends new reports with a few earlier ones, and all reports from the oldest timed-out one on.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
@@ -79,20 +79,20 @@ impl View {
         self.report_again = self.report_due(plane);
     }
 
-    /// When the oldest report times out; later ones were sent later, or with it.
+    /// When the oldest report times out. Later reports were sent at the same time or later.
     fn report_due(&self, plane: &ControlPlane) -> Option<Instant> {
         let (_, at) = self.reports.front()?;
         Some((*at)? + report_wait(plane))
     }
 
-    /// The host acknowledged all reports up to this one.
+    /// Handles the host's acknowledgement of all reports up to this one.
     pub(super) fn reports_seen(&mut self, through: FrameId, plane: &ControlPlane) {
         self.reports.retain(|(r, _)| r.frame > through);
         self.report_again = self.report_due(plane);
     }
 
-    /// Sets the picture's state. While it is broken, key-frame requests are repeated (OpenUVR paper, section
-    /// IV-B: after every frame until one arrives).
+    /// Sets the picture's state. While the picture is broken, key-frame requests are repeated (OpenUVR paper, section IV-B:
+    /// after every frame until one arrives).
     pub(super) fn picture(&mut self, now: Instant, state: PictureState, plane: &mut ControlPlane) {
         let news = state != self.picture;
         self.picture = state;

@@ -11,8 +11,8 @@ use crate::time::Instant;
 /// The accounting window.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Requesters that are tracked; beyond this number, the most recent ones. An untracked requester may exceed
-/// its share, but never [`Budget::each`].
+/// Maximum number of tracked requesters: the most recent ones. An untracked requester may exceed its share, but never
+/// [`Budget::each`].
 const ASKING: usize = 64;
 
 /// The budget of one kind of work.
@@ -40,7 +40,7 @@ impl<K: PartialEq + Copy> Budget<K> {
         }
     }
 
-    /// Whether work may be done for `key` at `now`; if so, it is counted as done.
+    /// Whether work may be done for `key` at `now`. If it may, it is counted as done.
     pub fn may(&mut self, now: Instant, key: K) -> bool {
         self.done.retain(|(at, _)| now < *at + SPAN);
         self.note(now, key);

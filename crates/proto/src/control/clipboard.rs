@@ -1,8 +1,8 @@
 //! Clipboard text on the reliable stream: fragmentation and reassembly.
 //!
-//! A text has up to [`MAX_TEXT`] bytes; a message could hold [`MAX_MESSAGE`]. Long texts are fragmented
-//! because the stream is ordered: a role or a cursor shape would wait behind the whole text. A piece is
-//! queued only after all before it were acknowledged, so that other messages wait behind one piece at most.
+//! A text has up to [`MAX_TEXT`] bytes, a message up to [`MAX_MESSAGE`]. Long texts are fragmented because the stream is
+//! ordered: otherwise, a role or a cursor shape would wait behind the whole text. A piece is queued only once all earlier
+//! pieces are acknowledged, so that other messages wait behind one piece at most.
 //!
 //! [`MAX_MESSAGE`]: super::stream::MAX_MESSAGE
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::validated::Invalid;
 
-/// Maximum UTF-8 bytes of a text: about a book, and the memory that a peer can claim (guess).
+/// Maximum UTF-8 bytes of a text: about the length of a book. It limits the memory that a peer can claim (guess).
 pub const MAX_TEXT: usize = 1_000_000;
 
-/// Maximum bytes in one piece: half of the stream's window, 16 ms of a 4 Mb/s link.
+/// Maximum bytes in one piece: half of the stream's window, or 16 ms on a 4 Mb/s link.
 pub const PIECE: usize = 8 * 1024;
 
 /// The directions in which the host shares clipboard text.
@@ -97,7 +97,7 @@ impl From<&str> for ClipboardText {
 pub struct ClipboardPiece {
     /// Length of the complete text in bytes, 1 to [`MAX_TEXT`].
     pub total: u32,
-    /// Offset of these bytes in the text; 0 starts a text and discards an incomplete one.
+    /// Offset of these bytes in the text. Offset 0 starts a text and discards an incomplete one.
     pub offset: u32,
     /// The bytes, at most [`PIECE`]; a boundary may split a character.
     pub bytes: Vec<u8>,
@@ -175,8 +175,8 @@ impl ClipboardPiece {
 pub struct SentText(Option<(ClipboardText, usize)>);
 
 impl SentText {
-    /// Sends `text` from now on and discards an unfinished one. Returns `false` and sends nothing if the text
-    /// is empty or too long.
+    /// Starts sending `text` and discards an unfinished text. Returns `false` and sends nothing if `text` is empty or too
+    /// long.
     pub fn start(&mut self, text: ClipboardText) -> bool {
         let fits = text.fits();
         if fits {
@@ -283,7 +283,7 @@ mod tests {
             prop_assert!(received.bytes.is_empty());
         }
 
-        /// For any input, at most one text is kept, and an incomplete text yields nothing.
+        /// For any input, at most one text is kept, and an incomplete text is never returned.
         #[test]
         fn pieces_in_any_order_give_complete_texts_only(
             order in prop::collection::vec(0_usize..6, 0..40),

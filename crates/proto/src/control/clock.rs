@@ -13,8 +13,8 @@ use crate::time::{Instant, PeerInstant};
 /// Maximum relative drift of two clocks: ±50 ppm each, the usual tolerance of PC and phone crystals.
 pub const DRIFT_PPM: i64 = 100;
 
-/// Exchanges that are compared for the shortest round trip; at one each half second this is 8 s, in which
-/// drift adds at most 0.8 ms to a bound.
+/// Number of exchanges among which the shortest round trip is chosen. At one exchange each half second, they span 8 s, in
+/// which drift adds at most 0.8 ms to a bound.
 const WINDOW: usize = 16;
 
 /// One exchange.
@@ -34,8 +34,8 @@ pub struct ClockMap {
 }
 
 impl ClockMap {
-    /// Adds one exchange: sent and answered on the local clock, received and replied on the peer's.
-    /// Contradictory stamps are ignored.
+    /// Adds one exchange: sent and answered on the local clock, received and replied on the peer's. Contradictory timestamps
+    /// are ignored.
     pub fn note(
         &mut self,
         asked: Instant,
@@ -128,7 +128,7 @@ mod tests {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
-        // The peer echoes the local stamp and may forge it.
+        // The peer echoes the local timestamp and may forge it.
         map.note(
             Instant(i64::MAX),
             PeerInstant(0),

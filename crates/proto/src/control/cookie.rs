@@ -1,4 +1,4 @@
-//! Stateless cookies: a client proves that it receives at its address before the host works for it.
+//! Stateless cookies: a client proves that it receives at its address before the host does work for it.
 //!
 //! A cookie proves a return path, not an identity or freshness. The host stores no state for it (compare RFC
 //! 9147, section 5.1).
@@ -21,7 +21,7 @@ use crate::time::Instant;
 /// A cookie's length in bytes.
 pub const COOKIE: usize = 20;
 
-/// A cookie is valid in its bucket and the next, hence for 8 to 16 s: longer than a client's attempt
+/// A cookie is valid in its bucket and the next one, hence for 8 to 16 s. That is longer than a client's attempt
 /// ([`super::handshake::HANDSHAKE_TIMEOUT`]).
 const BUCKET: Duration = Duration::from_secs(8);
 
@@ -43,7 +43,7 @@ impl CookieJar {
     /// A jar with a fresh key.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the operating system has none to give.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn new() -> Result<CookieJar, NoRandomness> {
         Ok(CookieJar::with_key(random()?, 0))
     }
@@ -61,7 +61,7 @@ impl CookieJar {
     /// A cookie for the client at `from` with `nonce`.
     ///
     /// # Errors
-    /// [`NoRandomness`] if a new key was due and the system has no random bytes.
+    /// [`NoRandomness`] if a new key was due and the system provided no random bytes.
     pub fn create(
         &mut self,
         now: Instant,

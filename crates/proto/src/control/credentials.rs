@@ -1,7 +1,7 @@
 //! A client's credentials for one host: the host's public key, or a PIN for one pairing.
 //!
-//! A PIN is short, and a peer that receives a proof of it can test one guess. So a client never uses a PIN
-//! twice, nor in place of verifying a known key. The handshake itself is in [`super::handshake`].
+//! A PIN is short, and a peer that receives a proof of it can test one guess. A client therefore never uses a PIN twice, and
+//! never in place of verifying a known key. The handshake itself is in [`super::handshake`].
 
 use super::handshake::{HandshakeError, Trust};
 use super::identity::PublicKey;
@@ -12,9 +12,9 @@ use super::ticket::SignedTicket;
 #[derive(Debug)]
 pub struct HostCredentials {
     known: Option<PublicKey>,
-    /// For one pairing, which is the next attempt.
+    /// The PIN for one pairing: the next attempt.
     pin: Option<Pin>,
-    /// Kept until the host admits this client.
+    /// The ticket, kept until the host admits this client.
     ticket: Option<SignedTicket>,
 }
 
@@ -33,8 +33,8 @@ pub enum PairingOutcome {
 }
 
 impl HostCredentials {
-    /// Stored credentials and the PIN given for this run. A known host must prove its key, even if there is a
-    /// PIN, unless `pair_again` is set.
+    /// Combines stored credentials and the PIN given for this run. A known host must prove possession of its key, even if
+    /// there is a PIN, unless `pair_again` is set.
     #[must_use]
     pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> HostCredentials {
         let pin = pin.filter(|_| known.is_none() || pair_again);
@@ -58,7 +58,7 @@ impl HostCredentials {
     /// The credential for the next handshake. A PIN is consumed, even if that handshake fails.
     ///
     /// # Errors
-    /// [`HandshakeError::UnknownHost`] without a key and a PIN.
+    /// [`HandshakeError::UnknownHost`] if there is neither a key nor a PIN.
     pub fn trust(&mut self) -> Result<Trust, HandshakeError> {
         match (self.pin.take(), self.known) {
             (Some(pin), _) => Ok(Trust::Pin(pin)),
@@ -70,9 +70,9 @@ impl HostCredentials {
         }
     }
 
-    /// Records that a handshake by `trust` authenticated the host with `key`.
+    /// Records that a handshake with `trust` authenticated the host with `key`.
     pub fn authenticated(&mut self, trust: &Trust, key: PublicKey) -> PairingOutcome {
-        // The host knows this client's key now.
+        // The host now knows this client's key.
         self.ticket = None;
         match (trust, self.known.replace(key)) {
             (Trust::Known(_) | Trust::Ticket { .. }, _) => PairingOutcome::Known,
@@ -133,7 +133,7 @@ mod tests {
         let mut host = HostCredentials::new(Some(KEY), pin(), true);
         let trust = host.trust().unwrap();
         assert_eq!(key_of(&trust), None);
-        // After a failure the host's known key is still the trusted one.
+        // After a failure, the host's known key is still the trusted one.
         assert_eq!(key_of(&host.trust().unwrap()), Some(KEY));
         let again = PairingOutcome::PairedAgain { before: KEY };
         assert_eq!(host.authenticated(&trust, OTHER), again);

@@ -26,21 +26,20 @@
 //!  established
 //! ```
 //!
-//! [`Established`] at the host means that the client proved its identity (and, at pairing, the PIN); at the
-//! client it means that the host did so *and* accepted. Either side may get Refused with a reason instead.
-//! Cleartext fields (Hello, Challenge, Begin's head) are bound into Noise's prologue, so that tampering ends
-//! the handshake instead of weakening it.
+//! [`Established`] at the host means that the client proved its identity (and, at pairing, the PIN). At the client, it means
+//! that the host proved its identity *and* accepted the client. Either side may get Refused with a reason instead. Cleartext
+//! fields (Hello, Challenge, Begin's head) are bound into Noise's prologue, so that tampering ends the handshake instead of
+//! weakening it.
 //!
-//! The host applies rate limits before it works for a Begin. A reconnection must be tagged under the secret
-//! shared by the two long-term keys, which costs one HMAC: an attacker without the client's key cannot use up
-//! the client's budget, from any number of addresses. A ticket must be tagged under the host's own key, which
-//! strangers do not know. Pairings and tickets cannot be told apart, so networks share a budget for each of
-//! the two.
+//! The host applies rate limits before it does work for a Begin. A reconnection must be tagged under the secret shared by
+//! the two long-term keys, which costs the host one HMAC. An attacker without the client's key therefore cannot use up the
+//! client's budget, from any number of addresses. A ticket must be tagged under the host's own key, which strangers do not
+//! know. Pairings cannot be attributed to a client, and neither can tickets, so for each of the two the networks share a
+//! budget.
 //!
-//! This module stores no keys (crate `runtime`), negotiates no media, and seals nothing afterwards.
-//! Randomness comes from the operating system here and in the neighbouring modules: the one exception to
-//! "seeds come in as arguments". Specification: architecture, section 5; Noise Protocol Framework, revision
-//! 34; RFC 9382 (SPAKE2).
+//! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake. It takes
+//! its randomness from the operating system, as its neighbouring modules do. This is the one exception to "seeds come in as
+//! arguments". Specification: architecture, section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
 
 mod begin_keys;
 mod client;
@@ -72,26 +71,26 @@ pub const PROTOCOL_VERSION: u8 = 1;
 /// The plane (byte 1 of every datagram) of the handshake.
 pub const PLANE: u8 = 0;
 
-/// Time after which a client gives up: long enough to start the host by hand, short enough to wait for.
+/// Time after which a client gives up: long enough to start the host by hand, and short enough to wait for.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lifetime of a half-open or just completed handshake at the host.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum concurrent handshakes of each kind (pairings, reconnections). A further one evicts the oldest of
-/// the network or device that has most. About 1 kB each.
+/// Maximum concurrent handshakes of each kind (pairings, reconnections). An additional one evicts the oldest handshake of
+/// the network or device that has the most. Each takes about 1 kB.
 pub const MAX_HALF_OPEN: usize = 64;
 
-/// Maximum pairings a second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured) on
-/// the thread that injects the player's input: at worst 5 ms of each second.
+/// Maximum pairings a second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured) on the thread
+/// that injects the player's input: at most 5 ms of each second.
 pub const PAIRINGS_PER_SECOND: usize = 16;
 
-/// Maximum pairings a second of one network ([`PathId::network`](crate::id::PathId::network)): enough for a
-/// household behind one address. Several networks share [`PAIRINGS_PER_SECOND`].
+/// Maximum pairings a second from one network ([`PathId::network`](crate::id::PathId::network)): enough for a household
+/// behind one address. All networks share [`PAIRINGS_PER_SECOND`].
 pub const PAIRINGS_PER_NETWORK: usize = 4;
 
-/// Maximum reconnections a second of all known devices, 0.2 ms each. Only tagged ones count, which strangers
-/// cannot produce.
+/// Maximum reconnections a second of all known devices, at 0.2 ms each. Only tagged ones count, and strangers cannot produce
+/// those.
 pub const RECONNECTIONS_PER_SECOND: usize = 32;
 /// Maximum reconnections a second of one device.
 pub const RECONNECTIONS_PER_DEVICE: usize = 4;
@@ -147,7 +146,7 @@ impl fmt::Display for Versions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The PIN is not the host's.
+    /// The PIN does not match the host's.
     #[error("pairing failed: the PIN is not the one that the host shows; check it and try again")]
     WrongPin,
     /// The host has no open pairing window.
@@ -156,13 +155,13 @@ pub enum HandshakeError {
          and try again with the PIN that it shows"
     )]
     PairingClosed,
-    /// The PIN was used towards a peer that did not confirm it.
+    /// The PIN was used with a peer that did not confirm it.
     #[error(
         "pairing failed: the peer did not confirm the PIN and may have learned whether it is right; \
          check the address, get a new PIN from the host, and try again"
     )]
     Unconfirmed,
-    /// The host's key is not known, and there is no PIN or it was used.
+    /// The host's key is not known, and there is no PIN or it has been used.
     #[error(
         "this client does not know the host: pair with the PIN that `openuvr host --pair` shows there"
     )]
@@ -173,17 +172,17 @@ pub enum HandshakeError {
          the PIN that `openuvr host --pair` shows there"
     )]
     UnknownDevice,
-    /// This device has proven its key or the PIN, but the host forbids it.
+    /// This device has proved possession of its key or of the PIN, but the host forbids it.
     #[error("the host forbids this device: run `openuvr devices allow` at the host")]
     Forbidden,
-    /// The host rejects attempts for now.
-    #[error("the host takes no try now: wait {} s and try again", .retry_after.as_secs())]
+    /// The host temporarily rejects attempts.
+    #[error("the host accepts no attempt now: wait {} s and try again", .retry_after.as_secs())]
     Busy {
-        /// The wait, in whole seconds, at least one.
+        /// The wait, in whole seconds and at least one.
         retry_after: Duration,
     },
     /// The two programs have no protocol version in common.
-    #[error("the host speaks protocol {theirs}, this program {ours}: update the older one")]
+    #[error("the host uses protocol {theirs}, this program {ours}: update the older one")]
     Version {
         /// This program's range.
         ours: Versions,
@@ -199,10 +198,10 @@ pub enum HandshakeError {
         /// The timeout.
         after: Duration,
     },
-    /// The peer does not prove the key that this client knows.
+    /// The peer does not prove possession of the key that this client knows.
     #[error(
-        "the peer at this address does not show the host's key: if the host was set up again, pair \
-         again with --pair-again and the PIN that it shows; otherwise another machine has the address"
+        "the peer at this address does not prove possession of the host's key: if the host was set up again, pair again \
+         with --pair-again and the PIN that it shows; otherwise another machine has the address"
     )]
     NotTheHost,
     /// The host rejects the ticket.
@@ -210,11 +209,11 @@ pub enum HandshakeError {
     Ticket(TicketRefused),
     /// The peer does not answer a ticket sealed for the host that the link names.
     #[error(
-        "the peer at this address does not show the host's key that the link names, or takes no \
-         tickets: get a new link from the portal"
+        "the peer at this address does not prove possession of the key in the link, or accepts no tickets: get a new link \
+         from the portal"
     )]
     TicketUnanswered,
-    /// No random bytes for keys.
+    /// The system provided no random bytes for keys.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// The cryptographic library failed on valid input.

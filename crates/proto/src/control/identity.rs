@@ -1,7 +1,7 @@
 //! Device identities: a long-term X25519 key pair and its names for users and files.
 //!
-//! Keys are stored by crate `runtime` (`identity_store`, `trust_store`). An identity key never seals media:
-//! it only takes part in the Diffie-Hellman steps of a handshake (architecture, section 5).
+//! Crate `runtime` stores the keys (`identity_store`, `trust_store`). An identity key never seals media: it only takes part
+//! in the Diffie-Hellman steps of a handshake (architecture, section 5).
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl Identity {
     /// A new identity from the operating system's randomness.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the operating system has none to give.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<Identity, NoRandomness> {
         random().map(Identity::from_bytes)
     }
@@ -85,8 +85,8 @@ impl fmt::Debug for Identity {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// A short name for comparison by users: the first 64 bits of SHA-256 over the key, as four groups of
-    /// four hexadecimal digits. It distinguishes devices; trust always uses the full key.
+    /// A short name that users can compare: the first 64 bits of SHA-256 over the key, as four groups of four hexadecimal
+    /// digits. It only distinguishes devices; trust always uses the full key.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = sha256(&[b"openuvr fingerprint", &self.0]);
@@ -111,8 +111,8 @@ impl PublicKey {
     }
 }
 
-/// A client's pseudonym towards a host, sent in clear: a hash of its public key. It cannot be reversed and
-/// proves nothing, but lets an eavesdropper recognise the client, like a hardware address.
+/// A client's pseudonym towards a host, sent in the clear: a hash of its public key. It cannot be reversed and proves
+/// nothing, but lets an eavesdropper recognise the client, like a hardware address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ClientId(pub [u8; 16]);
 
@@ -145,10 +145,10 @@ impl From<DeviceName> for String {
 }
 
 impl DeviceName {
-    /// Maximum length in bytes: a host name's label (RFC 1035 section 2.3.4: 63 octets) and one.
+    /// Maximum length in bytes: one more than a host name's label (RFC 1035 section 2.3.4: 63 octets).
     pub const MAX: usize = 64;
 
-    /// A name from `text`: drops control characters and truncates.
+    /// Creates a name from `text`: drops control characters and truncates it.
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
@@ -175,8 +175,8 @@ impl DeviceName {
 #[error("cannot make keys: the operating system provides no random bytes (getrandom failed)")]
 pub struct NoRandomness;
 
-/// `N` random bytes from the operating system: the one exception to "seeds come in as arguments", for keys,
-/// nonces, PINs and session ids, which must not be predictable.
+/// `N` random bytes from the operating system, for keys, nonces, PINs and session ids, which must not be predictable. This
+/// is the one exception to "seeds come in as arguments".
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| NoRandomness)?;

@@ -1,4 +1,4 @@
-//! Negotiation: the client's offer and the host's grant. Messages of the reliable stream.
+//! Negotiation: the client's offer and the host's grant, as messages of the reliable stream.
 
 use std::num::NonZeroU16;
 
@@ -17,7 +17,7 @@ use crate::units::{Bitrate, Size};
 pub enum Role {
     /// Sends input; its loss and bandwidth control the encoder. At most one.
     Player = 0,
-    /// Watches only, and cannot slow the player.
+    /// Only watches, and cannot slow the player.
     Observer = 1,
 }
 
@@ -36,9 +36,9 @@ impl Role {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ObserverReason {
-    /// It requested that.
+    /// The client requested it.
     Requested = 1,
-    /// There is a player; a request to take over succeeds.
+    /// There is a player, and a request to take over would succeed.
     PlayerPresent = 2,
     /// There is a player, and the host does not allow take-over.
     TakeOverRefused = 3,
@@ -55,13 +55,12 @@ impl ObserverReason {
 }
 
 impl std::fmt::Display for ObserverReason {
-    /// For the user: the reason, and how to play.
+    /// Text for the user: the reason, and how to play.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ObserverReason::Requested => "watching only, as requested",
             ObserverReason::PlayerPresent => {
-                "watching only: another client plays; ask to take over (--take-over), or wait until \
-                 it leaves"
+                "watching only: another client plays; take over its role (--take-over), or wait until it leaves"
             }
             ObserverReason::TakeOverRefused => {
                 "watching only: another client plays, and this host does not allow take-over; you play \
@@ -81,31 +80,30 @@ pub struct Offer {
     pub role: Role,
     /// Whether to take over the player's role.
     pub take_over: bool,
-    /// The codecs that it decodes: bit n for codec number n.
+    /// The codecs that the client decodes: bit n for codec number n.
     pub codecs: u32,
     /// The client's name for lists and logs, at most 255 bytes.
     pub name: String,
     /// The software and its version, for logs.
     pub software: String,
-    /// Its limits on the video.
+    /// The client's limits on the video.
     pub constraints: ClientConstraints,
-    /// The streams that it supports in addition to the first view of its video.
+    /// The streams that the client supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// A client's limits on the video. The host applies a player's within its own; an observer's apply only if
+/// A client's limits on the video. The host applies a player's limits within its own. An observer's limits apply only if
 /// each client has its own encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientConstraints {
     /// Maximum bits per second; `None`: the host's limit.
     pub bitrate: Option<Bitrate>,
-    /// Maximum picture size; larger pictures are scaled down at their aspect ratio. `None`: no limit.
+    /// Maximum picture size. Larger pictures are scaled down at their aspect ratio. `None`: no limit.
     pub size: Option<Size>,
-    /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. Further frames would not be
-    /// visible.
+    /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. More frames would not be visible.
     pub fps: Option<NonZeroU16>,
-    /// Frame rate that the client's user chose, in Hz: it replaces the host's usual rate up to the host's limit.
-    /// `None`: none. Offers of this protocol have none.
+    /// Frame rate that the client's user chose, in Hz. It replaces the host's usual rate, up to the host's limit. `None`:
+    /// the user chose none. Offers of this protocol never have one.
     pub chosen_fps: Option<NonZeroU16>,
 }
 
@@ -125,8 +123,8 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Refusal::PlayerPresent => {
-                "the host has a player and does not allow take-over; ask to observe \
-                 (--observe), or try again when the player has left"
+                "the host has a player and does not allow take-over; connect as an observer (--observe), or try again when \
+                 the player has left"
             }
             Refusal::NoCommonCodec => "no common codec: choose another --encoder at the host",
             Refusal::Full => "the host's client limit is reached; try again later",
@@ -139,18 +137,18 @@ impl std::fmt::Display for Refusal {
 pub enum Negotiation {
     /// Client to host, the first message.
     Offer(Offer),
-    /// Host to client: accepted, in this role. Repeated when the role changes.
+    /// Host to client: the offer is accepted, in this role. Repeated when the role changes.
     Granted {
         /// The role.
         role: Role,
         /// The host's name, for the window title.
         host: String,
-        /// How its application reads keys, unless the user sets it.
+        /// How the host's application reads keys, unless the user sets it.
         keys: Keys,
         /// Why an observer does not play; `None` for a player, or from an older host.
         observer_reason: Option<ObserverReason>,
     },
-    /// Host to client: refused. The session ends.
+    /// Host to client: the offer is refused. The session ends.
     Refused(Refusal),
     /// Host to client: a new cursor shape.
     CursorShape {
@@ -163,26 +161,25 @@ pub enum Negotiation {
     },
     /// Host to client: the application wants relative (`true`) or absolute mouse motion; initially absolute.
     RelativeMouse(bool),
-    /// Host to client: whether the streamed source is visible. Initially it is; while a window is minimised
-    /// no pictures are sent.
+    /// Host to client: whether the streamed source is visible. Initially it is. While a window is minimised, no pictures are
+    /// sent.
     SourceShown(bool),
     /// Host to client: the streams that the session carries in addition to the first view of its video. Sent once,
     /// after the first [`Negotiation::Granted`], and only if there are any.
     Streams(Vec<Grant>),
     /// Client to host: the window's new size in pixels. A host may resize its source to it.
     WindowSize(Size),
-    /// Either direction: a fragment of the newest copied text. Accepted from the player only.
+    /// Either direction: a fragment of the newest copied text. Accepted only from the player.
     ClipboardPiece(ClipboardPiece),
-    /// Host to client: the clipboard directions until the next [`Negotiation::Granted`]. Sent to the player
-    /// only, and only if any is enabled.
+    /// Host to client: the clipboard directions until the next [`Negotiation::Granted`]. Sent only to the player, and only
+    /// if a direction is enabled.
     ClipboardDirections(ClipboardDirections),
-    /// Host to client: the number of game pads that it accepts. Sent to the player only, after each
-    /// [`Negotiation::Granted`]; a client that has not received it sends no pad events.
+    /// Host to client: the number of game pads that it accepts. Sent only to the player, after each
+    /// [`Negotiation::Granted`]. A client that has not received it sends no pad events.
     PadsTaken(u8),
 }
 
-/// Maximum side of a cursor in pixels; XFixes returns at most the server's largest cursor, 256 on common
-/// drivers.
+/// Maximum side of a cursor in pixels. XFixes returns at most the server's largest cursor, which is 256 on common drivers.
 pub const MAX_CURSOR_SIDE: u32 = 256;
 
 impl Negotiation {

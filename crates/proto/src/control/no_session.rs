@@ -1,14 +1,13 @@
-//! The host's reply for an unknown session, after a restart of the host or a timeout. It is not sealed,
-//! because the host has no key, so anyone can forge it: a client treats it as a reason to probe the session,
-//! never as proof.
+//! The host's reply for an unknown session, after a restart of the host or a timeout. It is not sealed, because the host has
+//! no key, so anyone can forge it. A client treats it as a reason to probe the session, never as proof.
 //!
 //! ```text
 //!  0         1       2      4         8      9      12       20     28
 //!  | version | plane | zero | session | kind | zero | number | left |
 //!  | 1       | 0     |      | u32     | 0x11 |      | u64    | i64  |
 //! ```
-//! Session, packet number and send timestamp are copied from the datagram that it answers, which only an
-//! on-path attacker can know.
+//! Session, packet number and send timestamp are copied from the datagram that it answers. Only an on-path attacker can know
+//! them.
 
 use super::handshake::PLANE;
 use crate::wire::header::{Header, Plane};

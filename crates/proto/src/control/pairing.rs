@@ -1,8 +1,7 @@
 //! Pairing by PIN: the PIN, its time window, and its limits on tries.
 //!
-//! The exchange is SPAKE2 (RFC 9382, by crate `spake2`): a wrong guess costs one exchange with the host and
-//! reveals nothing else, so the limit on tries is the strength of a short PIN. The handshake itself is in
-//! [`super::handshake`].
+//! The exchange is SPAKE2 (RFC 9382, by crate `spake2`). A wrong guess costs one exchange with the host and reveals nothing
+//! else, so the limit on tries is the strength of a short PIN. The handshake itself is in [`super::handshake`].
 
 use std::fmt;
 use std::time::Duration;
@@ -14,15 +13,14 @@ use zeroize::{Zeroize, Zeroizing};
 use super::identity::{NoRandomness, random};
 use crate::time::Instant;
 
-/// Wrong PINs in one window before it closes: 24 guesses of a million in total. This is the limit of eight
-/// addresses ([`MAX_TRIES_OF_ONE`]), so that an attacker with few addresses cannot close the window.
+/// Wrong PINs in one window before it closes: 24 guesses of a million in total. This equals the limit of eight networks
+/// ([`MAX_TRIES_OF_ONE`]), so that an attacker with few addresses cannot close the window.
 pub const MAX_TRIES: u32 = 24;
 
-/// Wrong PINs that one window accepts from one network (an IPv4 address, 64 bits of IPv6). Others may still
-/// pair.
+/// Wrong PINs that one window accepts from one network (an IPv4 address, or 64 bits of IPv6). Other networks may still pair.
 pub const MAX_TRIES_OF_ONE: u32 = 3;
 
-/// Delay of an address after its first wrong PIN; it doubles with the next (1, 2 s). Others are not delayed.
+/// Delay of a network after its first wrong PIN. It doubles with the next (1, 2 s). Other networks are not delayed.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// The length of a SPAKE2 message in bytes: a side mark and a compressed Edwards point.
@@ -33,8 +31,8 @@ const SHORTEST: usize = 4;
 /// Maximum number of digits.
 const LONGEST: usize = 12;
 
-/// A PIN: 4 to 12 decimal digits. Overwritten on drop; `Debug` hides it, [`fmt::Display`] shows it (the host
-/// displays it).
+/// A PIN: 4 to 12 decimal digits. It is overwritten on drop. `Debug` hides it; [`fmt::Display`] shows it, because the host
+/// displays it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pin(String);
 
@@ -42,7 +40,7 @@ impl Pin {
     /// A random PIN of six digits, uniformly distributed.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the operating system has none to give.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<Pin, NoRandomness> {
         /// The largest multiple of a million in 32 bits: values above it would favour low PINs.
         const LIMIT: u32 = u32::MAX - u32::MAX % 1_000_000;
@@ -57,7 +55,7 @@ impl Pin {
     /// Parses a typed or pasted PIN; ignores blanks.
     ///
     /// # Errors
-    /// [`BadPin`] unless it is 4 to 12 ASCII digits.
+    /// [`BadPin`] if it is not 4 to 12 ASCII digits.
     pub fn parse(text: &str) -> Result<Pin, BadPin> {
         let mut pin = Pin(String::with_capacity(LONGEST));
         for digit in text.chars().filter(|c| !c.is_whitespace()) {
@@ -119,7 +117,7 @@ impl fmt::Debug for Pin {
 
 /// The text is not a PIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a PIN is 4 to 12 digits and nothing else: type it as the host shows it")]
+#[error("expected a PIN of 4 to 12 digits: type it as the host shows it")]
 pub struct BadPin;
 
 /// One side of a SPAKE2 exchange.
@@ -171,7 +169,7 @@ pub(super) struct PairingWindow {
     pub(super) serial: u64,
     pub(super) pin: Pin,
     closes: Instant,
-    /// The networks that gave a wrong PIN; at most [`MAX_TRIES`].
+    /// The networks that sent a wrong PIN; at most [`MAX_TRIES`].
     wrong: Vec<WrongPins>,
 }
 
@@ -214,8 +212,8 @@ impl PairingWindow {
         }
     }
 
-    /// Counts a wrong PIN from `network` at `now`: its next try is delayed, and after [`MAX_TRIES_OF_ONE`] it
-    /// has none. Returns the remaining tries.
+    /// Counts a wrong PIN from `network` at `now`. The network's next try is delayed, and after [`MAX_TRIES_OF_ONE`] it has
+    /// none. Returns the remaining tries.
     pub(super) fn count_wrong(&mut self, now: Instant, network: [u8; 16]) -> u32 {
         let known = self.wrong.iter().position(|wrong| wrong.network == network);
         let index = known.unwrap_or_else(|| {
@@ -232,7 +230,7 @@ impl PairingWindow {
         MAX_TRIES_OF_ONE.saturating_sub(wrong.count)
     }
 
-    /// Whether the limit of wrong PINs over all networks is reached.
+    /// Whether the limit of wrong PINs over all networks has been reached.
     pub(super) fn is_used_up(&self) -> bool {
         self.count() >= MAX_TRIES
     }

@@ -1,11 +1,10 @@
 //! Path validation of one session at the host: its current path and the validated ones.
 //!
-//! An authentic datagram proves its author, not its source: an on-path attacker can forward it from any
-//! address. So a new path must return a challenge (compare RFC 9000, section 8.2) before the session moves
-//! there, and until then the host sends at most [`AMPLIFICATION`] times the bytes received from it (section
-//! 8.1).
+//! An authentic datagram proves its author, not its source, because an on-path attacker can forward it from any address. A
+//! new path must therefore return a challenge (compare RFC 9000, section 8.2) before the session moves there. Until then,
+//! the host sends at most [`AMPLIFICATION`] times the bytes received from it (section 8.1).
 //!
-//! The module knows neither the payload nor the meaning of a path.
+//! The module interprets neither the payload nor the meaning of a path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,18 +23,18 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// See [`RETRY_AFTER`].
 const MAX_TRIES: u8 = 3;
 
-/// Validated paths that are kept: enough for all transports, and for a machine that alternates between two
+/// Number of validated paths that are kept: enough for all transports, and for a machine that alternates between two
 /// networks.
 const MAX_VALIDATED: usize = 4;
 
-/// Concurrent challenges; a further one evicts the path that was silent longest.
+/// Maximum concurrent challenges. An additional one evicts the path that has been silent longest.
 const MAX_PENDING: usize = 2;
 
 /// Bytes of a datagram with a challenge: kind, length and eight bytes, sealed.
 pub(crate) const CHALLENGE: usize = HEADER + 3 + 8 + TAG;
 
 pub(crate) struct Paths {
-    /// Newest last; contains [`Paths::now`].
+    /// The validated paths, newest last; contains [`Paths::now`].
     validated: VecDeque<PathId>,
     now: PathId,
     /// The source of the newest datagram that moves the session.
@@ -53,7 +52,7 @@ struct PendingChallenge {
 }
 
 impl Paths {
-    /// The handshake has validated the first path.
+    /// Starts with the path that the handshake has validated.
     pub(crate) fn new(path: PathId) -> Paths {
         Paths {
             validated: VecDeque::from([path]),
@@ -72,7 +71,7 @@ impl Paths {
         self.validated.contains(&path)
     }
 
-    /// An authentic datagram of `bytes` bytes arrived from `path`; `moves` if it moves the session. Returns
+    /// Handles an authentic datagram of `bytes` bytes from `path`. `moves` states whether it moves the session. Returns
     /// whether the current path changed.
     pub(crate) fn on_datagram(
         &mut self,
@@ -100,7 +99,7 @@ impl Paths {
                 challenge
             }
             None => {
-                // Without randomness a client could predict the token: the path stays unvalidated.
+                // Without randomness, a client could predict the token, so the path stays unvalidated.
                 let Ok(token) = random() else { return };
                 PendingChallenge {
                     path,
@@ -118,7 +117,7 @@ impl Paths {
         self.pending.push_back(challenge);
     }
 
-    /// A challenge's response arrived from `path`. Returns whether the current path changed.
+    /// Handles a challenge's response from `path`. Returns whether the current path changed.
     pub(crate) fn answered(&mut self, path: PathId, token: u64) -> bool {
         let fits = |a: &PendingChallenge| a.path == path && a.token == token;
         let Some(index) = self.pending.iter().position(fits) else {
@@ -206,7 +205,7 @@ mod tests {
         assert!(!paths.answered(path(2), token ^ 1), "another one");
         assert!(paths.answered(path(2), token));
         assert_eq!(paths.now(), path(2));
-        // The earlier path is still validated: no challenge, no wait.
+        // The earlier path is still validated, so there is no challenge and no wait.
         assert!(paths.on_datagram(Instant(1), path(1), 100, true));
         assert_eq!((paths.now(), paths.next_timeout()), (path(1), None));
     }

@@ -1,5 +1,5 @@
-//! The control plane of one session, the same on both sides: sealing, clocks, liveness and the reliable
-//! stream. Other messages are passed up.
+//! The control plane of one session, the same on both sides: sealing, clocks, liveness and the reliable stream. Other
+//! messages are passed up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::wire::control::{MAX_CONTROL_BODY, Message, Messages};
 use crate::wire::header::{HEADER, Plane, TAG};
 use crate::wire::seal::{Direction, Opener, Sealer};
 
-/// Ping interval, which is also the keep-alive. Sixteen pings make the clock map.
+/// Ping interval, which is also the keep-alive interval. The clock map is made from sixteen pings.
 pub const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// The first pings are faster, so that one-way figures have a bound from the start.
+/// Number of first pings that are sent faster, so that one-way figures have a bound from the start.
 const FIRST_PINGS: u32 = 8;
 const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 
-/// A peer that is silent for longer than a ping interval is pinged more often: a restarted peer reports that
-/// on the next datagram.
+/// A peer that is silent for longer than a ping interval is pinged more often, because a restarted peer reports its restart
+/// in reply to the next datagram.
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
-/// Ping interval while a silent peer has keys pressed: half of the time after which the host stops key
-/// repeat, so that one answer may be lost.
+/// Ping interval while a silent peer has keys pressed: half of the time after which the host stops key repeat, so that one
+/// answer may be lost.
 const HOLDING_PING_EVERY: Duration = Duration::from_millis(50);
 
 /// Session timeout: ten pings.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
-/// Maximum queued bodies; beyond it the oldest is dropped: everything in them is retransmitted or superseded.
+/// Maximum queued bodies. Beyond it, the oldest is dropped, because everything in it is retransmitted or superseded.
 const MAX_WAITING: usize = 64;
 
 /// The reason for a session's next timeout.
@@ -104,7 +104,7 @@ pub(crate) struct ControlPlane {
     pub(crate) clock: ClockMap,
     next_ping: Instant,
     last_ping: Instant,
-    /// The peer has keys pressed: silence is detected faster.
+    /// The peer has keys pressed, so its silence is detected faster.
     peer_holds: bool,
     pings: u32,
     last_sent: Instant,
@@ -155,7 +155,7 @@ impl ControlPlane {
         outcome
     }
 
-    /// A refused body has no effect at all: no message before the bad one is answered or passed up, so the
+    /// Handles a body. A refused body has no effect at all: no message before the bad one is answered or passed up, so the
     /// sender retransmits.
     fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<PlaneEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
@@ -190,8 +190,8 @@ impl ControlPlane {
         Ok(heard)
     }
 
-    /// The messages that the segments in `messages` complete. An invalid message of the stream is skipped,
-    /// because its neighbours are acknowledged with it and would not be retransmitted.
+    /// Returns the messages that the segments in `messages` complete. An invalid message of the stream is skipped, because
+    /// its neighbours are acknowledged with it and would not be retransmitted.
     fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {
@@ -228,7 +228,7 @@ impl ControlPlane {
         self.wait(bytes);
     }
 
-    /// Queues messages into one datagram: together at most [`MAX_CONTROL_BODY`] bytes.
+    /// Queues messages into one datagram; together they have at most [`MAX_CONTROL_BODY`] bytes.
     pub(crate) fn queue_together<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
         let mut bytes = Vec::new();
         messages.for_each(|message| message.write(&mut bytes));
@@ -256,7 +256,7 @@ impl ControlPlane {
         self.outgoing.push(&message.to_bytes())
     }
 
-    /// Whether all reliable messages were acknowledged.
+    /// Whether all reliable messages have been acknowledged.
     pub(crate) fn is_settled(&self) -> bool {
         self.outgoing.is_empty()
     }
@@ -294,7 +294,7 @@ impl ControlPlane {
         true
     }
 
-    /// Appends a datagram with this message only, for a path other than the session's.
+    /// Appends a datagram with only this message, for a path other than the session's.
     pub(crate) fn seal_alone(&mut self, now: Instant, message: &Message<'_>, out: &mut Vec<u8>) {
         self.append_sealed(now, out, |out| message.write(out));
     }
@@ -377,7 +377,7 @@ impl ControlPlane {
     }
 }
 
-/// Messages passed up borrow nothing.
+/// Returns an owned copy of a message that is passed up.
 fn owned(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Report(r) => Message::Report(r),
@@ -531,7 +531,7 @@ mod tests {
         assert!(host.waiting.is_empty(), "nothing is answered");
     }
 
-    /// Its neighbours were acknowledged and would not be retransmitted.
+    /// The message's neighbours have been acknowledged and would not be retransmitted.
     #[test]
     fn a_bad_message_of_the_stream_is_skipped_alone() {
         let (mut host, mut client) = pair();

@@ -9,23 +9,23 @@ use std::time::Duration;
 use crate::bytes::Reject;
 use crate::time::Instant;
 
-/// Maximum bytes of a segment: a full control datagram less the other fields.
+/// Maximum bytes of a segment: a full control datagram minus the other fields.
 pub const SEGMENT: usize = 1200;
 
 /// Maximum unacknowledged bytes: two cursor shapes of the largest size (256 × 256 × 4).
 pub const MAX_UNSEEN: usize = 640 * 1024;
 
-/// Maximum bytes in flight: about 30 ms of a 4 Mb/s link.
+/// Maximum bytes in flight: about 30 ms on a 4 Mb/s link.
 const WINDOW: u64 = 16 * 1024;
 
 /// Maximum message length.
 pub const MAX_MESSAGE: usize = 300 * 1024;
 
-/// Maximum buffered out-of-order segments: more than [`WINDOW`] holds.
+/// Maximum buffered out-of-order segments: more than fit in [`WINDOW`].
 const MAX_EARLY: usize = 64;
 
-/// Minimum retransmission timeout; otherwise two round trips. An acknowledgement may wait for the peer's next
-/// turn (guess).
+/// Minimum retransmission timeout; two round trips if they are longer. An acknowledgement may wait for the peer's next turn
+/// (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
 
 /// The sending half.
@@ -41,7 +41,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Appends a message. Returns whether there was room; if not, nothing was appended.
+    /// Appends a message. Returns whether there was room. If there was none, nothing is appended.
     #[must_use]
     pub fn push(&mut self, message: &[u8]) -> bool {
         let Ok(length) = u32::try_from(message.len()) else {
@@ -80,7 +80,7 @@ impl Outgoing {
         Some((offset, bytes))
     }
 
-    /// The peer acknowledged all bytes before `through`.
+    /// Handles the peer's acknowledgement of all bytes before `through`.
     pub fn acknowledge(&mut self, now: Instant, through: u64, round_trip: Duration) {
         let end = self.start + self.unseen.len() as u64;
         if through <= self.start || through > end {
@@ -99,7 +99,7 @@ impl Outgoing {
         (round_trip * 2).max(RESEND_FLOOR) * 2_u32.pow(self.backoff)
     }
 
-    /// Whether everything was acknowledged.
+    /// Whether everything has been acknowledged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unseen.is_empty()
@@ -145,8 +145,7 @@ impl Incoming {
         if end > self.through + MAX_UNSEEN as u64 {
             return Err(Reject::Range("stream offset"));
         }
-        // Messages are taken after each segment: more than one can't wait here, unless the stream ended with
-        // an overlong one.
+        // Messages are taken after each segment, so at most one can wait here, unless the stream ended with an overlong one.
         if self.ready.len() > MAX_MESSAGE + 4 {
             return Err(Reject::TooLong);
         }
@@ -177,7 +176,7 @@ impl Incoming {
         }
     }
 
-    /// All bytes before this offset arrived.
+    /// Stream offset before which all bytes have arrived.
     #[must_use]
     pub fn through(&self) -> u64 {
         self.through
@@ -192,8 +191,8 @@ impl Incoming {
     /// The next complete message.
     ///
     /// # Errors
-    /// [`Reject::TooLong`] if the peer announces a message longer than [`MAX_MESSAGE`]: the stream cannot
-    /// continue.
+    /// [`Reject::TooLong`] if the peer announces a message longer than [`MAX_MESSAGE`]. The stream cannot continue after
+    /// that.
     pub fn message(&mut self) -> Result<Option<Vec<u8>>, Reject> {
         let Some((length, rest)) = self.ready.split_first_chunk::<4>() else {
             return Ok(None);
@@ -218,7 +217,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// For any loss, reordering and duplication, all messages arrive in order, once.
+        /// For any loss, reordering and duplication, all messages arrive in order and once.
         #[test]
         fn messages_arrive_in_order(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4000), 1..8),

@@ -1,11 +1,11 @@
 //! The streams of a session: the client's offers in addition to the first view of its video, and the host's grants.
 //!
-//! Without offers, a session has only the first view of video stream 0, as every session does.
+//! Without offers, a session has only the first view of video stream 0, which every session has.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::wire::media::{StreamId, StreamKind};
 
-/// Maximum streams in an offer or a grant; further entries are ignored.
+/// Maximum streams in an offer or a grant. Additional entries are ignored.
 pub const MAX_STREAMS: usize = 16;
 
 /// Formats of audio: bit n of [`StreamOffer::formats`] is number n.
@@ -27,14 +27,13 @@ pub struct StreamOffer {
     pub to_client: bool,
     /// It can go from the client to the host.
     pub to_host: bool,
-    /// The supported formats: bit n for number n of the kind. Unused for video: its codec is negotiated for
-    /// all views.
+    /// The supported formats: bit n for number n of the kind. Unused for video, whose codec is negotiated for all views.
     pub formats: u32,
     /// Number of views of a video stream, 1 or more.
     pub views: u8,
 }
 
-/// The host's audio, as hosts and clients offer it.
+/// The host's audio, as offered by hosts and clients.
 pub const HOST_AUDIO: StreamOffer = StreamOffer {
     stream: StreamId::first(StreamKind::Audio),
     to_client: true,
@@ -43,7 +42,7 @@ pub const HOST_AUDIO: StreamOffer = StreamOffer {
     views: 0,
 };
 
-/// A client's microphone: the second audio stream, because the first has the opposite direction.
+/// A client's microphone. It is the second audio stream, because the first has the opposite direction.
 pub const MICROPHONE: StreamOffer = StreamOffer {
     stream: StreamId {
         kind: StreamKind::Audio,
@@ -160,7 +159,7 @@ pub(super) fn write_offers(w: &mut Writer<'_>, offers: &[StreamOffer]) {
     write_entries(w, offers.iter().map(entry));
 }
 
-/// Empty if the message ends before the offers: older peers have none.
+/// Returns an empty list if the message ends before the offers, because older peers send none.
 pub(super) fn parse_offers(r: &mut Reader<'_>) -> Result<Vec<StreamOffer>, Reject> {
     if r.remaining() == 0 {
         return Ok(Vec::new());

@@ -1,20 +1,20 @@
-//! Tickets: admission to one session of one host, signed by a portal. The host got the portal's key at
-//! start-up. A client with a ticket needs no PIN and is not stored in the host's device list.
+//! Tickets: admission to one session of one host, signed by a portal. The host receives the portal's key at start-up. A
+//! client with a ticket needs no PIN and is not stored in the host's device list.
 //!
-//! A ticket names a session, a role, its holder and its expiry, and has an id, so that it is redeemed once
-//! ([`TicketGate`]). A [`ControlToken`] of the same key is for the portal itself: it queries, renews and
-//! stops a session.
+//! A ticket names a session, a role, its holder and its expiry. It has an id, so that it is redeemed only once
+//! ([`TicketGate`]). A [`ControlToken`], signed with the same key, is for the portal itself: with it, the portal queries,
+//! renews and stops a session.
 //!
 //! ```text
 //!  0         1      2      3        4         20   36          44           76          140
 //!  | version | kind | role | holder | session | id | not after | key's hash | signature |
 //!  | 1       | 1    |      |        | UUID    |    | u64, s    | SHA-256    | Ed25519   |
 //! ```
-//! All of it but the signature is signed, prefixed with `openuvr ticket`. The text form is base64url without
-//! padding (RFC 4648, section 5).
+//! The signature covers everything before it, prefixed with `openuvr ticket`. The text form is base64url without padding
+//! (RFC 4648, section 5).
 //!
-//! The module has no clock: the caller passes wall-clock time ([`UnixTime`]), since portal and host are
-//! different machines.
+//! The module has no clock. The caller passes wall-clock time ([`UnixTime`]), because portal and host are different
+//! machines.
 
 mod control;
 mod gate;
@@ -45,11 +45,11 @@ pub const TICKET: usize = 140;
 /// Maximum characters of a ticket's or token's text; longer text is rejected unread.
 pub const MAX_TEXT: usize = 512;
 
-/// Tolerated clock difference between portal and host: a ticket is accepted this much past its expiry.
+/// Tolerated clock difference between portal and host: a ticket is accepted for this long after its expiry.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
 
-/// Maximum lifetime of a ticket bound to a key, from when it is shown (guess: the user may have to install
-/// the client first). It bounds the host's memory.
+/// Maximum lifetime of a ticket bound to a key, counted from when it is shown (guess: the user may have to install the
+/// client first). It limits the host's memory.
 pub const MAX_TICKET_LIFE: Duration = Duration::from_secs(600);
 
 /// Maximum lifetime of an unbound ticket: long enough for a browser to open a page.
@@ -94,10 +94,10 @@ impl From<SessionUuid> for String {
 }
 
 impl SessionUuid {
-    /// A random one: 122 random bits (RFC 9562, section 5.4).
+    /// Generates a random one: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Errors
-    /// [`NoRandomness`] if the operating system has none to give.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<SessionUuid, NoRandomness> {
         let mut bytes: [u8; 16] = random()?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -121,7 +121,7 @@ impl fmt::Display for SessionUuid {
 impl FromStr for SessionUuid {
     type Err = BadUuid;
 
-    /// Parses the form with four hyphens and lower-case or upper-case digits, and no other.
+    /// Parses only the form with four hyphens and lower-case or upper-case digits.
     fn from_str(text: &str) -> Result<SessionUuid, BadUuid> {
         let bytes = text.as_bytes();
         if bytes.len() != 36 || [8, 13, 18, 23].iter().any(|&at| bytes[at] != b'-') {
@@ -145,7 +145,7 @@ impl FromStr for SessionUuid {
 
 /// The text is not a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a session is named by a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
+#[error("expected the UUID of a session, such as 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct BadUuid;
 
 /// The hash of a device's key, which identifies a ticket's holder.
@@ -164,8 +164,8 @@ impl KeyHash {
 /// The holder of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
-    /// The first device that shows it; the ticket is bound to that device's key from then on. It is a bearer
-    /// token until its first use, and is valid for [`MAX_OPEN_TICKET_LIFE`] at most.
+    /// The first device that shows it. From then on, the ticket is bound to that device's key. Until its first use it is a
+    /// bearer token, valid for [`MAX_OPEN_TICKET_LIFE`] at most.
     FirstUse,
     /// The device with this key.
     Key(KeyHash),
@@ -176,7 +176,7 @@ pub enum Holder {
 pub struct Ticket {
     /// The session.
     pub session: SessionUuid,
-    /// The highest role: an observer never plays, a player may also watch.
+    /// The highest role: an observer never plays, but a player may also watch.
     pub role: Role,
     /// The holder.
     pub holder: Holder,
@@ -190,7 +190,7 @@ impl Ticket {
     /// A unique id.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the operating system has none to give.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn new_id() -> Result<[u8; 16], NoRandomness> {
         random()
     }
@@ -252,7 +252,7 @@ impl SignedTicket {
     /// Wraps the bytes of a ticket without verifying them.
     ///
     /// # Errors
-    /// [`TicketRefused::Malformed`] or [`TicketRefused::Version`].
+    /// [`TicketRefused::Malformed`] or [`TicketRefused::Version`] if the bytes are not a ticket of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<SignedTicket, TicketRefused> {
         match bytes.first() {
             Some(&TICKET_VERSION) => {}
@@ -272,8 +272,7 @@ impl SignedTicket {
         &self.0
     }
 
-    /// Whether it names this session. This is no proof: it needs only knowledge of the session's id, 122
-    /// random bits.
+    /// Whether it names this session. A match is no proof: it only requires knowing the session's id, 122 random bits.
     #[must_use]
     pub fn names(&self, session: SessionUuid) -> bool {
         self.0[4..20] == session.0
@@ -282,8 +281,8 @@ impl SignedTicket {
     /// The ticket, if the owner of `key` signed it.
     ///
     /// # Errors
-    /// [`TicketRefused::Forged`], or [`TicketRefused::Malformed`] if it was signed but this version cannot
-    /// decode it.
+    /// [`TicketRefused::Forged`] if the signature is not the owner's, or [`TicketRefused::Malformed`] if the ticket was
+    /// signed but this version cannot decode it.
     pub fn verify(&self, key: &TicketKey) -> Result<Ticket, TicketRefused> {
         let (body, signature) = self.0.split_at(TICKET - SIGNATURE);
         if !key.verifies(PURPOSE, body, signature) {
@@ -326,13 +325,13 @@ fn from_text(text: &str) -> Option<Vec<u8>> {
 #[non_exhaustive]
 pub enum TicketRefused {
     /// The host was started without a portal's key.
-    #[error("this host takes no tickets: pair with it by a PIN")]
+    #[error("this host accepts no tickets: pair with it, with a PIN")]
     NotTaken,
     /// Not a ticket.
     #[error("that is not a ticket: copy the whole link from the portal")]
     Malformed,
     /// A version that the host does not support.
-    #[error("the ticket is of another version: update the older of portal and host")]
+    #[error("the ticket has another version: update the older of portal and host")]
     Version,
     /// Its signature is not the portal's.
     #[error("the ticket is not signed by the portal of this host")]
@@ -351,14 +350,14 @@ pub enum TicketRefused {
     Expired,
     /// Its lifetime exceeds the maximum.
     #[error(
-        "the ticket is valid for longer than a host allows: the clocks of portal and host differ, or the \
-         portal is of another version"
+        "the ticket is valid for longer than a host allows: the clocks of portal and host differ, or the portal has \
+         another version"
     )]
     TooLong,
     /// Another device has redeemed it.
     #[error("the ticket was used by another device: get a new one from the portal")]
     Used,
     /// The host's memory of tickets is full.
-    #[error("the host has taken too many tickets: try again in some minutes")]
+    #[error("the host has accepted too many tickets: try again in a few minutes")]
     Full,
 }

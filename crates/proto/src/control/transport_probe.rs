@@ -1,8 +1,8 @@
 //! Transport probes: the exchange that shows that a transport ([`TransportKind`]) carries a stream.
 //!
-//! The client requests a burst of full datagrams over a transport, and the host answers over the same path.
-//! Only a received burst counts: an open socket, or small datagrams that arrive, prove nothing about a frame.
-//! Neither the request nor the answer moves the session; the first other datagram over the new path does.
+//! The client requests a burst of full datagrams over a transport, and the host answers over the same path. Only a received
+//! burst counts, because an open socket, or small datagrams that arrive, prove nothing about a frame. Neither the request
+//! nor the answer moves the session; the first other datagram over the new path does.
 //!
 //! The module does not select transports (crate `runtime`), and knows no addresses.
 
@@ -12,10 +12,10 @@ use crate::id::PathId;
 use crate::time::Instant;
 pub use crate::transport::TransportKind;
 
-/// Datagrams of an answer: a slice or two at 20 Mb/s.
+/// Datagrams of an answer: about one or two slices at 20 Mb/s.
 pub const BURST: u8 = 8;
 
-/// Datagrams that suffice: on a link that loses a tenth, less than one answer in 2000 has fewer.
+/// Number of datagrams that suffice. On a link that loses a tenth, fewer than one answer in 2000 has fewer.
 const SUFFICIENT: u32 = 4;
 
 /// Number of requests.
@@ -39,8 +39,7 @@ pub struct ProbeTarget {
 pub struct ProbeResult {
     /// The probed path.
     pub target: ProbeTarget,
-    /// The host's transport; `None` without an answer, `Some(None)` for a number that this program does not
-    /// know.
+    /// The host's transport; `None` without an answer, `Some(None)` for a number that this program does not recognise.
     pub answer: Option<Option<TransportKind>>,
 }
 
@@ -89,7 +88,7 @@ impl Probe {
         Ok(Some((self.token, self.target)))
     }
 
-    /// A datagram of an answer arrived.
+    /// Handles a datagram of an answer.
     pub(crate) fn answered(
         &mut self,
         token: u32,
@@ -133,7 +132,7 @@ mod tests {
         );
         let (second, target) = probe.poll(later).unwrap().unwrap();
         assert_eq!(target, TARGET);
-        // Late datagrams of the first answer do not count for the second.
+        // Late datagrams of the first answer do not count towards the second.
         for (token, piece) in [
             (first, 3),
             (first, 4),

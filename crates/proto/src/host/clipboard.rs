@@ -12,8 +12,8 @@ impl Host {
         self.clipboard_directions = directions;
     }
 
-    /// Sends text copied at the host to the player, replacing unfinished text. Returns `false` if it is not
-    /// sent: the direction is disabled, there is no player, or the text is empty or longer than
+    /// Sends text copied at the host to the player and replaces unfinished text. Returns `false` if the text is not sent
+    /// because the direction is disabled, there is no player, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         let Some(player) = self.roles.player() else {
@@ -31,8 +31,8 @@ impl Host {
         session.is_some_and(|session| session.sent_text.start(text))
     }
 
-    /// Takes a fragment from an external subscriber; returns whether it completes a text. Fragments from
-    /// observers are ignored.
+    /// Takes a fragment from an external subscriber and returns whether it completes a text. Fragments from observers are
+    /// ignored.
     pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) -> bool {
         let plays = self.roles.player() == Some(id);
         let goes = plays && self.clipboard_directions.to_host;
@@ -59,7 +59,7 @@ impl Host {
         self.copied(id, text);
     }
 
-    /// Keeps only the newest unpolled text, so that a flood of copies fills no queue.
+    /// Keeps only the newest unpolled text, so that a flood of copies does not fill a queue.
     fn copied(&mut self, from: SubscriberId, text: ClipboardText) {
         let older =
             |event: &HostEvent| matches!(event, HostEvent::Clipboard(other, _) if *other == from);
@@ -69,7 +69,7 @@ impl Host {
 }
 
 impl Session {
-    /// Follows each grant: sends a player the enabled directions, and cancels unsent text for other roles.
+    /// Called after each grant: sends a player the enabled directions, and cancels unsent text for other roles.
     pub(super) fn send_clipboard_directions(
         &mut self,
         role: Role,
@@ -78,7 +78,7 @@ impl Session {
         self.sent_text.forget();
         self.received_text.forget();
         if role == Role::Player && directions.any() {
-            // A few bytes after a grant that had room.
+            // These few bytes follow a grant that had room.
             let _ = self
                 .plane
                 .negotiate(&Negotiation::ClipboardDirections(directions));

@@ -1,4 +1,4 @@
-//! The host's cursor state and its distribution to subscribers: only the newest counts.
+//! The host's cursor state and its distribution to subscribers. Only the newest state counts.
 
 use std::sync::Arc;
 

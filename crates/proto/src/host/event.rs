@@ -18,9 +18,9 @@ use crate::wire::control::{AudioReport, GoodbyeReason, RetransmissionRequest};
 
 /// An event for the runtime.
 pub enum HostEvent {
-    /// A new session: its video is sent to `path`, sealed by `media`, from the next key frame on.
+    /// A new session. Its video is sent to `path`, sealed by `media`, from the next key frame on.
     Subscribed {
-        /// Its session.
+        /// The session.
         session: SessionId,
         /// The destination.
         path: PathId,
@@ -34,12 +34,12 @@ pub enum HostEvent {
         offer: Box<Offer>,
         /// The granted streams in addition to the first view of its video.
         streams: Vec<Grant>,
-        /// Makes the senders of its streams; the only owner of the media key.
+        /// Creates the senders of the session's streams. It is the only owner of the media key.
         media: Box<MediaSender>,
         /// Receives the client's streams, if any were granted.
         uplink: Option<Box<UplinkReceiver>>,
     },
-    /// A new external subscriber: it takes frames from the next key frame on.
+    /// A new external subscriber. It takes frames from the next key frame on.
     OtherSubscribed {
         /// The subscriber.
         subscriber: SubscriberId,
@@ -48,7 +48,7 @@ pub enum HostEvent {
         /// Its request.
         request: Box<SubscribeRequest>,
     },
-    /// The subscriber's new role: after a take-over, after the player left, or by request.
+    /// The subscriber's new role: after a take-over, after the player has left, or by request.
     RoleChanged(SubscriberId, Role),
     /// The session's path or its segmentation offload changed, for control and video.
     PathChanged {
@@ -72,8 +72,7 @@ pub enum HostEvent {
     },
     /// The player is gone or silent: release its pressed keys.
     ReleaseInput,
-    /// Whether pressed keys may repeat. They may not while the player is silent, because a key release may be
-    /// in transit.
+    /// Whether pressed keys may repeat. They may not while the player is silent, because a key release may be in transit.
     KeyRepeat(bool),
     /// A client's picture is broken.
     KeyFrameRequested {
@@ -83,14 +82,14 @@ pub enum HostEvent {
         view: ViewId,
         /// The newest frame that it displayed completely.
         last_good: FrameId,
-        /// The newest frame that it knew.
+        /// The newest frame that had ended at the client, with any outcome.
         newest: FrameId,
     },
     /// The new size of a client's window, in pixels.
     WindowSize(SessionId, Size),
     /// Text copied by the player.
     Clipboard(SubscriberId, ClipboardText),
-    /// A client lacks parts of a frame: the view's sender may retransmit them.
+    /// A client lacks parts of a frame. The view's sender may retransmit them.
     RetransmissionRequested(SessionId, RetransmissionRequest),
     /// A client's audio report.
     AudioReport(SessionId, AudioReport),

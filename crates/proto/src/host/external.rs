@@ -1,4 +1,4 @@
-//! External subscribers: a browser, a player of another protocol, a recorder. They have no OpenUVR session; a
+//! External subscribers, such as a browser, a player of another protocol or a recorder. They have no OpenUVR session; a
 //! gateway owns their connection.
 //!
 //! They share roles, input, poses and the ledger with sessions. The gateway delivers their messages once and
@@ -30,7 +30,7 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::wire::control::GoodbyeReason;
 
-/// Maximum queued input events of external subscribers: a second of a 1000 Hz mouse.
+/// Maximum queued input events of external subscribers: one second of a 1000 Hz mouse.
 const MAX_WAITING: usize = 1024;
 
 /// Why an input event was refused.
@@ -88,7 +88,7 @@ pub(super) struct External {
     pub(super) due: Due,
     /// Its device, if known to the host.
     device: Option<PublicKey>,
-    /// The gateway was notified of pending updates.
+    /// Whether the gateway was notified of pending updates.
     notified: bool,
     /// The map of its clock.
     clock: ClockMap,
@@ -99,11 +99,11 @@ pub(super) struct External {
 }
 
 impl Host {
-    /// Adds an external subscriber with a new, unique `id`. Its updates on the cursor and the source follow
-    /// by [`Host::poll_update`].
+    /// Adds an external subscriber with a new, unique `id`. Its updates on the cursor and the source follow through
+    /// [`Host::poll_update`].
     ///
     /// # Errors
-    /// The reason for a refusal; nothing has changed then.
+    /// The reason for a refusal. Nothing has changed then.
     pub fn subscribe(
         &mut self,
         now: Instant,
@@ -140,10 +140,11 @@ impl Host {
         Ok(grant)
     }
 
-    /// An external subscriber requests another role.
+    /// Handles an external subscriber's request for another role.
     ///
     /// # Errors
-    /// The reason for a refusal; it keeps its role then. [`Refusal::Full`] also if it is unknown.
+    /// The reason for a refusal. The subscriber then keeps its role. [`Refusal::Full`] is also returned for an unknown
+    /// subscriber.
     pub fn request_role(
         &mut self,
         id: SubscriberId,
@@ -176,7 +177,7 @@ impl Host {
         }
     }
 
-    /// Ends a subscription with a reason. [`Host::settle_roles`] assigns the player's role afterwards.
+    /// Ends a subscription with a reason. Afterwards, [`Host::settle_roles`] assigns the player's role.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             // Drops all other pending updates.
@@ -207,7 +208,7 @@ impl Host {
         self.settle_roles();
     }
 
-    /// Ends its frames, frees its role and notifies the runtime.
+    /// Ends the subscriber's frames, frees its role and notifies the runtime.
     fn leave(&mut self, place: usize, ending: Ending) {
         let member = &mut self.others[place].member;
         if member.is_over() {
@@ -231,11 +232,11 @@ impl Host {
         self.others.iter_mut().find(here)
     }
 
-    /// Takes an input event of an external subscriber, applied in order. Returns its number, which the
+    /// Takes an input event of an external subscriber; events are applied in order. Returns the event's number, which the
     /// headers of frames that may show it contain.
     ///
     /// # Errors
-    /// [`InputRefused`]
+    /// [`InputRefused`] if the event is not accepted.
     pub fn input(
         &mut self,
         now: Instant,
@@ -252,8 +253,8 @@ impl Host {
         let Some(other) = self.other(id) else {
             return Err(InputRefused::NotPlayer);
         };
-        // A permanently refused event is numbered too: a gateway in another process counts along, and learns
-        // of a role change later.
+        // A permanently refused event is numbered too, because a gateway in another process counts along and learns of a
+        // role change later.
         other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
         if !plays {
             return Err(InputRefused::NotPlayer);
@@ -274,8 +275,8 @@ impl Host {
         Ok(arrived.seq)
     }
 
-    /// Sets the head pose of an external subscriber; frames drawn with it name its number. Poses with older
-    /// numbers, and those of observers, are ignored.
+    /// Sets the head pose of an external subscriber. Frames drawn with it carry its number. Poses with older numbers, and
+    /// those of observers, are ignored.
     pub fn posed(
         &mut self,
         now: Instant,
@@ -307,7 +308,7 @@ impl Host {
         }
     }
 
-    /// Sets its display; older numbers are ignored.
+    /// Sets its display. Older numbers are ignored.
     pub fn set_display(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
         self.on_activity(now, id);
         if let Some(other) = self.other(id) {
@@ -315,9 +316,9 @@ impl Host {
         }
     }
 
-    /// Records activity of its client: a player's keys stop repeating after 100 ms of silence and are
-    /// released after 1.5 s. Input, poses and feedback imply activity. Returns whether an event is due: its
-    /// keys may repeat again.
+    /// Records activity of the subscriber's client. A player's keys stop repeating after 100 ms of silence and are released
+    /// after 1.5 s. Input, poses and feedback imply activity. Returns whether an event is due because the keys may repeat
+    /// again.
     pub fn on_activity(&mut self, now: Instant, id: SubscriberId) -> bool {
         let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         let Some(other) = self.others.iter_mut().find(here) else {
@@ -329,7 +330,7 @@ impl Host {
         self.events.len() > events
     }
 
-    /// Handles its feedback on frames and clocks. Other feedback is for the rendition.
+    /// Handles the subscriber's feedback on frames and clocks. Other feedback is for the rendition.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
         self.on_activity(now, id);
         let Some(other) = self.other(id) else { return };
@@ -347,7 +348,7 @@ impl Host {
         }
     }
 
-    /// Records that it transmitted a frame, or why it could not.
+    /// Records that the subscriber transmitted a frame, or why it could not.
     pub fn departed(
         &mut self,
         now: Instant,
@@ -356,7 +357,7 @@ impl Host {
         end: Result<Departure, (Stage, DropCause)>,
     ) {
         let Some(other) = self.other(id) else { return };
-        // It has no other view.
+        // An external subscriber has no other view.
         let Some(view) = other.member.views.get(ViewId::FIRST) else {
             return;
         };
@@ -419,7 +420,7 @@ impl Host {
 }
 
 impl External {
-    /// When its silence releases its input.
+    /// When the subscriber's silence releases its input.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let holds = self.member.holds_input && !self.member.is_over();
         holds.then(|| self.heard + RELEASE_AFTER)
@@ -440,8 +441,8 @@ impl External {
         earlier(release, unreported)
     }
 
-    /// Records the outcome of a frame at the host. A sent frame was handed over: [`Host::departed`] reports
-    /// its transmission.
+    /// Records the outcome of a frame at the host. A sent frame was only handed over: [`Host::departed`] reports its
+    /// transmission.
     pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let mut end = *end;
         end.stamps.clear(Stage::FirstSent);

@@ -1,7 +1,6 @@
-//! Statistics of a host's subscribers: kind and role and, from their reports, frame rate and latency over a
-//! sliding window.
+//! Statistics of a host's subscribers: kind, role and, from their reports, frame rate and latency over a sliding window.
 //!
-//! Fed with the records of the [ledger](crate::ledger), outside of [`Host`](super::Host): readers must not
+//! They are fed with the records of the [ledger](crate::ledger), outside of [`Host`](super::Host), because readers must not
 //! block the sending threads. Unreported figures are `None`, never zero.
 
 use std::collections::VecDeque;
@@ -17,14 +16,13 @@ use crate::time::{Instant, Mapped};
 use crate::trace::{DropCause, FrameRecord, Outcome};
 use crate::validated::{Invalid, nanos};
 
-/// The sliding window: p99 at 60 frames/s is then the third worst of 300.
+/// The sliding window. At 60 frames/s, p99 is then the third worst of 300 frames.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
 /// Minimum span for a frame rate (guess).
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Maximum frames kept per subscriber: those of [`WINDOW`] at 240 a second. At higher rates the window is
-/// shorter.
+/// Maximum frames kept per subscriber: those of [`WINDOW`] at 240 a second. At higher rates, the window is shorter.
 const FRAMES: usize = 1200;
 
 /// Statistics of one subscriber.
@@ -34,16 +32,16 @@ pub struct SubscriberFigures {
     pub kind: SubscriberKind,
     /// Its role.
     pub role: Role,
-    /// Completely displayed frames a second, of the first view. `None`: it does not report, or has not
+    /// Completely displayed frames a second, of the first view. `None` if the subscriber does not report, or has not
     /// reported recently.
     #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
-    /// From [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
-    /// `None` without such frames, or without both times.
+    /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames. `None`
+    /// without such frames, or without both times.
     pub latency: Option<LatencyFigures>,
 }
 
-/// Percentiles by nearest rank.
+/// Latency percentiles by nearest rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "[u64; 3]", into = "[u64; 3]")]
 pub struct LatencyFigures {
@@ -51,7 +49,7 @@ pub struct LatencyFigures {
     pub p50: Duration,
     /// The 99th percentile.
     pub p99: Duration,
-    /// Maximum error of each, from the clock map.
+    /// Maximum error of each percentile, from the clock map.
     pub bound: Duration,
 }
 
@@ -142,7 +140,7 @@ struct Newest {
     id: SubscriberId,
     kind: SubscriberKind,
     role: Role,
-    /// Start of the counted time: its first report, or the oldest frame kept.
+    /// Start of the counted time: the subscriber's first report, or the oldest frame kept.
     since: Option<Instant>,
     /// Time of its last report.
     reported: Option<Instant>,
@@ -166,7 +164,7 @@ struct Micros {
 }
 
 impl Figures {
-    /// A subscriber joined.
+    /// Adds a subscriber that joined.
     pub fn joined(&mut self, id: SubscriberId, kind: SubscriberKind, role: Role) {
         self.left(id);
         self.subscribers.push(Newest {
@@ -180,14 +178,14 @@ impl Figures {
         });
     }
 
-    /// A subscriber's role changed.
+    /// Records a subscriber's new role.
     pub fn role_changed(&mut self, id: SubscriberId, role: Role) {
         if let Some(of) = self.of(id) {
             of.role = role;
         }
     }
 
-    /// A subscriber left.
+    /// Removes a subscriber that left.
     pub fn left(&mut self, id: SubscriberId) {
         self.subscribers.retain(|of| of.id != id);
     }
@@ -241,8 +239,8 @@ impl Newest {
         }
     }
 
-    /// Whether the outcome of its frames is known: not after it fell silent, but still while it gets no
-    /// frames (a still picture).
+    /// Whether the outcome of the subscriber's frames is known. It is not once the subscriber has fallen silent, but it
+    /// still is while it gets no frames (a still picture).
     fn reports(&self) -> bool {
         let silent = |reported: Instant| {
             let unreported = self.unreported;

@@ -1,6 +1,6 @@
 //! Haptic messages for the player's controllers.
 //!
-//! A message may be lost, and a short vibration ends before a retransmission could arrive. So each is sent
+//! A message may be lost, and a short vibration ends before a retransmission could arrive. Each message is therefore sent
 //! three times with the same serial, and the client plays it once.
 
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::controller::{Hand, Haptic};
 use crate::time::Instant;
 use crate::wire::control::Message;
 
-/// Transmissions of a vibration.
+/// Number of transmissions of a vibration.
 const REPEATS: u8 = 3;
 
-/// Interval between them (guess: longer than a burst of losses, too short to feel).
+/// Interval between the transmissions (guess: longer than a burst of losses, too short to feel).
 const SPACING: Duration = Duration::from_millis(8);
 
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ struct PendingHaptic {
 pub(super) struct HapticMessage {
     serial: u32,
     pub(super) haptic: Haptic,
-    /// The first transmission.
+    /// Whether this is the first transmission.
     pub(super) is_new: bool,
 }
 
@@ -77,12 +77,12 @@ impl Haptics {
         })
     }
 
-    /// When [`Haptics::poll`] has something.
+    /// When [`Haptics::poll`] next returns a message.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.hands.iter().flatten().map(|pending| pending.due).min()
     }
 
-    /// Cancels all for a new player.
+    /// Cancels all vibrations for a new player.
     pub(super) fn forget(&mut self) {
         self.hands = [None; 2];
     }

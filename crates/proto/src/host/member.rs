@@ -59,7 +59,7 @@ impl Member {
         self.ending.is_some()
     }
 
-    /// No more reports follow on its sent frames.
+    /// Closes the sent frames, because no more reports on them follow.
     pub(super) fn end_frames(&mut self) {
         self.views.iter_mut().for_each(|view| view.ledger.end());
     }
@@ -71,8 +71,7 @@ impl Member {
         }
     }
 
-    /// Records a frame's outcome at the host; `in_hand`: a sent frame was handed over. An ended member
-    /// reports nothing more.
+    /// Records a frame's outcome at the host. `in_hand`: a sent frame was handed over. An ended member reports nothing more.
     pub(super) fn record(
         &mut self,
         now: Instant,
@@ -104,24 +103,24 @@ impl Member {
         }
     }
 
-    /// Records input as the player.
+    /// Records input that the member sent as the player.
     pub(super) fn did(&mut self, event: &InputEvent) {
         self.holds_input = true;
         self.pressed.note(event);
     }
 
-    /// All of its input was released.
+    /// Records that all of the member's input was released.
     pub(super) fn released(&mut self) {
         self.holds_input = false;
         self.pressed = Pressed::default();
     }
 
-    /// Whether any of its keys or buttons are pressed.
+    /// Whether any of the member's keys or buttons are pressed.
     pub(super) fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// Whether its keys may repeat, given the last activity at `heard`; `None` if unchanged.
+    /// Whether the member's keys may repeat, given the last activity at `heard`; `None` if unchanged.
     pub(super) fn poll_repeats(&mut self, now: Instant, heard: Instant) -> Option<bool> {
         let may = !self.holds_keys() || now.since(heard) < REPEAT_WITHIN;
         (std::mem::replace(&mut self.repeats, may) != may).then_some(may)
@@ -132,14 +131,14 @@ impl Member {
         (self.repeats && self.holds_keys()).then(|| heard + REPEAT_WITHIN)
     }
 
-    /// It lost the player's role.
+    /// Handles the loss of the player's role.
     pub(super) fn on_demoted(&mut self) {
         self.released();
         self.posed = None;
         self.controlled = None;
     }
 
-    /// Sets the player's controllers; older states are ignored.
+    /// Sets the player's controllers. Older states are ignored.
     pub(super) fn controls(
         &mut self,
         now: Instant,
@@ -185,7 +184,7 @@ impl Member {
         self.display = Some((number, PlayerDisplay { refresh, eyes }));
     }
 
-    /// Sets the player's pose; older poses are ignored.
+    /// Sets the player's pose. Older poses are ignored.
     pub(super) fn pose(
         &mut self,
         now: Instant,

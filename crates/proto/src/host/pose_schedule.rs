@@ -1,6 +1,6 @@
-//! Pose schedule messages: when the host's application takes poses.
+//! Pose schedule messages: when the host's application samples poses.
 //!
-//! The latest wins. The message is repeated once a second and when the times shift, since it may be lost.
+//! The latest wins. The message is repeated once a second, because it may be lost, and sent when the times shift.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::id::SubscriberId;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::control::Message;
 
-/// Repetition interval: the clocks drift, and a message may be lost.
+/// Repetition interval, because the clocks drift and a message may be lost.
 const REPEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// Minimum interval.
@@ -33,8 +33,7 @@ pub(super) struct PoseSchedule {
 }
 
 impl PoseSchedule {
-    /// Takes the times at which poses are needed (local clock), and returns a message for player `to` if one
-    /// is due.
+    /// Takes the times at which poses are needed (local clock), and returns a message for player `to` if one is due.
     pub(super) fn update(
         &mut self,
         now: Instant,

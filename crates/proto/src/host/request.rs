@@ -25,7 +25,7 @@ pub enum SubscriberKind {
 }
 
 impl SubscriberKind {
-    /// All, in the order of their numbers between processes, from 0 on.
+    /// All kinds, in the order of their numbers between processes, from 0 on.
     pub const ALL: [SubscriberKind; 5] = [
         SubscriberKind::Client,
         SubscriberKind::Browser,
@@ -50,13 +50,13 @@ impl SubscriberKind {
 /// The display that a player wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WantedDisplay {
-    /// Its size: that of the player's window, in pixels.
+    /// Size of the player's window, in pixels.
     pub size: Size,
-    /// Its refresh rate in Hz, if the player's user chose one.
+    /// Refresh rate in Hz, if the player's user chose one.
     pub rate: Option<NonZeroU16>,
 }
 
-/// The request of an external subscriber: compare [`Offer`](crate::control::negotiate::Offer).
+/// The request of an external subscriber. Compare [`Offer`](crate::control::negotiate::Offer).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SubscribeRequest {
     /// The requested role.
@@ -77,11 +77,11 @@ pub struct SubscribeRequest {
     pub constraints: ClientConstraints,
     /// The size of the display that it wants while it plays, in pixels; `None`: any.
     pub display: Option<Size>,
-    /// Whether it reports the outcome of each sent frame
-    /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Otherwise (a recorder) frames end as
+    /// Whether it reports the outcome of each sent frame ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)).
+    /// Without reports (a recorder), frames end as
     /// [`Outcome::SentUnacknowledged`](crate::trace::Outcome::SentUnacknowledged).
     pub reports: bool,
-    /// Its device, if known to the host: the subscription ends when the device is forbidden.
+    /// Its device, if known to the host. The subscription ends when the device is forbidden.
     pub device: Option<PublicKey>,
 }
 

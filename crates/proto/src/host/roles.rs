@@ -11,11 +11,11 @@ use crate::id::SubscriberId;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondPlayer {
-    /// Refuse it.
+    /// Refuse the second player.
     Refuse,
-    /// Admit it as an observer.
+    /// Admit the second player as an observer.
     Observe,
-    /// Give it the role; the earlier player becomes an observer.
+    /// Give the second player the role. The earlier player becomes an observer.
     TakeOver,
 }
 
@@ -33,31 +33,31 @@ pub struct Grant {
 pub(crate) enum RoleChange {
     /// The new role.
     Granted(SubscriberId, Grant),
-    /// Displaced by a take-over without room for another observer.
+    /// The member was displaced by a take-over, and there was no room for another observer.
     Removed(SubscriberId),
 }
 
 /// An observer's claim to the player's role once it is free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Claim {
-    /// None: it requested to observe.
+    /// No claim: it requested to observe.
     None,
-    /// After displaced players: it requested to play.
+    /// It requested to play. It comes after displaced players.
     Requested,
-    /// Displaced by the n-th take-over; the latest is first.
+    /// It was displaced by the n-th take-over. The latest comes first.
     Displaced(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// Reserved for its later request: it succeeds a player.
+    /// Reserved until it sends its request, because it succeeds a player.
     Reserved,
     Player,
     Observer(Claim),
 }
 
-/// All members with a role, in the order of joining. Requests are answered at once; changes of others are
-/// polled. After simultaneous departures, [`Roles::promote`] selects the player.
+/// All members with a role, in the order of joining. Requests are answered at once, and changes of other members are polled.
+/// After simultaneous departures, [`Roles::promote`] selects the player.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,
@@ -101,8 +101,8 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Adds the successor of `before`, which will send its request later: if `before` plays, the role is
-    /// reserved meanwhile.
+    /// Adds the successor of `before`, which will send its request later. If `before` plays, the role is reserved until
+    /// then.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))
@@ -112,7 +112,7 @@ impl Roles {
         }
     }
 
-    /// Handles a first or later role request. If it is refused, the current role stays.
+    /// Handles a first or later role request. If it is refused, the member keeps its current role.
     pub(crate) fn request(
         &mut self,
         id: SubscriberId,
@@ -182,7 +182,7 @@ impl Roles {
         }
     }
 
-    /// Makes the player an observer for a take-over; without room for another observer it is removed.
+    /// Makes the player an observer for a take-over, or removes it if there is no room for another observer.
     fn demote_player_to_observer(&mut self) {
         let room = self.observers() < self.max_observers;
         let plays = |(_, standing): &(_, Standing)| *standing == Standing::Player;
@@ -207,7 +207,7 @@ impl Roles {
         }
     }
 
-    /// Without a player, promotes the last displaced one, else the longest waiting one.
+    /// Without a player, promotes the member that was displaced last, or otherwise the one that has waited longest.
     pub(crate) fn promote(&mut self) {
         let held = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
         if self.members.iter().any(held) {

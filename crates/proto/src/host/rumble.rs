@@ -1,6 +1,6 @@
 //! Rumble messages for the player's pads, sent on a change and repeated while a motor runs.
 //!
-//! Messages may be lost. A start is repeated and expires; a stop is sent several times. So a motor always
+//! Messages may be lost. A start is therefore repeated and expires, and a stop is sent several times, so that a motor always
 //! stops soon, even if the session ends.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const HOLD_MS: u16 = 350;
 /// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).
 const SPACING: Duration = Duration::from_millis(5);
 
-/// Transmissions of a stop, [`SPACING`] · 4 apart.
+/// Number of transmissions of a stop, [`SPACING`] · 4 apart.
 const STOPS: u8 = 3;
 
 #[derive(Clone, Copy, Default)]
@@ -93,7 +93,7 @@ impl Rumbles {
         })
     }
 
-    /// When [`Rumbles::poll`] has something.
+    /// When [`Rumbles::poll`] next returns a message.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.pads.iter().filter_map(|motors| motors.due).min()
     }

@@ -17,33 +17,33 @@ use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, Message};
 use crate::wire::seal::Direction;
 
-/// A client without an offer by then is dropped.
+/// Time after which a client that has sent no offer is dropped.
 pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each makes
-/// the media thread search recent frames; a client on a bad link sends one per lost slice, and 32 are four
-/// frames of eight slices.
+/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each makes the media
+/// thread search recent frames. A client on a bad link sends one per lost slice, and 32 requests cover four frames of eight
+/// slices.
 const FEEDBACK_REQUESTS: u32 = 32;
 
 /// See [`FEEDBACK_REQUESTS`]: a frame at 100 a second.
 const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
-/// Maximum probes of a client within [`PROBES_PERIOD`]: a complete transport selection without answers (three
-/// paths, four times each). Each probe triggers a burst of full datagrams, at most 0.54 Mb/s together.
+/// Maximum probes of a client within [`PROBES_PERIOD`]: a complete transport selection without answers (three paths, four
+/// times each). Each probe triggers a burst of full datagrams, together at most 0.54 Mb/s.
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
 const PROBES_PERIOD: Duration = Duration::from_secs(2);
 
-/// Maximum window sizes of a client within [`WINDOW_SIZES_PERIOD`]: this client sends one each 150 ms while
-/// its window is resized.
+/// Maximum window sizes of a client within [`WINDOW_SIZES_PERIOD`]. This project's client sends one every 150 ms while its
+/// window is resized.
 const WINDOW_SIZES: u32 = 20;
 
 /// See [`WINDOW_SIZES`].
 const WINDOW_SIZES_PERIOD: Duration = Duration::from_secs(1);
 
-/// A rate limit on a client's requests, so that it cannot starve others. Excess requests are dropped; clients
-/// repeat them like lost ones.
+/// A rate limit on a client's requests, so that it cannot starve others. Excess requests are dropped, and clients repeat
+/// them like lost ones.
 pub(super) struct Allowance {
     most: u32,
     within: Duration,
@@ -61,7 +61,7 @@ impl Allowance {
         }
     }
 
-    /// Whether the limit allows one more.
+    /// Whether the limit allows one more request.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= self.within {
             (self.taken, self.since) = (0, now);
@@ -86,8 +86,8 @@ pub(super) struct Session {
     /// Whether it has a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    /// A cursor shape is pending. It is sent once the previous one is acknowledged, so that an animated
-    /// cursor fills no queue: the latest wins.
+    /// A cursor shape is pending; the latest wins. It is sent once the previous one has been acknowledged, so that an
+    /// animated cursor does not fill a queue.
     pub(super) shape_due: bool,
     /// A change of the mouse mode is pending; the latest wins.
     pub(super) mouse_due: bool,
@@ -134,10 +134,10 @@ impl Session {
         }
     }
 
-    /// Follows each grant: sends a player the number of accepted pads, if any.
+    /// Called after each grant: sends a player the number of accepted pads, if any.
     pub(super) fn send_pads_taken(&mut self, role: Role, most: u8) {
         if role == Role::Player && most > 0 {
-            // Two bytes after a grant that had room.
+            // These two bytes follow a grant that had room.
             let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
         }
     }
@@ -147,7 +147,7 @@ impl Session {
         self.joined && !self.member.is_over()
     }
 
-    /// Ends the session: sends the reason and the queued messages, then it is removed.
+    /// Ends the session. It is removed once the reason and the queued messages have been sent.
     pub(super) fn end(&mut self, reason: GoodbyeReason, ending: Ending) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.member.ending = Some(ending);
@@ -189,7 +189,7 @@ impl Session {
                 _ => {}
             }
         }
-        // A reordered datagram from before the last move does not move it back.
+        // A reordered datagram from before the last move does not move the session back.
         let moves = !tries && self.plane.received_in_order();
         changed | self.paths.on_datagram(now, from, bytes, moves)
     }
@@ -201,7 +201,7 @@ impl Session {
             .take_if(|request| paths.is_validated(request.path))
     }
 
-    /// Whether messages with only a newest state may be sent now.
+    /// Whether messages of which only the newest state matters may be sent now.
     pub(super) fn can_send_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
         due && self.is_active() && self.plane.is_settled()

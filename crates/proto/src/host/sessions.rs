@@ -30,8 +30,8 @@ impl Host {
         for old in &mut self.sessions {
             if old.peer == peer && !old.member.is_over() {
                 self.roles.succeed(old.member.id, new);
-                // A client that lost its link has new keys and can't receive this; a second program of the
-                // same device must not reconnect and replace the first in turn.
+                // A client that lost its link has new keys and cannot receive this message. A second program of the same
+                // device must not reconnect and replace the first in turn.
                 old.end(GoodbyeReason::TakenOver, Ending::Replaced);
             }
         }
@@ -39,7 +39,7 @@ impl Host {
         self.reap();
     }
 
-    /// Restricts a session without an offer yet to observing.
+    /// Restricts a session that has not sent an offer yet to observing.
     pub fn observe_only(&mut self, session: SessionId) {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.id == session) {
             session.observe_only = true;
@@ -49,7 +49,7 @@ impl Host {
     /// Handles a sealed datagram.
     ///
     /// # Errors
-    /// [`Reject`] if it belongs to no session, is not authentic, a duplicate, or invalid.
+    /// [`Reject`] if it belongs to no session, is not authentic, is a duplicate, or is invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Host {
             Ok(grant) => grant,
             Err(refusal) => {
                 let session = &mut self.sessions[i];
-                // The stream is empty: there is room.
+                // The stream is empty, so there is room.
                 let _ = session.plane.negotiate(&Negotiation::Refused(refusal));
                 session.member.ending = Some(Ending::Refused(refusal));
                 return;
@@ -226,7 +226,7 @@ impl Host {
                     through: s.inbox.through(),
                 });
             }
-            // An observer's input is acknowledged, so that it is not retransmitted, but ignored.
+            // An observer's input is ignored, but acknowledged so that it is not retransmitted.
             Message::Input(batch) => {
                 s.inbox.skip(batch);
                 s.plane.queue(&Message::InputAcked {
@@ -251,7 +251,7 @@ impl Host {
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }
-            // Requests for views that it does not get are ignored.
+            // Requests for views that the client does not get are ignored.
             Message::KeyFrameRequest { view, .. }
             | Message::RetransmissionRequest(RetransmissionRequest { view, .. })
                 if s.member.views.get(*view).is_none() => {}
@@ -361,7 +361,7 @@ impl Host {
             if let Some(plane) = &mut plane {
                 plane.queue(&update.message());
             }
-            // Updates are not lost, so repetitions are not needed.
+            // Updates are not lost, so they need no repetition.
             if let Some(due) = due.as_mut().filter(|_| update.is_new) {
                 due.haptics[update.haptic.hand.index()] = Some(update.haptic);
             }
@@ -375,8 +375,8 @@ impl Host {
             .find_map(Session::poll_probe_request)
     }
 
-    /// Replaces `out` by the answer: [`BURST`] consecutive datagrams of the returned length, to send over
-    /// `transport` in one call. Zero if the session is gone.
+    /// Replaces `out` by the answer: [`BURST`] consecutive datagrams of the returned length, to be sent over `transport` in
+    /// one call. Returns zero if the session is gone.
     pub fn answer_probe(
         &mut self,
         now: Instant,

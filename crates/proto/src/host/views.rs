@@ -11,15 +11,15 @@ use crate::trace::FrameRecord;
 use crate::wire::control::Message;
 use crate::wire::media::StreamKind;
 
-/// After a burst the newest frame's number is repeated at these times, so that a lost last frame is detected
-/// even if none follows (architecture, section 5).
+/// After a burst, the newest frame's number is repeated at these times, so that a lost last frame is detected even if no
+/// frame follows (architecture, section 5).
 const BEACONS: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(100),
 ];
 
-/// The interval afterwards.
+/// The interval after these times.
 const BEACON_EVERY: Duration = Duration::from_millis(500);
 
 /// One view of one client.
@@ -67,7 +67,7 @@ impl View {
     }
 }
 
-/// The views of a client: the first, and the granted ones.
+/// The views of a client: the first view and the granted ones.
 pub(super) struct Views {
     subscriber: SubscriberId,
     reports: bool,

@@ -12,23 +12,23 @@ pub struct InputBatch {
     pub epoch: ConfigEpoch,
     /// Number of the first event; the others follow without a gap.
     pub first: InputSeq,
-    /// The events with their sampling times (client clock). Encoded as the time of the newest event and
-    /// differences.
+    /// The events with their sampling times (client clock). They are encoded as the time of the newest event and differences
+    /// from it.
     pub events: Vec<(InputEvent, PeerInstant)>,
-    /// The keys and buttons that are pressed after all these events; `None` if more events are queued than
-    /// fit, so that the final state is not included.
+    /// The keys and buttons that are pressed after all these events. `None` if more events are queued than fit, because the
+    /// final state is then not included.
     pub pressed: Option<Vec<PressedKey>>,
 }
 
-/// Maximum number of events in one datagram: 48 of at most 22 bytes (a gamepad state) leave space for
-/// everything else. Longer events reduce the number.
+/// Maximum number of events in one datagram: 48 events of at most 22 bytes (a gamepad state) leave space for everything
+/// else. Longer events reduce the number.
 pub const MAX_EVENTS: usize = 48;
 
 /// Maximum size of the events in one datagram in bytes.
 pub const MAX_EVENT_BYTES: usize = MAX_EVENTS * 22;
 
 impl InputBatch {
-    /// The number of its newest event; the one before `first` if it has none.
+    /// The number of the batch's newest event, or the one before `first` if it has none.
     #[must_use]
     pub fn newest(&self) -> InputSeq {
         let count = u32::try_from(self.events.len()).unwrap_or(0);

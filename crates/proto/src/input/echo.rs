@@ -11,10 +11,10 @@ pub enum EchoKind {
     /// No input yet.
     #[default]
     None = 0,
-    /// The input was injected into the window system before the frame was captured: motion-to-photon values
-    /// from it are lower bounds.
+    /// The input was injected into the window system before the frame was captured, so motion-to-photon values from it are
+    /// lower bounds.
     Injected = 1,
-    /// The application took the input before it drew the frame: values are exact.
+    /// The application took the input before it drew the frame, so values are exact.
     Consumed = 2,
 }
 

@@ -1,4 +1,4 @@
-//! Input events: physical, layout-independent, normalised to the picture; and those of devices that an
+//! Input events: physical, independent of the layout and normalised to the picture. There are also events of devices that an
 //! application registered, as read from the kernel.
 
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use crate::id::DeviceId;
 pub struct KeyCode(pub u16);
 
 impl KeyCode {
-    /// `KEY_RESERVED`: not a key of a keyboard. A program typed the character (an on-screen keyboard, a
-    /// password manager); a press is followed immediately by its release.
+    /// `KEY_RESERVED`: not a key of a keyboard. A program typed the character (an on-screen keyboard, a password manager). A
+    /// press is followed immediately by its release.
     pub const NONE: KeyCode = KeyCode(0);
 }
 
@@ -37,10 +37,9 @@ impl Button {
 /// An input event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum InputEvent {
-    /// A key was pressed or released. `text` is the character for the key in the client's layout, if there is
-    /// one: the host types that character if its own layout would produce another. With Ctrl, Alt or Super
-    /// held it is the letter of the shortcut, which is not text. Auto-repeat is not sent; the host's window
-    /// system repeats.
+    /// A key was pressed or released. `text` is the character of the key in the client's layout, if there is one. The host
+    /// types that character if its own layout would produce another. While Ctrl, Alt or Super is held, it is the letter of
+    /// the shortcut, which is not text. Auto-repeat is not sent, because the host's window system repeats.
     Key {
         /// The physical key.
         code: KeyCode,
@@ -89,17 +88,17 @@ pub enum InputEvent {
         kind: u16,
         /// `KEY_*`, `BTN_*`, `REL_*`, `ABS_*`, … by kind.
         code: u16,
-        /// 1 pressed, 0 released; a distance; a position.
+        /// 1 for pressed and 0 for released, a distance, or a position.
         value: i32,
     },
-    /// A gamepad was connected, replacing the previous one of its number. Its state is neutral.
+    /// A gamepad was connected. It replaces the previous one with its number. Its state is neutral.
     PadConnected {
         /// The gamepad.
         pad: PadId,
         /// Its identity.
         identity: PadIdentity,
     },
-    /// A gamepad was disconnected: its buttons are released.
+    /// A gamepad was disconnected. Its buttons are released.
     PadDisconnected {
         /// The gamepad.
         pad: PadId,
@@ -111,7 +110,7 @@ pub enum InputEvent {
         /// The state.
         state: PadState,
     },
-    /// The client's window lost the focus, or its pointer grab: all keys and buttons are released, also on
+    /// The client's window lost the focus or its pointer grab. All keys and buttons are released, including those of
     /// gamepads, which stay connected.
     ReleaseAll,
 }

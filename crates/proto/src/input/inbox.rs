@@ -12,7 +12,7 @@ use crate::time::PeerInstant;
 /// An event to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceivedInput {
-    /// Its number; a reconciling release has the number of the newest event.
+    /// Its number. A reconciling release has the number of the newest event.
     pub seq: InputSeq,
     /// The event.
     pub event: InputEvent,
@@ -40,7 +40,7 @@ impl Inbox {
         !self.pressed.held().is_empty()
     }
 
-    /// Skips the events of `batch`: an observer's events are not applied. Forgets previously pressed keys.
+    /// Skips the events of `batch`, because an observer's events are not applied. Forgets previously pressed keys.
     pub fn skip(&mut self, batch: &InputBatch) {
         self.pressed = Pressed::default();
         if seq::newer(batch.newest().0, self.through) {
@@ -48,9 +48,9 @@ impl Inbox {
         }
     }
 
-    /// The new events of `batch`, in order. A batch that starts after a gap is skipped: the missing events
-    /// will be repeated before these. The exception is a gap from events that the client discarded; it starts
-    /// with [`InputEvent::ReleaseAll`].
+    /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the missing events will be
+    /// repeated before these. The exception is a gap of events that the client discarded: the batch after it starts with
+    /// [`InputEvent::ReleaseAll`].
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
@@ -145,8 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// With lost, repeated and reordered batches and acknowledgements, each event is applied once, in
-        /// order.
+        /// With lost, repeated and reordered batches and acknowledgements, each event is applied once and in order.
         #[test]
         fn each_event_once_in_order(
             sent in prop::collection::vec(anything(), 1..120),
@@ -193,8 +192,8 @@ mod tests {
         }
     }
 
-    /// Replaces each run of a device's relative motion by its sums: the degree of merging depends on which
-    /// events were sent already.
+    /// Replaces each run of a device's relative motion by its sums, because the degree of merging depends on which events
+    /// were already sent.
     fn merged(events: &[InputEvent]) -> Vec<(InputEvent, BTreeMap<u16, i64>)> {
         let mut runs: Vec<(InputEvent, BTreeMap<u16, i64>)> = Vec::new();
         for event in events {
@@ -279,7 +278,7 @@ mod tests {
     fn a_gap_of_discarded_events_is_accepted() {
         let mut out = Outbox::default();
         let mut inbox = Inbox::default();
-        // Wheel clicks, as motion would be merged.
+        // Wheel clicks are used because motion would be merged.
         for dy in 0..2000 {
             out.push(InputEvent::Wheel { dx: 0, dy }, Instant(0));
         }

@@ -10,9 +10,9 @@ pub enum Keys {
     /// By the character in the client's layout: for text.
     #[default]
     Symbol = 0,
-    /// By their position on the keyboard only: for games.
+    /// Only by their position on the keyboard: for games.
     Position = 1,
-    /// All keys, with the characters that they typed: for an application that separates both.
+    /// All keys, with the characters that they typed: for an application that separates the two.
     Both = 2,
 }
 

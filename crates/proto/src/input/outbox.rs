@@ -9,8 +9,8 @@ use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
 
-/// Maximum number of unacknowledged events: a line of text that a program types at once, over a link with
-/// high loss. Beyond that the host has been silent for a long time, and all keys are released.
+/// Maximum number of unacknowledged events: a line of text that a program types at once, over a link with high loss. If
+/// there are more, the host has been silent for a long time, and all keys are released.
 const MAX_UNACKNOWLEDGED: usize = 32 * MAX_EVENTS;
 
 /// Search distance for mergeable motion of a device: `REL_CNT` axes and a report.
@@ -38,7 +38,7 @@ impl Outbox {
             return InputSeq(self.newest);
         }
         if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
-            // The host has been silent: discarding old motion is better than replaying it later.
+            // The host has been silent, and discarding old motion is better than replaying it later.
             self.unacknowledged.clear();
             self.append(InputEvent::ReleaseAll, sampled);
             let pads: Vec<_> = self.pads.announcements().collect();
@@ -51,8 +51,8 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Whether the event was merged into a queued one: motion beyond the content of a datagram, so never sent
-    /// before. The time of the first event is kept.
+    /// Whether the event was merged into a queued one. That is possible for motion beyond the content of a datagram, which
+    /// was therefore never sent. The time of the first event is kept.
     fn merged(&mut self, event: &InputEvent) -> bool {
         use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {
@@ -88,8 +88,8 @@ impl Outbox {
         true
     }
 
-    /// The same for a device with only relative motion as newest events: a motion is merged into the one on
-    /// the same axis across reports, and a report into the previous report.
+    /// Does the same for a device whose newest events are only relative motion: a motion is merged into the one on the same
+    /// axis across reports, and a report into the previous report.
     fn merged_on_device(&mut self, event: &InputEvent) -> bool {
         let InputEvent::Device {
             device: of,
@@ -141,7 +141,7 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// The host applied everything up to `through`.
+    /// Handles the host's acknowledgement that it applied everything up to `through`.
     pub fn acknowledge(&mut self, through: InputSeq) {
         let unseen = self.newest.wrapping_sub(through.0) as usize;
         while self.unacknowledged.len() > unseen {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::printable::is_printable;
 use crate::validated::Invalid;
 
-/// Maximum number of gamepads of a player: that of games for one screen.
+/// Maximum number of gamepads of a player: the number that games for one screen support.
 pub const MAX_PADS: u8 = 4;
 
 /// Number of buttons of a gamepad, including the two triggers: 0 to 16 of the W3C's standard gamepad.
@@ -45,7 +45,7 @@ impl PadId {
         (number < MAX_PADS).then_some(PadId(number))
     }
 
-    /// All of them.
+    /// All gamepads.
     pub fn all() -> impl Iterator<Item = PadId> {
         (0..MAX_PADS).map(PadId)
     }
@@ -63,8 +63,8 @@ impl PadId {
     }
 }
 
-/// A button of the W3C's standard gamepad, with its number there. By position, as letters differ between
-/// manufacturers: south is A for Microsoft, the cross for Sony, B for Nintendo.
+/// A button of the W3C's standard gamepad, with its number there. Buttons are named by position, because letters differ
+/// between manufacturers: south is A for Microsoft, the cross for Sony, and B for Nintendo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PadButton {
@@ -96,12 +96,12 @@ pub enum PadButton {
     Left = 14,
     /// The cross, to the right.
     Right = 15,
-    /// The centre one, with the manufacturer's logo.
+    /// The centre button, with the manufacturer's logo.
     Guide = 16,
 }
 
 impl PadButton {
-    /// All but the triggers (6 and 7), which are analogue: [`PadState::triggers`].
+    /// All buttons except the triggers (6 and 7), which are analogue: [`PadState::triggers`].
     pub const ALL: [PadButton; 15] = [
         PadButton::South,
         PadButton::East,
@@ -130,13 +130,13 @@ impl PadButton {
 /// The state of a gamepad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct PadState {
-    /// Bit n: button n of the standard gamepad is pressed. Those of the triggers (6 and 7) are 0; bits
-    /// without a button are ignored.
+    /// Bit n: button n of the standard gamepad is pressed. The bits of the triggers (6 and 7) are 0. Bits without a button
+    /// are ignored.
     pub buttons: u32,
-    /// Horizontal and vertical axis of the left stick, then of the right stick: -32 768 is left (up), 0 the
-    /// centre, 32 767 right (down).
+    /// Horizontal and vertical axis of the left stick, then of the right stick: -32 768 is left (up), 0 is the centre, and
+    /// 32 767 is right (down).
     pub sticks: [i16; 4],
-    /// The left and the right trigger: 0 is released, 65 535 fully pulled.
+    /// The left and the right trigger: 0 is released, 65 535 is fully pulled.
     pub triggers: [u16; 2],
 }
 
@@ -154,7 +154,7 @@ impl PadState {
         self.buttons & button.bit() != 0
     }
 
-    /// The same with a button pressed or released.
+    /// This state, with a button pressed or released.
     #[must_use]
     pub fn with(mut self, button: PadButton, down: bool) -> PadState {
         self.buttons &= !button.bit();
@@ -165,7 +165,7 @@ impl PadState {
     }
 }
 
-/// Maximum length of a gamepad's name in bytes; the longest in today's kernel drivers has 60.
+/// Maximum length of a gamepad's name in bytes. The longest name in today's kernel drivers has 60.
 pub const MAX_PAD_NAME: usize = 64;
 
 /// The name of a gamepad: printable text of at most [`MAX_PAD_NAME`] bytes.
@@ -210,7 +210,7 @@ impl PadName {
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Always valid UTF-8: it was built from characters.
+        // Always valid UTF-8, because it was built from characters.
         std::str::from_utf8(&self.bytes[..self.length.into()]).unwrap_or_default()
     }
 }

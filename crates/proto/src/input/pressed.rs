@@ -75,7 +75,7 @@ impl Pressed {
         &self.0
     }
 
-    /// The releases that lead from this state to `wanted`: for keys pressed here but not there.
+    /// The releases that lead from this state to `wanted`, for keys that are pressed here but not there.
     #[must_use]
     pub fn releases(&self, wanted: &[PressedKey]) -> Vec<InputEvent> {
         self.0

@@ -8,18 +8,18 @@ use crate::time::Instant;
 use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
-/// Maximum bytes of one frame: a raw BGRX picture of 4096 × 2160 and a little more. An honest host never
-/// sends more; a dishonest one cannot grow the client's memory beyond it.
+/// Maximum bytes of one frame: a raw BGRX picture of 4096 × 2160 and a little more. An honest host never sends more, and a
+/// dishonest one cannot grow the client's memory beyond it.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
-/// Larger frame storage is freed after its frame.
+/// Frame storage larger than this is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Delay of a request after later data overtook a gap: most links have finished reordering by then, and a
-/// needless request costs a datagram (guess).
+/// Delay of a request after later data has overtaken a gap. Most links have finished reordering by then, and a needless
+/// request costs a datagram (guess).
 const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
-/// Maximum requests for the same data: the first answer may be lost too.
+/// Maximum requests for the same data, because the first answer may be lost too.
 const MAX_REQUESTS: u8 = 2;
 
 /// How a fragment arrived.
@@ -45,8 +45,8 @@ pub(super) struct RetransmitTiming {
 }
 
 impl RetransmitTiming {
-    /// When to request data that was overtaken at `since`, given the last request and its count; `None` if
-    /// the answer would miss `deadline`.
+    /// When to request data that was overtaken at `since`, given the last request and the number of requests; `None` if the
+    /// answer would miss `deadline`.
     pub(super) fn request_at(
         &self,
         since: Instant,
@@ -61,7 +61,7 @@ impl RetransmitTiming {
         (at + self.round_trip <= deadline).then_some(at)
     }
 
-    /// Until when an answer to the last or next request may arrive.
+    /// The time until which an answer to the last or next request may arrive.
     pub(super) fn answer_by(&self, (at, requests): (Instant, u8), deadline: Instant) -> Instant {
         let next = self.request_at(at, Some((at, requests)), deadline);
         next.unwrap_or(at) + self.answer_timeout
@@ -74,7 +74,7 @@ pub(super) struct SliceAssembly {
     bytes: Vec<u8>,
     arrived: Vec<bool>,
     missing: usize,
-    /// Number of leading fragments without a gap, and one more than the last received fragment.
+    /// Number of leading fragments without a gap, and the position after the last received fragment.
     prefix: usize,
     end: usize,
     /// Arrival of its first fragment.
@@ -105,7 +105,7 @@ impl SliceAssembly {
         while self.arrived.get(self.prefix).is_some_and(|a| *a) {
             self.prefix += 1;
         }
-        // The next gap starts a new wait: a link with steady reordering always has one.
+        // The next gap starts a new wait, because a link with steady reordering always has a gap.
         if self.prefix == self.end {
             self.gap_since = None;
         } else if self.prefix != before || self.gap_since.is_none() {
@@ -113,7 +113,7 @@ impl SliceAssembly {
         }
     }
 
-    /// Appends its missing ranges: `all`, or those before the last received fragment.
+    /// Appends the slice's missing ranges: `all`, or those before the last received fragment.
     fn missing_ranges(&self, slice: u8, all: bool, ranges: &mut Vec<MissingRange>) {
         if self.macroblocks.is_none() {
             let (first, last) = (0, u16::MAX);
@@ -228,11 +228,11 @@ impl Assembly {
         self.slices
     }
 
-    /// Adds a fragment; `room` is the number of bytes by which the frame may grow.
+    /// Adds a fragment. `room` is the number of bytes by which the frame may grow.
     ///
     /// # Errors
-    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds
-    /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
+    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds [`MAX_FRAME_BYTES`] or `room`.
+    /// Nothing changes then.
     pub(super) fn insert(
         &mut self,
         times: ArrivalTimes,
@@ -303,9 +303,8 @@ impl Assembly {
         behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
-    /// The incomplete slices, from the last one on, that later data overtook: since when, and whether all of
-    /// their gaps are meant. FEC repair data comes after all else, so a protected frame counts as overtaken
-    /// only if repair failed.
+    /// The incomplete slices that later data has overtaken, from the last one on: since when, and whether all of their gaps
+    /// are included. FEC repair data comes last, so a protected frame counts as overtaken only if repair failed.
     fn incomplete_slices(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {
@@ -356,7 +355,7 @@ impl Assembly {
         })
     }
 
-    /// Until when answers to the requests may arrive.
+    /// The time until which answers to the requests may arrive.
     pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
         let slices = self.slices[..self.count].iter();
@@ -368,7 +367,7 @@ impl Assembly {
             .max()
     }
 
-    /// The macroblocks missing from [`Self::next_mb`] up to slice `until`, of `total` in the picture.
+    /// The number of macroblocks missing from [`Self::next_mb`] up to slice `until`, of `total` in the picture.
     pub(super) fn missing_mbs(&self, until: usize, total: u16) -> u16 {
         let end = self.slices[..self.count]
             .get(until)

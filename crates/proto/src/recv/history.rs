@@ -1,15 +1,15 @@
-//! The health of recent frames: a picture is intact if its reference was, or after a complete intra refresh.
+//! The health of recent frames. A picture is intact if its reference was, or after a complete intra refresh.
 
 use crate::id::FrameId;
 
-/// Number of remembered frames: an encoder refers back by 16 at most (ITU-T H.264, section A.3.1), and frame
-/// numbers have gaps.
+/// Number of remembered frames. An encoder refers back by 16 at most (ITU-T H.264, section A.3.1), and frame numbers have
+/// gaps.
 const REMEMBERED: usize = 64;
 
 /// The quality of a delivered frame as a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Health {
-    /// A chain of this many frames after it leads to a clean picture; 0: it is clean itself.
+    /// A chain of this many frames after it leads to a clean picture. 0: it is clean itself.
     CleanAfter(u16),
     /// Lost, concealed, or a descendant of such a frame without a refresh since.
     Broken,
@@ -19,8 +19,8 @@ impl Health {
     /// Identical to the encoder's picture.
     pub(super) const INTACT: Health = Health::CleanAfter(0);
 
-    /// The health of a complete frame with a reference of this health; `refresh` is the length of an intra
-    /// refresh that starts with it.
+    /// The health of a complete frame with a reference of this health. `refresh` is the length of an intra refresh that
+    /// starts with it.
     pub(super) fn after(self, refresh: Option<u16>) -> Health {
         let inherited = match self {
             Health::CleanAfter(frames) => Some(frames.saturating_sub(1)),
@@ -59,7 +59,7 @@ impl History {
         }
     }
 
-    /// The decoder lost its references.
+    /// Clears the history because the decoder lost its references.
     pub(super) fn clear(&mut self) {
         *self = History::default();
     }

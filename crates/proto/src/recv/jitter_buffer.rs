@@ -1,19 +1,18 @@
 //! The audio jitter buffer: schedules payloads so that late ones arrive in time, with the least delay.
 //!
-//! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's
-//! next input: a payload, concealment of a missing or late one, or silence before the first. It holds coded
-//! payloads and knows no codec. The playout delay counts from the fastest payload of the last seconds, so it
-//! needs no clock synchronisation; the media time of a payload is its number of samples, not the sender's
-//! timestamp. The target delay is the observed jitter plus the device's needs. Clock drift is compensated by
-//! the ratio of a resampler ([`JitterBuffer::ratio`]).
+//! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's next input: a
+//! payload, concealment of a missing or late one, or silence before the first. It holds coded payloads and is independent of
+//! the codec. The playout delay counts from the fastest payload of the last seconds, so it needs no clock synchronisation.
+//! The media time of a payload is counted in samples, not taken from the sender's timestamp. The target delay is the
+//! observed jitter plus the device's needs. Clock drift is compensated by the ratio of a resampler
+//! ([`JitterBuffer::ratio`]).
 //!
-//! The receiver itself should not wait ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait)
-//! with zero): a lost payload arrives, if ever, with the datagram that overtakes it, and while the receiver
-//! delays that, a device with little data underruns.
+//! The receiver itself should not wait ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait) with zero). A
+//! lost payload arrives, if ever, with the datagram that overtakes it. If the receiver delayed that datagram, a device with
+//! little data would underrun.
 //!
-//! The terms are those of RFC 3550 and RFC 5481; the adaptation follows Ramjee et al. ("Adaptive Playout
-//! Mechanisms for Packetized Audio Applications in Wide-Area Networks", INFOCOM 1994), with a quantile in
-//! place of their estimates.
+//! The terms are those of RFC 3550 and RFC 5481. The adaptation follows Ramjee et al. ("Adaptive Playout Mechanisms for
+//! Packetized Audio Applications in Wide-Area Networks", INFOCOM 1994), with a quantile in place of their estimates.
 
 mod arrivals;
 #[cfg(test)]
@@ -34,18 +33,18 @@ pub const RATE: u32 = 48_000;
 /// Maximum payload duration: 20 ms. Longer payloads are dropped.
 pub const MAX_SAMPLES: u16 = 960;
 
-/// Maximum concealment: 20 ms; longer concealment sounds worse than silence (guess).
+/// Maximum concealment: 20 ms. Longer concealment sounds worse than silence (guess).
 const MAX_CONCEALED: u32 = 960;
 
-/// Maximum queue in samples: half a second. The oldest is dropped.
+/// Maximum queue in samples: half a second. Beyond it, the oldest is dropped.
 const MAX_QUEUED: u32 = RATE / 2;
 /// Maximum queue in entries: half a second of the shortest Opus payloads.
 const MAX_ENTRIES: usize = 200;
 
-/// Maximum target delay: later audio is noticeable (ITU-R BT.1359: from 125 ms on).
+/// Maximum target delay. Audio that is later is noticeable (ITU-R BT.1359: from 125 ms on).
 const MAX_TARGET: i64 = 125 * MS;
 
-/// Maximum excess over the target delay; beyond it payloads are dropped.
+/// Maximum excess over the target delay. Beyond it, payloads are dropped.
 const MAX_EXCESS: i64 = 20 * MS;
 
 /// Time for the player to wake up, decode and resample (guess).
@@ -58,7 +57,7 @@ const MAX_STRETCH: f64 = 0.005;
 /// Time constant of the delay control, two seconds: a drift of 100 ppm causes an error of 0.2 ms (guess).
 const SETTLE: f64 = 2e9;
 
-/// Maximum decrease of the target: 4 ms a second, less than the change of speed allows.
+/// Maximum decrease of the target: 4 ms a second, which is less than the change of speed allows.
 const FALL: f64 = 0.004;
 
 /// Weight of a payload's error in the mean: 32 of 5 ms are 160 ms (guess).
@@ -76,14 +75,14 @@ const MS: i64 = 1_000_000;
 pub struct Device {
     /// Time until all written samples are played, without the device's own latency.
     pub dry_in: Duration,
-    /// The device's period: with less data than this it may underrun.
+    /// The device's period. With less data than this, it may underrun.
     pub block: Duration,
 }
 
 /// The next action for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlayoutAction<'a> {
-    /// Decode these bytes, resample them by [`JitterBuffer::ratio`], write them.
+    /// Decode these bytes, resample them by [`JitterBuffer::ratio`] and write them.
     Payload {
         /// The coded bytes.
         bytes: &'a [u8],
@@ -92,7 +91,7 @@ pub enum PlayoutAction<'a> {
         /// Capture time of the first sample (sender clock).
         captured: PeerInstant,
     },
-    /// Let the decoder conceal this many samples, resample, write.
+    /// Let the decoder conceal this many samples, then resample and write them.
     Conceal {
         /// Samples per channel.
         samples: u16,
@@ -133,13 +132,13 @@ pub struct JitterStatus {
     pub target: Duration,
     /// The mean playout delay.
     pub delay: Duration,
-    /// Duration queued here; [`Device::dry_in`] is the device's.
+    /// Duration of the audio queued here. [`Device::dry_in`] is that of the device.
     pub queued: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// A payload; otherwise a missing one.
+    /// Whether this is a payload; otherwise, it is a missing one.
     whole: bool,
     samples: u32,
     captured: PeerInstant,
@@ -161,12 +160,12 @@ pub struct JitterBuffer {
     /// Media time: samples and pauses before the next payload, in nanoseconds.
     position: u64,
     paused: i64,
-    /// From the last payload: the expected capture time of its successor, and its duration.
+    /// The expected capture time of the last payload's successor, and its duration.
     expected: Option<PeerInstant>,
     frame: u16,
     /// Playback is running.
     playing: bool,
-    /// Since the last payload: concealed samples, and those of them that replaced no payload.
+    /// Samples concealed since the last payload, and those of them that replaced no payload.
     concealed: u32,
     inserted: u32,
     /// All samples that replaced payloads, including silence.
@@ -212,7 +211,7 @@ fn real(nanos: i64) -> f64 {
 }
 
 impl JitterBuffer {
-    /// An empty one.
+    /// An empty buffer.
     #[must_use]
     pub fn new() -> JitterBuffer {
         JitterBuffer {
@@ -259,7 +258,7 @@ impl JitterBuffer {
     fn missing(&mut self, count: u64) {
         let samples = count.saturating_mul(self.frame.into());
         let Some(samples) = u32::try_from(samples).ok().filter(|n| *n <= MAX_QUEUED) else {
-            // Such a gap may be another stream; the next payload's timestamp gives its length.
+            // Such a gap may be another stream. The next payload's timestamp gives its length.
             return;
         };
         if samples == 0 {
@@ -307,13 +306,13 @@ impl JitterBuffer {
         }
     }
 
-    /// The action at `now`. Call it with the current device state until [`PlayoutAction::Wait`], and perform
-    /// each action.
+    /// The action at `now`. Call it with the current device state and perform each action until it returns
+    /// [`PlayoutAction::Wait`].
     pub fn next(&mut self, now: Instant, device: Device) -> PlayoutAction<'_> {
         self.block = as_nanos(device.block);
         self.aim(now);
         let dry_in = as_nanos(device.dry_in);
-        // The calling thread was late. Inserted samples are counted already.
+        // The calling thread was late. Inserted samples are already counted.
         let late = self.playing && dry_in == 0 && self.inserted == 0;
         loop {
             let Some(front) = self.queue.front() else {
@@ -334,8 +333,8 @@ impl JitterBuffer {
                     return PlayoutAction::Silence { samples };
                 }
             }
-            // Inserted samples have replaced a late payload. Before playback, and with a large excess, a
-            // later start loses nothing.
+            // Inserted samples have replaced a late payload. Before playback, and with a large excess, a later start loses
+            // nothing.
             let was_inserted = self.inserted > 0 || !self.playing;
             if was_inserted && excess > length / 2 || excess > MAX_EXCESS {
                 self.error = real(excess - length);
@@ -378,13 +377,12 @@ impl JitterBuffer {
             .map_or(Duration::ZERO, |moved| now.since(moved));
         let fallen = self.target - FALL * real(as_nanos(since));
         let target = fallen.max(real(wanted));
-        // The target changed, not the delay.
+        // The target has changed, but the delay has not.
         self.error -= target - self.target;
         self.target = target;
     }
 
-    /// Resumes playback with a payload. Counts the silence if the device had run dry, unless the sender
-    /// paused.
+    /// Resumes playback with a payload. Counts the silence if the device had run dry, unless the sender paused.
     fn resume(&mut self, now: Instant, dry_in: i64) {
         if let Some((dry, paused)) = self.dry.take()
             && paused == self.paused
@@ -443,7 +441,8 @@ impl JitterBuffer {
         PlayoutAction::Silence { samples: part }
     }
 
-    /// The fill level is known to one period, so more frequent calls are useless.
+    /// Waits for this time, but at least for a quarter of a period. The fill level is known to one period, so more frequent
+    /// calls are useless.
     fn wait_for(&self, now: Instant, nanos: i64) -> PlayoutAction<'_> {
         PlayoutAction::Wait(Some(
             now + duration(nanos.max(self.block / 4).max(SLACK / 4)),
@@ -459,12 +458,12 @@ impl JitterBuffer {
         }
     }
 
-    /// The queue is empty: waits while the device has data, then conceals, then plays silence.
+    /// Called when the queue is empty: waits while the device has data, then conceals, then plays silence.
     fn nothing(&mut self, now: Instant, dry_in: i64) -> PlayoutAction<'_> {
         if !self.playing {
             return PlayoutAction::Wait(None);
         }
-        // A device with a period of one sample reports zero only when it is dry, which is too late.
+        // A device with a period of one sample reports zero only once it is dry, which is too late.
         let latest = dry_in - self.block.max(SLACK);
         if latest >= 0 {
             return self.wait_for(now, latest);
@@ -481,7 +480,7 @@ impl JitterBuffer {
         self.conceal(part)
     }
 
-    /// Output samples per decoded sample: above 1 the delay grows. Within 0.5 % of 1.
+    /// Output samples per decoded sample, within 0.5 % of 1. Above 1, the delay grows.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         1.0 - (self.error / SETTLE).clamp(-MAX_STRETCH, MAX_STRETCH)
@@ -504,7 +503,7 @@ impl JitterBuffer {
         self.counters
     }
 
-    /// Drops the queue, for a new stream or device; keeps the jitter statistics.
+    /// Drops the queue, for a new stream or device, and keeps the jitter statistics.
     pub fn clear(&mut self) {
         while let Some(entry) = self.pop() {
             self.keep(entry);

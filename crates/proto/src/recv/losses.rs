@@ -1,9 +1,8 @@
 //! Loss counting by packet number, with run lengths.
 //!
-//! A missing packet may only be late. It counts as lost at the end of the frame after the one in which it was
-//! overtaken.
+//! A missing packet may only be late. It counts as lost at the end of the frame after the one in which it was overtaken.
 
-/// Size of the window in packets: 1.4 MB of datagrams, more than between the ends of two frames on any lossy
+/// Size of the window in packets: 1.4 MB of datagrams, which is more than arrive between the ends of two frames on any lossy
 /// link. Older packets count as lost.
 const WINDOW: u64 = 1024;
 
@@ -15,7 +14,7 @@ pub(super) struct Mark(u64);
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     arrived: [u64; (WINDOW / 64) as usize],
-    /// Numbers below it are settled.
+    /// Numbers below this are settled.
     settled: u64,
     /// One more than the newest number.
     newest: u64,
@@ -32,7 +31,7 @@ impl Losses {
         (usize::try_from(place / 64).unwrap_or(0), 1 << (place % 64))
     }
 
-    /// A packet arrived (each number once).
+    /// Handles the arrival of a packet. Each number may be passed only once.
     pub(super) fn note(&mut self, number: u64) {
         if number < self.settled {
             return;
@@ -45,7 +44,7 @@ impl Losses {
         self.arrived[word] |= bit;
     }
 
-    /// A frame of a view ended: packets that were overtaken before the view's previous frame ended are lost.
+    /// Handles the end of a view's frame: packets that were overtaken before the view's previous frame ended are lost.
     pub(super) fn settle(&mut self, mark: &mut Mark) {
         self.settle_through(mark.0);
         mark.0 = self.newest;

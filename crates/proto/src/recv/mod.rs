@@ -13,10 +13,10 @@ pub mod uplink;
 
 use crate::time::Instant;
 
-/// The arrival and processing time of a datagram; they differ when a thread wakes up late on a busy machine.
+/// The arrival and processing time of a datagram. They differ when a thread wakes up late on a busy machine.
 ///
-/// Link measurements use the arrival time; waits for missing data use the processing time, because more data
-/// may be in the socket already.
+/// Link measurements use the arrival time. Waits for missing data use the processing time, because more data may already be
+/// in the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArrivalTimes {
     /// Arrival at this machine.

@@ -14,9 +14,9 @@ pub enum VideoOutput<'a> {
         header: FrameHeader,
         /// Its frame's configuration.
         configuration: Configuration,
-        /// The pose and views that the frame was drawn with.
+        /// The pose and views with which the frame was drawn.
         viewpoint: Viewpoint,
-        /// First macroblock and their number.
+        /// First macroblock and number of macroblocks.
         macroblocks: (u16, u16),
         /// Whether it is the frame's first and last.
         first: bool,
@@ -31,9 +31,9 @@ pub enum VideoOutput<'a> {
         header: FrameHeader,
         /// Its configuration.
         configuration: Configuration,
-        /// The pose and views that the frame was drawn with, if known.
+        /// The pose and views with which the frame was drawn, if known.
         viewpoint: Viewpoint,
-        /// First macroblock and their number.
+        /// First macroblock and number of macroblocks.
         macroblocks: (u16, u16),
         /// Whether the gap is at the frame's start and end.
         first: bool,
@@ -48,7 +48,7 @@ pub enum VideoOutput<'a> {
         frame: FrameId,
         /// [`DropCause::Lost`] or [`DropCause::AwaitingKeyFrame`].
         why: DropCause,
-        /// When its first datagram arrived, if one did.
+        /// When its first datagram arrived, if any did.
         first_received: Option<Instant>,
     },
 }
@@ -68,7 +68,7 @@ pub struct FrameEnd {
     pub repaired: u16,
     /// Fragments from retransmission.
     pub resent: u16,
-    /// The pose that it was drawn with.
+    /// The pose with which it was drawn.
     pub pose: Option<PoseEcho>,
     /// The views of its picture, if the application set them.
     pub views: Option<Views>,
@@ -79,12 +79,12 @@ pub struct FrameEnd {
 /// Whether the picture is intact, and the receiver's state for a key-frame request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PictureState {
-    /// The newest frame is damaged, and so are later ones until one has no reference or an intact one.
+    /// Whether the newest frame is damaged. Later frames are then damaged too, until one has no reference or an intact one.
     pub broken: bool,
     /// The newest complete frame.
     pub last_good: FrameId,
-    /// The newest ended frame, whatever its outcome. Not a frame in reassembly: it may be the key frame that
-    /// repairs the picture, and a request that named it would trigger another.
+    /// The newest ended frame, whatever its outcome. It is not a frame in reassembly, because that may be the key frame that
+    /// repairs the picture, and a request that named it would trigger another one.
     pub newest: FrameId,
 }
 
@@ -93,7 +93,7 @@ pub struct PictureState {
 pub struct Counters {
     /// Opened datagrams.
     pub received: u64,
-    /// Those of streams without a receiver.
+    /// Datagrams of streams without a receiver.
     pub skipped: u64,
     /// Lost packets: those overtaken before the end of the frame before the last.
     pub missing: u64,

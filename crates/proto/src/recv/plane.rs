@@ -1,8 +1,8 @@
-//! The receiving side of a session's media plane: opens each datagram once, and passes its body to the
-//! receiver of its stream.
+//! The receiving side of a session's media plane. It opens each datagram once, and passes its body to the receiver of its
+//! stream.
 //!
-//! It does not depend on the kind of media. Datagrams of unknown or ungranted streams are counted and
-//! skipped. The body stays in one buffer until the receiver has processed it.
+//! It is independent of the kind of media. Datagrams of unknown or ungranted streams are counted and skipped. The body stays
+//! in one buffer until the receiver has processed it.
 
 use super::ArrivalTimes;
 use super::losses::{Losses, Mark};
@@ -63,7 +63,7 @@ impl MediaReceiver {
         receiver
     }
 
-    /// Adds receivers for the granted views and timed streams of the host. Existing ones continue.
+    /// Adds receivers for the granted views and timed streams of the host. Existing receivers continue.
     pub fn granted(&mut self, grants: &[Grant]) {
         for grant in grants.iter().filter(|grant| grant.to_client) {
             let stream = grant.stream;
@@ -90,7 +90,7 @@ impl MediaReceiver {
     /// Handles a datagram that has just arrived. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, a duplicate, or invalid; nothing changes then.
+    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. Nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.handle_arrival(ArrivalTimes { now, arrived: now }, datagram)
     }
@@ -98,7 +98,7 @@ impl MediaReceiver {
     /// Handles a datagram that arrived earlier.
     ///
     /// # Errors
-    /// As [`MediaReceiver::handle_datagram`].
+    /// The errors of [`MediaReceiver::handle_datagram`].
     pub fn handle_arrival(&mut self, times: ArrivalTimes, datagram: &[u8]) -> Result<(), Reject> {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
@@ -113,7 +113,7 @@ impl MediaReceiver {
             }
             Some(Owner::Timed(stream)) => {
                 let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
-                // The player must absorb late wake-ups of this thread as well.
+                // The player must also absorb late wake-ups of this thread.
                 owner.map(|owner| owner.handle_body(times.now, body))
             }
             None => None,
@@ -158,7 +158,7 @@ impl MediaReceiver {
         views.chain(timed).min()
     }
 
-    /// A frame of this view ended: packets overtaken before its previous frame ended are lost.
+    /// Handles the end of a frame of this view: packets overtaken before the view's previous frame ended are lost.
     pub(crate) fn settle(&mut self, view: ViewId) {
         let of = |v: &&mut View| v.receiver.view() == view;
         if let Some(view) = self.views.iter_mut().find(of) {

@@ -1,10 +1,10 @@
-//! Reassembly of one view: datagrams become ordered slices, each delivered as soon as it is complete.
+//! Reassembly of one view. Datagrams become ordered slices, each delivered as soon as it is complete.
 //!
-//! Frames are delivered in order, and slices in order within a frame. A slice that later data overtook is
-//! awaited for [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next
-//! frame is due; then it is reported as [`VideoOutput::Missing`], and the frame continues. A frame with a
-//! missing reference is preceded by [`VideoOutput::Dropped`]. Frame numbers may have gaps without meaning
-//! (the host skips numbers of unsent frames); losses are detected by the references.
+//! Frames are delivered in order, and slices in order within a frame. A slice that later data overtook is awaited for
+//! [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next frame is due. It is then
+//! reported as [`VideoOutput::Missing`], and the frame continues. A frame with a missing reference is preceded by
+//! [`VideoOutput::Dropped`]. Gaps in the frame numbers have no meaning, because the host skips the numbers of unsent frames.
+//! Losses are detected by the references.
 
 mod deadlines;
 
@@ -23,18 +23,17 @@ use crate::trace::{DropCause, Fidelity};
 use crate::wire::fec::FecRepair;
 use crate::wire::video::{Configuration, Flags, Fragment};
 
-/// Wait for missing data after later data arrived: the OpenUVR implementation gave up a frame after 3 ms
-/// without a packet; links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so within one or
-/// two.
+/// Wait for missing data once later data has arrived. The OpenUVR implementation gave up a frame after 3 ms without a
+/// packet. Links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so within one or two milliseconds.
 pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 
-/// Maximum frames in reassembly. Beyond it the oldest is finished incomplete.
+/// Maximum frames in reassembly. Beyond it, the oldest is finished incomplete.
 const MAX_FRAMES: usize = 16;
 
-/// Maximum frames before the next [`VideoReceiver::poll`]: beyond it datagrams of new frames are rejected.
+/// Maximum frames before the next [`VideoReceiver::poll`]. Beyond it, datagrams of new frames are rejected.
 const MAX_UNPOLLED: usize = 2 * MAX_FRAMES;
 
-/// Maximum bytes of all frames in reassembly: two of the largest, since one is often displayed while the next
+/// Maximum bytes of all frames in reassembly: two of the largest frames, because one is often displayed while the next
 /// arrives.
 pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
@@ -62,7 +61,7 @@ pub struct VideoReceiver {
     /// Whether the host retransmits, and its round trip.
     resends: bool,
     round_trip: Option<Duration>,
-    /// A completely missing frame, with time and count of requests.
+    /// A completely missing frame, with the time and number of requests.
     frame_requested: Option<(FrameId, Instant, u8)>,
 }
 
@@ -97,7 +96,7 @@ impl VideoReceiver {
     /// Handles the body of a fragment. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid; nothing changes then.
+    /// [`Reject`] if it is invalid. Nothing changes then.
     pub(super) fn handle_fragment(
         &mut self,
         times: ArrivalTimes,
@@ -111,7 +110,7 @@ impl VideoReceiver {
     /// Handles the body of an FEC repair datagram. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid; nothing changes then.
+    /// [`Reject`] if it is invalid. Nothing changes then.
     pub(super) fn handle_parity(&mut self, times: ArrivalTimes, body: &[u8]) -> Result<(), Reject> {
         let outcome = FecRepair::parse(body).map(|parity| self.parity(times.now, &parity));
         self.take_restored(times);
@@ -166,7 +165,7 @@ impl VideoReceiver {
         self.restored = body;
     }
 
-    /// Inserts a fragment; returns whether it was useful.
+    /// Inserts a fragment. Returns whether it was useful.
     fn insert(
         &mut self,
         times: ArrivalTimes,
@@ -175,8 +174,7 @@ impl VideoReceiver {
     ) -> Result<bool, Reject> {
         let now = times.now;
         let frame = fragment.header.frame;
-        // A key frame is delivered without waiting for earlier frames; late data of those must not go between
-        // its slices.
+        // A key frame is delivered without waiting for earlier frames. Their late data must not go between its slices.
         let begun = self.frames.front().filter(|front| front.cursor > 0);
         if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
             return Ok(false);
@@ -206,7 +204,7 @@ impl VideoReceiver {
         Ok(true)
     }
 
-    /// The host announced `newest` as its newest frame.
+    /// Handles the host's announcement that `newest` is its newest frame.
     pub fn announce(&mut self, now: Instant, newest: FrameId) {
         if newest <= self.done {
             return;
@@ -221,7 +219,7 @@ impl VideoReceiver {
         }
     }
 
-    /// The next output; call it until `None`.
+    /// The next output. Call it until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         if let Some(finished) = self.finished.take()
             && self.storage.len() < KEPT_FRAMES
@@ -235,8 +233,8 @@ impl VideoReceiver {
         let crowded = self.frames.len() > MAX_FRAMES;
         let known = self.is_configured(front);
         if !header.is_key() && !known {
-            // Neither a picture nor its configuration: nothing to start from. A key frame may still arrive
-            // out of order.
+            // There is neither a picture nor its configuration, so there is nothing to start from. A key frame may still
+            // arrive out of order.
             if !crowded && now < front.first_seen + REORDER_WAIT {
                 return None;
             }
@@ -295,7 +293,7 @@ impl VideoReceiver {
     /// Whether the wait for the front frame's missing data is over.
     fn front_is_due(&self, now: Instant) -> bool {
         let overtaken = self.slice_gap_until().is_some_and(|until| now >= until);
-        // A later frame without this one in its chain makes the rest useless.
+        // A later frame whose chain does not contain this one makes the rest useless.
         let superseded = self
             .frames
             .iter()
@@ -428,7 +426,7 @@ impl VideoReceiver {
         (frame > self.done).then(|| self.drop_missing(frame))
     }
 
-    /// The decoder rejected the delivered data: the picture is broken.
+    /// Records that the decoder rejected the delivered data, so the picture is broken.
     pub fn decoding_failed(&mut self) {
         if let Some(front) = self.frames.front_mut() {
             // An undecoded key frame repairs nothing.
@@ -440,7 +438,7 @@ impl VideoReceiver {
         self.state.broken = true;
     }
 
-    /// Whether a later frame is complete: displaying an earlier one would only delay it.
+    /// Whether a later frame is complete, so that displaying an earlier one would only delay it.
     #[must_use]
     pub fn has_later(&self) -> bool {
         self.frames.iter().skip(1).any(|a| a.recoverable.is_some())
@@ -475,7 +473,7 @@ impl VideoReceiver {
     }
 }
 
-/// Macroblocks of a picture; saturates for pictures beyond H.264's largest.
+/// Number of macroblocks of a picture. Saturates for pictures beyond H.264's largest.
 fn total_mbs(configuration: &Configuration) -> u16 {
     let size = configuration.size;
     let all = size.width.div_ceil(MACROBLOCK) * size.height.div_ceil(MACROBLOCK);

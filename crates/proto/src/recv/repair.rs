@@ -1,8 +1,8 @@
 //! FEC repair: restores lost bodies from parity shards.
 //!
-//! It keeps the bodies of protected frames in reassembly and their parity shards. When a block has as many
-//! shards as data shards, its missing data is computed; without losses nothing is computed. Restored bodies
-//! are as untrusted as any other data of the host.
+//! It keeps the bodies of protected frames in reassembly and their parity shards. When a block has received as many shards
+//! as it has data shards, its missing data is computed. Without losses, nothing is computed. Restored bodies are as
+//! untrusted as any other data from the host.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::id::FrameId;
 use crate::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, SHARD_LENGTH};
 use crate::wire::video::FecPlace;
 
-/// Maximum bytes of all shards: two key frames of 3 MB with parity. Further frames are unprotected.
+/// Maximum bytes of all shards: two key frames of 3 MB with parity. Additional frames are unprotected.
 pub(super) const MAX_SHARD_BYTES: usize = 16 << 20;
 
 /// Maximum frames with shards.
@@ -73,7 +73,7 @@ struct Block {
     parity: Shards,
     /// Numbers and length of the shards, once known from a parity shard.
     shape: Option<Shape>,
-    /// The shards are inconsistent, or the block was computed already.
+    /// The shards are inconsistent, or the block has already been computed.
     closed: bool,
 }
 
@@ -133,7 +133,7 @@ pub(super) struct Repair {
     spare: Vec<FrameShards>,
     bytes: usize,
     decoder: Option<ReedSolomonDecoder>,
-    /// Restored bodies that were not taken yet.
+    /// Restored bodies that have not been taken yet.
     restored: VecDeque<(FrameId, FecPlace)>,
 }
 
@@ -214,7 +214,7 @@ impl Repair {
         if missing_shards == 0 || growth > room {
             return;
         }
-        // Fails for inconsistent shards: one after the last, or longer than the rest.
+        // This fails for inconsistent shards: one after the last, or longer than the rest.
         if let Some(decoder) = decoder(&mut self.decoder, shape)
             && restore(decoder, block, shape, |index| {
                 let place = FecPlace {

@@ -1,9 +1,8 @@
 //! The receiver of a timed stream: ordered payloads, each once, and gaps.
 //!
-//! A payload is delivered after all earlier ones. A gap is awaited, because the payload may be late or
-//! repeated, but no longer than the consumer allows ([`TimedReceiver::set_wait`]); then
-//! [`TimedOutput::Missing`] reports the number of lost payloads for concealment. Memory is bounded by 64
-//! payloads for any input.
+//! A payload is delivered after all earlier ones. The receiver waits at a gap, because the payload may be late or repeated,
+//! but no longer than the consumer allows ([`TimedReceiver::set_wait`]). Then [`TimedOutput::Missing`] reports the number of
+//! lost payloads for concealment. Memory is bounded by 64 payloads for any input.
 
 use std::time::Duration;
 
@@ -25,11 +24,11 @@ const WAIT: Duration = Duration::from_millis(20);
 pub enum TimedOutput<'a> {
     /// The next payload and its arrival time.
     Payload(Payload<'a>, Instant),
-    /// Lost payloads; they will not be delivered later.
+    /// Lost payloads. They will not be delivered later.
     Missing {
         /// The first of them.
         first: PayloadSeq,
-        /// How many.
+        /// Number of lost payloads.
         count: u64,
     },
 }
@@ -39,7 +38,7 @@ pub enum TimedOutput<'a> {
 pub struct TimedCounters {
     /// Delivered payloads.
     pub delivered: u64,
-    /// Those delivered from a repetition.
+    /// Payloads delivered from a repetition.
     pub repaired: u64,
     /// Lost payloads.
     pub missing: u64,
@@ -69,7 +68,7 @@ pub struct TimedReceiver {
     slots: Vec<Slot>,
     /// The number of full slots.
     waiting: usize,
-    /// Lost payloads before `next` that were not reported yet.
+    /// Lost payloads before `next` that have not been reported yet.
     skipped: u64,
     counters: TimedCounters,
 }
@@ -95,8 +94,8 @@ impl TimedReceiver {
         self.stream
     }
 
-    /// Sets the wait for a missing payload once a later one arrived: the duration of the consumer's buffer,
-    /// or a little less.
+    /// Sets the wait for a missing payload once a later one has arrived: the duration of the consumer's buffer, or a little
+    /// less.
     pub fn set_wait(&mut self, wait: Duration) {
         self.wait = wait;
     }
@@ -108,7 +107,7 @@ impl TimedReceiver {
     /// Handles an opened body. Call [`TimedReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid; nothing changes then.
+    /// [`Reject`] if it is invalid. Nothing changes then.
     pub fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<(), Reject> {
         let timed = Timed::parse(body)?;
         if timed.stream != self.stream {
@@ -175,7 +174,7 @@ impl TimedReceiver {
         Some((first, since.min()?))
     }
 
-    /// The next output; call it until `None`.
+    /// The next output. Call it until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<TimedOutput<'_>> {
         let next = self.next?;
         if self.skipped == 0 && !self.slots[Self::slot(next)].full {
@@ -205,7 +204,7 @@ impl TimedReceiver {
         Some(TimedOutput::Payload(payload, slot.arrived))
     }
 
-    /// When to call [`TimedReceiver::poll`] without a datagram: the wait for a missing payload ends.
+    /// When to call [`TimedReceiver::poll`] without a datagram, because the wait for a missing payload ends.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let (_, since) = self.gap()?;

@@ -50,7 +50,7 @@ impl UplinkReceiver {
         }
     }
 
-    /// Whether any stream was granted; otherwise datagrams need not be opened.
+    /// Whether any stream was granted. If none was, datagrams need not be opened.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.timed.is_empty()
@@ -59,7 +59,7 @@ impl UplinkReceiver {
     /// Handles a datagram of the media plane. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, a duplicate, or invalid; nothing changes then.
+    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. Nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
@@ -81,7 +81,7 @@ impl UplinkReceiver {
         self.timed.iter_mut().find(|t| t.stream() == stream)
     }
 
-    /// Authentic datagrams, and how many of them belong to no granted stream.
+    /// The number of authentic datagrams, and how many of them belong to no granted stream.
     #[must_use]
     pub fn counters(&self) -> (u64, u64) {
         (self.received, self.skipped)

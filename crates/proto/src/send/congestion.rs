@@ -1,17 +1,17 @@
 //! Congestion control from the delay and loss of each frame: fast decrease, slow increase.
 //!
-//! A growing queue shows in the report of the first frame that waited in it, long before a loss. The spread
-//! of a frame's datagrams at the receiver measures the link's capacity; while the queue is not empty, the
-//! spread is the link's rate. So one round trip and two frames after a link slows down, the target is below
-//! its capacity, and new frames are skipped while the queue drains. Without a queue the target rises, faster
-//! when the frames' spread shows spare capacity.
+//! A growing queue shows in the report of the first frame that waited in it, long before a loss. The spread of a frame's
+//! datagrams at the receiver measures the link's capacity; while the queue is not empty, the spread gives the link's rate.
+//! One round trip and two frames after a link slows down, the target is therefore below its capacity, and new frames are
+//! skipped while the queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows
+//! spare capacity.
 //!
-//! Lateness alone proves nothing about the link: a machine may have been busy. So every decrease needs a loss
-//! or a spread, between the datagrams of a frame or between late frames, and never goes below the rate
-//! delivered meanwhile. A decrease that later frames contradict is reverted.
+//! Lateness alone proves nothing about the link, because a machine may have been busy. Every decrease therefore requires a
+//! loss or a spread, between the datagrams of a frame or between late frames, and never goes below the rate delivered in the
+//! meantime. A decrease that later frames contradict is reverted.
 //!
-//! The module does not choose quantisers (see [`rate`](super::rate)), and only heavy loss counts as
-//! congestion: radio links lose datagrams without being full, and FEC handles that.
+//! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
+//! links lose datagrams without being full, and FEC handles that.
 
 mod delivered;
 mod range;
@@ -33,15 +33,15 @@ use tentative::{OnTime, TentativeDecrease};
 pub struct FrameTransit {
     /// The frame.
     pub frame: FrameId,
-    /// Bytes of its data datagrams (without FEC repair), transport headers included: the bytes needed until
-    /// it was recoverable.
+    /// Bytes of its data datagrams (without FEC repair), including transport headers: the bytes needed until it was
+    /// recoverable.
     pub bytes: u32,
     /// The number of its data datagrams.
     pub data: u32,
     /// Earliest send time of its first datagram and latest of its last one (host clock).
     pub sent: (Instant, Instant),
-    /// Arrival of its first datagram (client clock); `None` if none arrived. Without kernel timestamps it is
-    /// the time of processing.
+    /// Arrival of its first datagram (client clock); `None` if none arrived. Without kernel timestamps, it is the time of
+    /// processing.
     pub first: Option<PeerInstant>,
     /// When the frame was recoverable; `None` if it never was.
     pub recoverable: Option<PeerInstant>,
@@ -49,49 +49,49 @@ pub struct FrameTransit {
     pub datagrams: (u16, u16),
 }
 
-/// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame
-/// interval: a narrow link takes that long for one frame, and is idle again for the next.
+/// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A narrow
+/// link takes a frame interval for one frame, and is idle again for the next.
 const LATE: Duration = Duration::from_millis(10);
-/// Consecutive late frames with a spread that prove congestion: a single one may have met a pause between two
+/// Number of consecutive late frames with a spread that prove congestion. A single one may have met a pause between two
 /// datagrams.
 const SPREAD_FRAMES: u32 = 2;
-/// Minimum spread beyond the sending time: machines add as much between two datagrams that arrive together
-/// (guess; a full link of 10 Mb/s adds as much for each).
+/// Minimum spread beyond the sending time, because machines add this much between two datagrams that arrive together (guess;
+/// a full link of 10 Mb/s adds the same for each).
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
-/// Frames with this queueing delay start a drain, even if the target stays.
+/// Queueing delay of frames that starts a drain, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// Consecutive late but fast frames that are more than a hiccup. If all are late by the same amount, although
-/// the link has capacity or less was sent, the path has become longer.
+/// Number of consecutive late but fast frames that are more than a hiccup. If all are late by the same amount, although the
+/// link has capacity or less was sent, the path has become longer.
 const PLATEAU_FRAMES: usize = 8;
-/// Minimum arrival span of these frames: after a stall of a machine or link all arrive at once. Longer than
-/// the 0.1 s stalls in tests.
+/// Minimum time over which these frames must arrive, because after a stall of a machine or link all arrive at once. It is
+/// longer than the 0.1 s stalls in tests.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);
-/// Minimum interval of stall events.
+/// Minimum interval between stall events.
 const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
-/// Share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth of the
-/// frames waits longer than 20 ms on the links of `crates/sim/tests/narrow.rs`, with this less.
+/// Share of the measured capacity that becomes the target; the rest drains the queue. With 0.8, a tenth of the frames waits
+/// longer than 20 ms on the links of `crates/sim/tests/narrow.rs`; with this value, fewer do.
 const BELOW_CAPACITY: f64 = 0.75;
-/// Maximum decrease: to a quarter (guess), because the spread of two frames may be a hiccup of the radio.
+/// Maximum decrease, to a quarter (guess), because the spread of two frames may be a hiccup of the radio.
 const LARGEST_CUT: f64 = 0.25;
 /// Decrease factor without reports.
 const SILENT_CUT: f64 = 0.5;
-/// Loss above this is congestion. Google's congestion control uses a tenth (draft-ietf-rmcat-gcc-02, section
-/// 6); measured at a tenth, FEC still repairs every frame.
+/// Loss above this is congestion. Google's congestion control uses a tenth (draft-ietf-rmcat-gcc-02, section 6). In
+/// measurements with a loss of a tenth, FEC still repairs every frame.
 const HEAVY_LOSS: f64 = 0.15;
 /// Minimum datagrams of a loss sample.
 const LOSS_SAMPLE: u32 = 200;
 /// Maximum datagrams of a loss sample: a second of 10 Mb/s.
 const LOSS_MEMORY: u32 = 1000;
-/// Required excess over the threshold for a share counted over n datagrams, times √n: 2.5 standard deviations
-/// at the threshold, √(0.15 · 0.85) each. A link with 10 % loss exceeds 15 % over 200 datagrams once in a
-/// hundred samples, seven times a second; with this margin less than once an hour.
+/// Required excess over the threshold for a share counted over n datagrams, times √n: 2.5 standard deviations at the
+/// threshold, √(0.15 · 0.85) each. A link with 10 % loss exceeds 15 % over 200 datagrams once in a hundred samples, which is
+/// seven times a second; with this margin, less than once an hour.
 const LOSS_CONFIDENCE: f64 = 0.9;
 /// Interval of increases.
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
 /// Normal increase (8 to 20 Mb/s in four seconds).
 const CLIMB: f64 = 1.06;
-/// Increase if the frames since the last step crossed by [`ROOM`] faster than the target, which a full link
-/// cannot do.
+/// Increase if the frames since the last step crossed the link faster than the target by [`ROOM`], which is impossible on a
+/// full link.
 const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
@@ -105,13 +105,13 @@ const BASE_WINDOW: i64 = 10;
 const MAX_SKIP: Duration = Duration::from_millis(100);
 /// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);
-/// Credit beyond the target on a recently full link (a key frame, a scene change); if even the coarsest
-/// quantiser exceeds it, frames are skipped.
+/// Credit beyond the target on a recently full link (a key frame, a scene change). If even the coarsest quantiser exceeds
+/// it, frames are skipped.
 const OVERDRAWN: Duration = Duration::from_millis(100);
-/// A link counts as recently full for this long. FEC repair alone may exceed the credit, which is harmless on
-/// a link with capacity.
+/// Time for which a link counts as recently full. FEC repair alone may exceed the credit, which is harmless on a link with
+/// capacity.
 const RECENTLY_FULL: Duration = Duration::from_secs(5);
-/// Without a report for this long and two round trips, the link counts as full.
+/// Time without a report, in addition to two round trips, after which the link counts as full.
 const SILENT: Duration = Duration::from_millis(300);
 /// Maximum unreported frames in flight.
 const KEPT: usize = 256;
@@ -123,16 +123,16 @@ pub struct Congestion {
     interval: Duration,
     round_trip: Duration,
     target: f64,
-    /// The shortest delays per second of the host clock. They contain the clock offset, so only differences
-    /// are meaningful.
+    /// The shortest delays per second of the host clock. They contain the clock offset, so only their differences are
+    /// meaningful.
     bases: VecDeque<(i64, i64)>,
     /// Unreported frames: send time and bytes.
     in_flight: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
-    /// Consecutive late frames that the link spread; `delivered` covers all late ones.
+    /// Number of consecutive late frames that the link spread. `delivered` covers all late ones.
     spread: u32,
     delivered: Delivered,
-    /// The newest decrease while it can be reverted; `taken_back` is the last revert.
+    /// The newest decrease while it can be reverted. `taken_back` is the last revert.
     tentative: Option<TentativeDecrease>,
     taken_back: Option<Instant>,
     paused: Option<Instant>,
@@ -141,21 +141,21 @@ pub struct Congestion {
     /// The newest frame at the last decrease, while all later ones are late.
     eased: Option<FrameId>,
     last_wait: Duration,
-    /// The newest frame at the last path change: earlier ones took the old path.
+    /// The newest frame at the last path change. Earlier frames took the old path.
     moved_at: FrameId,
-    /// The newest frame at the last decrease: earlier ones reflect the time before.
+    /// The newest frame at the last decrease. Earlier frames reflect the time before it.
     cut_at: FrameId,
-    /// The same, for decreases because of a queue only.
+    /// The newest frame at the last decrease because of a queue.
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
-    /// Measured over several frames, not from the spread of one.
+    /// Whether it was measured over several frames, not from the spread of one.
     counted: bool,
-    /// Bits of the frames since the last increase, and the seconds of their spread.
+    /// Bits of the frames since the last increase, and the duration of their spread in seconds.
     crossed: (f64, f64),
     next_climb: Option<Instant>,
     draining: bool,
-    /// When all sent data would have left at the target rate.
+    /// When all sent data would have been transmitted at the target rate.
     paid_at: Instant,
     last_sent: Option<Instant>,
     last_report: Option<Instant>,
@@ -164,7 +164,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// For a link without measurements, and frames every `interval`.
+    /// Creates the state for a link without measurements and a frame every `interval`.
     #[must_use]
     pub fn new(range: Range, interval: Duration) -> Congestion {
         Congestion {
@@ -200,7 +200,7 @@ impl Congestion {
         }
     }
 
-    /// The target rate, all headers included.
+    /// The target rate, including all headers.
     #[must_use]
     pub fn target(&self) -> Bitrate {
         #[expect(
@@ -212,7 +212,7 @@ impl Congestion {
         Bitrate(target)
     }
 
-    /// The link's capacity, if it was recently full and the target has not exceeded it since.
+    /// The link's capacity, if the link was recently full and the target has not exceeded the capacity since.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
         let full = self.capacity.map(|(full, _)| full);
@@ -226,7 +226,7 @@ impl Congestion {
         Some(Bitrate(full))
     }
 
-    /// A frame was sent to the player.
+    /// Records a frame that was sent to the player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
         if self.in_flight.len() == KEPT {
             self.in_flight.pop_front();
@@ -244,7 +244,7 @@ impl Congestion {
         self.last_report.get_or_insert(now);
     }
 
-    /// Until when new frames are skipped, because earlier ones still wait in the link's queue or exceeded the
+    /// The time until which new frames are skipped, because earlier ones still wait in the link's queue or exceeded the
     /// capacity of a full link.
     #[must_use]
     pub fn held_until(&self, now: Instant) -> Option<Instant> {
@@ -253,7 +253,7 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        // At a fixed rate no frame is skipped.
+        // At a fixed rate, no frame is skipped.
         let reduced = self.target < self.range.max.0 as f64;
         let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
@@ -264,14 +264,14 @@ impl Congestion {
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
-    /// Drain time of the link's queue: the data in flight beyond one round trip's worth.
+    /// Drain time of the link's queue, which is the data in flight beyond one round trip's worth.
     fn backlog(&self, capacity: f64) -> Duration {
         let bytes: u64 = self.in_flight.iter().map(|(.., b)| u64::from(*b)).sum();
         let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
         all.saturating_sub(self.round_trip)
     }
 
-    /// The player's path changed: resets delays and capacity. The target stays, as the best estimate.
+    /// Resets delays and capacity because the player's path changed. The target stays, as the best estimate.
     pub fn path_changed(&mut self) {
         self.bases.clear();
         self.on_time();
@@ -283,7 +283,7 @@ impl Congestion {
         self.crossed = (0.0, 0.0);
     }
 
-    /// The ledger gave up on a frame; this is no report.
+    /// Handles a frame on which the ledger gave up. This is not a report.
     pub fn unreported(&mut self, frame: FrameId) {
         self.in_flight.retain(|(f, ..)| *f > frame);
     }
@@ -318,8 +318,8 @@ impl Congestion {
         transit: &FrameTransit,
         first: PeerInstant,
     ) -> Option<RateChange> {
-        // The first datagram alone measures the empty link: the last one may seem to leave after its arrival
-        // if the decoder has a higher priority than the encoder. For an incomplete frame it also measures the
+        // Only the first datagram measures the empty link, because the last one may seem to be sent after its arrival if the
+        // decoder has a higher priority than the encoder. For an incomplete frame, the first datagram also measures the
         // queueing delay.
         let empty = first.0.saturating_sub(transit.sent.0.0);
         let delay = match transit.recoverable {
@@ -350,7 +350,7 @@ impl Congestion {
         };
         let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         if to >= self.target {
-            // A few large frames: the rate is right, only the queue must drain.
+            // A few large frames: the rate is right, and only the queue must drain.
             if wait > VERY_LATE {
                 self.fill(now, capacity);
             }
@@ -377,7 +377,7 @@ impl Congestion {
         })
     }
 
-    /// A late frame without evidence of a full link.
+    /// Handles a late frame without evidence of a full link.
     fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<RateChange> {
         let is_reported = self
             .paused
@@ -423,9 +423,9 @@ impl Congestion {
         self.eased = None;
     }
 
-    /// The delay of the empty path, if the frames are late because the path became longer: all by the same
-    /// amount, although the newest `crossed` as fast as on an idle link or less is sent already. A queue
-    /// would have grown or drained.
+    /// The delay of the empty path, if the frames are late because the path became longer: all by the same amount, although
+    /// the newest one `crossed` as fast as on an idle link or less is already being sent. A queue would have grown or
+    /// drained.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
@@ -453,8 +453,8 @@ impl Congestion {
         self.draining = false;
     }
 
-    /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity,
-    /// unknown if `Some(None)`; `None`: the decrease is final. A second decrease within a while is final too.
+    /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity, or `Some(None)` if
+    /// it is unknown. With `None`, the decrease is final. A second decrease within a while is final too.
     fn set_tentative(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
         let lately = self.taken_back.is_some_and(|at| now < at + REMEMBERED);
         let first = self
@@ -501,11 +501,11 @@ impl Congestion {
         Some(RateChange::Reverted { to: self.target() })
     }
 
-    /// The rate at which the link carried a frame in bits a second; `None` if unknown.
+    /// The rate at which the link carried a frame, in bits a second; `None` if unknown.
     fn crossed_with(&mut self, transit: &FrameTransit, first: PeerInstant) -> Option<f64> {
         let (arrived, missing) = transit.datagrams;
         let Some(last) = transit.recoverable else {
-            // The queue passed this share of the sent data.
+            // The queue passed on this share of the sent data.
             let all = f64::from(arrived) + f64::from(missing);
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };
@@ -513,8 +513,8 @@ impl Congestion {
         let bits = behind_first(transit);
         self.crossed.0 += bits;
         self.crossed.1 += spread.as_secs_f64();
-        // A link at least as fast as the sender does not spread a frame: it kept up, or delivered everything
-        // at once after a stall.
+        // A link at least as fast as the sender does not spread a frame. It kept up, or delivered everything at once after a
+        // stall.
         let by_link = bits > 0.0 && spread > sent_over(transit) + LEAST_SPREAD;
         by_link.then(|| bits / spread.as_secs_f64())
     }
@@ -538,14 +538,14 @@ impl Congestion {
         Duration::from_nanos(u64::try_from(above).unwrap_or(0))
     }
 
-    /// The link is full: starts a drain.
+    /// Starts a drain because the link is full.
     fn fill(&mut self, now: Instant, capacity: f64) {
         self.capacity = Some((capacity.max(self.range.min.0 as f64), now));
         self.cut_at = self.newest;
         self.draining = true;
     }
 
-    /// Lowers the target; returns whether it changed.
+    /// Lowers the target. Returns whether it changed.
     fn cut(&mut self, now: Instant, to: f64, capacity: f64) -> bool {
         let to = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
         let before = std::mem::replace(&mut self.target, to);
@@ -572,7 +572,7 @@ impl Congestion {
         if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
             return None;
         }
-        // Half of the loss, as in the draft; persistent loss is answered again.
+        // Half of the loss, as in the draft. Persistent loss is answered again.
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;
@@ -597,7 +597,7 @@ impl Congestion {
             .capacity
             .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));
         let (bits, seconds) = std::mem::take(&mut self.crossed);
-        // On a link that delivers in bursts each frame looks fast.
+        // On a link that delivers in bursts, each frame looks fast.
         let bursts = near && self.counted;
         let room = bits > self.target * ROOM * seconds && !bursts;
         let factor = match (room, near) {
@@ -615,7 +615,7 @@ impl Congestion {
         news.then_some(RateChange::Increase { to })
     }
 
-    /// Checks for missing reports; call it before each frame.
+    /// Checks for missing reports. Call it before each frame.
     pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<RateChange> {
         self.round_trip = round_trip;
         let last = self.last_report?;
@@ -638,7 +638,7 @@ impl Congestion {
     }
 }
 
-/// Bits of a frame after its first datagram. The spread does not contain that datagram's time.
+/// Bits of a frame after its first datagram, because the spread does not contain that datagram's time.
 fn behind_first(transit: &FrameTransit) -> f64 {
     let data = f64::from(transit.data.max(1));
     f64::from(transit.bytes) * 8.0 * (data - 1.0) / data

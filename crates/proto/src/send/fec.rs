@@ -1,8 +1,8 @@
 //! Forward error correction: the amount of repair data per block, and its computation.
 //!
-//! A block fails if more of its shards are lost than it has parity shards. This probability is computed with
-//! Gilbert's loss model (1960): a good state without loss and a bad one in which everything is lost, with the
-//! measured [`Loss`] as its two parameters.
+//! A block fails if it loses more shards than it has parity shards. This probability is computed with Gilbert's loss model
+//! (1960): a good state without loss and a bad state in which everything is lost, with the measured [`Loss`] as its two
+//! parameters.
 
 use reed_solomon_simd::ReedSolomonEncoder;
 
@@ -12,10 +12,10 @@ use crate::wire::fec::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 /// The target failure probability of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FecLevel {
-    /// 10⁻³, at 60 frames/s one in 17 s: if a retransmission can still arrive in time.
+    /// 10⁻³, which at 60 frames/s is one in 17 s. Used if a retransmission can still arrive in time.
     #[default]
     Standard,
-    /// 10⁻⁵: if each failure costs all frames of a round trip.
+    /// 10⁻⁵. Used if each failure costs all frames of a round trip.
     High,
 }
 
@@ -30,17 +30,17 @@ impl FecLevel {
     }
 }
 
-/// FEC is off below this loss rate: one in a thousand frames of 16 datagrams is lost then.
+/// Loss rate below which FEC is off. One in a thousand frames of 16 datagrams is then lost.
 const NEGLIGIBLE: f64 = 5e-5;
 
-/// Parity shards allowed for small blocks even beyond half of their data: they cost little, and a burst hits
-/// them completely.
+/// Parity shards allowed for small blocks even beyond half of their data, because they cost little and a burst hits small
+/// blocks completely.
 const SMALL: usize = 4;
 
 /// The block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.
 const TYPICAL: usize = 16;
 
-/// Loss figures are quantised to quarters of an octave.
+/// Loss figures are quantised in quarters of an octave.
 const STEPS_PER_OCTAVE: f64 = 4.0;
 
 /// The number of parity shards per number of data shards.
@@ -63,9 +63,9 @@ impl FecPlan {
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for this loss: a block fails with the probability of `level`, or gets half as many parity
-    /// shards as data shards (at least four). No parity if that would not even halve the failures: outages
-    /// are then longer than any parity. About 0.1 ms.
+    /// The plan for this loss. A block fails with the probability of `level`, or gets half as many parity shards as data
+    /// shards (at least four). There is no parity if it would not even halve the failures, because outages are then longer
+    /// than any parity. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {
@@ -77,7 +77,7 @@ impl FecPlan {
         }
     }
 
-    /// Updates the plan for `loss`; free while that stays within a quarter of an octave.
+    /// Updates the plan for `loss`. This is free while the loss stays within a quarter of an octave.
     pub fn follow(&mut self, loss: Loss, level: FecLevel) {
         if self.cell != Cell::of(loss, level) {
             *self = FecPlan::of(loss, level);
@@ -90,7 +90,7 @@ impl FecPlan {
         self.parity.get(data).copied().unwrap_or(0).into()
     }
 
-    /// Whether no block gets parity; otherwise all do.
+    /// Whether no block gets parity. Otherwise, all blocks do.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.parity[BLOCK] == 0
@@ -131,15 +131,15 @@ fn cap(data: usize) -> usize {
     data.div_ceil(2).clamp(SMALL, MAX_PARITY)
 }
 
-/// The minimum parity for each number of data shards, by one pass over the distribution of losses among n
+/// The minimum parity for each number of data shards, computed in one pass over the distribution of losses among n
 /// consecutive datagrams, n = 1, 2, …
 fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
-    // Without memory the mean run is that of independent losses; it cannot be shorter.
+    // Without memory, the mean run is that of independent losses. It cannot be shorter.
     let rate = loss.rate.min(0.5);
     let leave = 1.0 / loss.run.max(1.0 / (1.0 - rate));
     let enter = rate * leave / (1.0 - rate);
-    // Probability of c losses with the link in the good and the bad state; the last entry covers all above.
+    // Probability of c losses with the link in the good and the bad state. The last entry covers all higher numbers.
     let mut good = [0.0; MOST + 1];
     let mut bad = [0.0; MOST + 1];
     (good[0], bad[0]) = (1.0 - rate, rate);
@@ -221,10 +221,10 @@ impl BlockCoder {
         self.longest = self.longest.max(SHARD_LENGTH + body.len());
     }
 
-    /// Computes the parity: calls `each` with `parity` shards and their indices, then empties the block.
+    /// Computes the parity, calls `each` with `parity` shards and their indices, then empties the block.
     pub(super) fn finish(&mut self, parity: usize, mut each: impl FnMut(usize, &[u8])) {
         let bytes = self.longest.next_multiple_of(2);
-        // Never fails: block, parity and length are within the code's limits.
+        // This never fails, because block, parity and length are within the code's limits.
         if let Some(coder) = coder(&mut self.coder, self.count, parity, bytes) {
             for shard in self.shards.chunks_exact(MAX_SHARD) {
                 let _ = coder.add_original_shard(&shard[..bytes]);
@@ -240,7 +240,7 @@ impl BlockCoder {
     }
 }
 
-/// Prepares the encoder for a block; its storage is reused.
+/// Prepares the encoder for a block. Its storage is reused.
 fn coder(
     coder: &mut Option<ReedSolomonEncoder>,
     data: usize,
@@ -302,9 +302,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// A plan keeps its failure rate on a simulated link, and less parity would not on a link with a
-        /// little more loss. Quantisation makes a plan valid for loss figures up to an eighth of an octave
-        /// away, with up to three times the failures; five standard deviations of the count are tolerated.
+        /// A plan keeps its failure rate on a simulated link, while less parity would not on a link with a little more loss.
+        /// Because of the quantisation, a plan is valid for loss figures up to an eighth of an octave away, with up to three
+        /// times the failures. The test tolerates five standard deviations of the count.
         #[test]
         fn blocks_fail_at_the_target_rate(
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,

@@ -8,50 +8,48 @@ use serde::{Deserialize, Serialize};
 /// The way in which a subscriber takes frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Intake {
-    /// Only the newest frames matter: a browser, where a queued frame is displayed late.
+    /// Only the newest frames matter. Used for a browser, where a queued frame is displayed late.
     Newest,
-    /// All frames, unless they are too late for live viewing: a video player.
+    /// All frames, unless they are too late for live viewing. Used for a video player.
     Steady,
-    /// All frames, however late: a recorder.
+    /// All frames, however late. Used for a recorder.
     Complete,
-    /// Only the newest frames matter, and a lost frame is noticed by a later one: a Moonlight client, which does
-    /// not acknowledge frames.
+    /// Only the newest frames matter, and a lost frame is noticed when a later one arrives. Used for a Moonlight client,
+    /// which does not acknowledge frames.
     Unacknowledged,
 }
 
-/// Queue limit in bytes of all but a recorder: two uncompressed pictures of 1920 x 1080.
+/// Queue limit in bytes of all subscribers except recorders: two uncompressed pictures of 1920 x 1080.
 const LIVE_BYTES: usize = 16 << 20;
 
 /// Queue limit in bytes of a recorder, as documented in `docs/clients.md`: 13 s at 20 Mb/s.
 const RECORDER_BYTES: usize = 32 << 20;
 
-/// Maximum queueing time for the thread of a browser or a Moonlight client: three frames at 60 a second
-/// (guess). A thread that was descheduled that long sends them in one burst; one that needs that long per
-/// frame is too slow.
+/// Maximum queueing time for the thread of a browser or a Moonlight client: three frames at 60 a second (guess). A thread
+/// that was descheduled for that long sends them in one burst; a thread that needs that long per frame is too slow.
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
-/// Maximum queueing time for a video player: machines were observed to stall for 100 ms, and a thread of
-/// normal priority to wait several times as long during a build; players buffer half a second and more
-/// themselves.
+/// Maximum queueing time for a video player. Machines were observed to stall for 100 ms, and a thread of normal priority to
+/// wait several times as long during a build. Players themselves buffer half a second or more.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 
-/// Repetition interval of a still picture: half of what players and recordings need, so that a late one is
+/// Repetition interval of a still picture: half of the interval that players and recordings need, so that a late one is
 /// still within a second.
 const REPEAT_EVERY: Duration = Duration::from_millis(500);
 
-/// Repetition interval at the start, while players probe the stream: ffmpeg needs about twenty frames to
-/// detect the rate (`fps_probe_size` of libavformat).
+/// Repetition interval at the start, while players probe the stream. ffmpeg needs about twenty frames to detect the rate
+/// (`fps_probe_size` of libavformat).
 const REPEAT_AT_FIRST: Duration = Duration::from_millis(50);
 
-/// Repetition interval for clients that notice a loss by a later frame: a lost change is missing for that long
-/// and a round trip (guess: short for a typed letter, and five frames per second without changes cost little).
+/// Repetition interval for clients that notice a loss when a later frame arrives. A lost change is missing for that long
+/// plus a round trip (guess: short for a typed letter, and five frames per second without changes cost little).
 const REPEAT_AFTER_LOSS: Duration = Duration::from_millis(200);
 
 /// Duration of the start.
 const START: Duration = Duration::from_millis(1500);
 
 impl Intake {
-    /// All, in the order of their numbers between processes, from 0 on.
+    /// All intakes, in the order of their numbers between processes, from 0 on.
     pub const ALL: [Intake; 4] = [
         Intake::Newest,
         Intake::Steady,
@@ -59,7 +57,7 @@ impl Intake {
         Intake::Unacknowledged,
     ];
 
-    /// Queue limit in bytes; the frame that crosses the limit is still taken.
+    /// Queue limit in bytes. The frame that crosses the limit is still taken.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {

@@ -1,20 +1,19 @@
 //! Intra refresh as the response to a loss: when to start one, and whether it succeeds.
 //!
-//! A refresh codes a part of each picture without reference until it has covered the picture. It costs little
-//! per frame, while a key frame has the bytes of several, but takes many frames. A loss during a refresh
-//! leaves damage outside the refreshed area and needs another refresh after this one.
+//! A refresh codes a part of each picture without reference until it has covered the picture. It costs little per frame,
+//! while a key frame has the bytes of several frames, but it takes many frames. A loss during a refresh leaves damage
+//! outside the refreshed area and requires another refresh after this one.
 
 use crate::id::FrameId;
 
-/// After this many consecutive responses that were hit by a loss themselves, a key frame follows: it has only
+/// Number of consecutive responses that were themselves hit by a loss, after which a key frame follows, because it has only
 /// one frame to lose (guess).
 const FUTILE: u8 = 2;
 
 /// The intra refreshes of one rendition, driven by its player's losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IntraRefresh {
-    /// The newest frame that the player lost, completely or partly, and the newest that it displayed
-    /// completely.
+    /// The newest frame that the player lost completely or partly, and the newest frame that it displayed completely.
     lost: FrameId,
     whole: FrameId,
     /// The first frame of the newest refresh, or the newest key frame.
@@ -28,25 +27,25 @@ pub struct IntraRefresh {
 }
 
 impl IntraRefresh {
-    /// A key frame was coded.
+    /// Records that a key frame was coded.
     pub fn key_frame(&mut self, frame: FrameId) {
         self.start(frame, 0);
         self.hit = 0;
     }
 
-    /// Another frame was coded.
+    /// Records that another frame was coded.
     pub fn frame(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// A refresh starts with `frame` and completes `frames` frames later.
+    /// Records that a refresh starts with `frame` and completes `frames` frames later.
     pub fn start(&mut self, frame: FrameId, frames: u16) {
         self.requested = false;
         self.began = frame;
         self.left = frames;
     }
 
-    /// The player did not receive all of a frame.
+    /// Records that the player did not receive all of a frame.
     pub fn lose(&mut self, frame: FrameId) {
         if self.is_broken() && self.unanswered().is_none() && frame >= self.began {
             self.hit += 1;
@@ -54,7 +53,7 @@ impl IntraRefresh {
         self.lost = self.lost.max(frame);
     }
 
-    /// The player displayed a frame completely.
+    /// Records that the player displayed a frame completely.
     pub fn displayed(&mut self, frame: FrameId) {
         self.whole = self.whole.max(frame);
         if !self.is_broken() {
@@ -62,7 +61,7 @@ impl IntraRefresh {
         }
     }
 
-    /// Before coding a frame: the loss that a new refresh should answer, and whether this is its first
+    /// Called before a frame is coded. Returns the loss that a new refresh should answer, and whether this is its first
     /// request.
     pub fn request(&mut self) -> Option<(FrameId, bool)> {
         let lost = self.unanswered();
@@ -76,7 +75,7 @@ impl IntraRefresh {
         self.unanswered().is_some() && self.hit >= FUTILE
     }
 
-    /// Whether further frames are needed for a clean picture, even if the source is still.
+    /// Whether more frames are needed for a clean picture, even if the source is still.
     #[must_use]
     pub fn needs_frames(&self) -> bool {
         self.is_broken() && (self.unanswered().is_some() || self.left > 0)

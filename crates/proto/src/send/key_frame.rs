@@ -1,8 +1,8 @@
 //! Key-frame requests and their rate limits.
 //!
-//! As in the OpenUVR paper (section IV-B), further requests are ignored for a while after a key frame, since
-//! a burst of large frames makes a bad link worse. Requests name the client's newest frame, so a request sent
-//! before the key frame arrived is recognised and ignored, however late it is.
+//! As in the OpenUVR paper (section IV-B), additional requests are ignored for a while after a key frame, because a burst of
+//! large frames makes a bad link worse. A request names the client's newest frame, so a request that was sent before the key
+//! frame arrived is recognised and ignored, however late it is.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::time::Instant;
 /// Interval of key frames for observers, so that they cannot slow the player (architecture, section 1).
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
-/// Interval of key frames for recorders: their files are incomplete until then. Half of the observers' interval
-/// (guess): a recorder requests one only when half of its queue is free again.
+/// Interval of key frames for recorders, whose files are incomplete until then. It is half of the observers' interval
+/// (guess), because a recorder requests a key frame only once half of its queue is free again.
 pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
-/// The rate limit that a key-frame request falls under.
+/// The rate limit to which a key-frame request is subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyFrameRequester {
-    /// Limited by the hold-off only.
+    /// Limited only by the hold-off.
     Player,
-    /// One for all within [`OBSERVER_BUDGET`].
+    /// One key frame for all observers within [`OBSERVER_BUDGET`].
     Observer,
-    /// One for all within [`RECORDER_BUDGET`].
+    /// One key frame for all recorders within [`RECORDER_BUDGET`].
     Recorder,
 }
 
 impl KeyFrameRequester {
-    /// That of a subscriber.
+    /// The rate limit of a subscriber.
     #[must_use]
     pub fn of(role: Role, intake: Intake) -> KeyFrameRequester {
         match (role, intake) {
@@ -57,7 +57,7 @@ impl Shared {
             .then(|| self.last.map_or(Instant(i64::MIN), spent))
     }
 
-    /// A key frame was sent; `for_them`: for a request under this limit.
+    /// Records that a key frame was sent. `for_them`: for a request under this limit.
     fn sent(&mut self, now: Instant, for_them: bool) {
         if std::mem::take(&mut self.waits) && for_them {
             self.last = Some(now);
@@ -76,8 +76,8 @@ pub struct KeyFramePolicy {
 }
 
 impl KeyFramePolicy {
-    /// Also makes every `frames`-th frame a key frame: a GOP of that size, for encoders without feedback
-    /// (OpenUVR paper, section IV-B3).
+    /// Additionally makes every `frames`-th frame a key frame: a GOP of that size, for encoders without feedback (OpenUVR
+    /// paper, section IV-B3).
     #[must_use]
     pub fn with_one_every(frames: Option<u32>) -> KeyFramePolicy {
         KeyFramePolicy {
@@ -86,7 +86,7 @@ impl KeyFramePolicy {
         }
     }
 
-    /// Whether `next` is a key frame by the GOP size alone.
+    /// Whether `next` is a key frame only because of the GOP size.
     #[must_use]
     pub fn is_periodic(&self, next: FrameId) -> bool {
         self.every
@@ -94,7 +94,7 @@ impl KeyFramePolicy {
             .is_some_and(|(every, (key, _))| next.0.wrapping_sub(key.0) >= every)
     }
 
-    /// A client's picture is broken, and `newest` is the newest frame that it knew.
+    /// Handles a request of a client whose picture is broken. `newest` is the newest frame known to the client.
     pub fn request(&mut self, requester: KeyFrameRequester, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
             return;
@@ -102,7 +102,7 @@ impl KeyFramePolicy {
         self.join(requester);
     }
 
-    /// A subscriber joined.
+    /// Handles a subscriber that joins.
     pub fn join(&mut self, requester: KeyFrameRequester) {
         match requester {
             KeyFrameRequester::Player => self.player_waits = true,
@@ -111,8 +111,7 @@ impl KeyFramePolicy {
         }
     }
 
-    /// When a requested key frame is due; `hold_off` is the time after a key frame in which requests are
-    /// ignored.
+    /// When a requested key frame is due. `hold_off` is the time after a key frame in which requests are ignored.
     #[must_use]
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
         let never = Instant(i64::MIN);
@@ -126,13 +125,13 @@ impl KeyFramePolicy {
         Some(held.max(due))
     }
 
-    /// A frame could not be encoded: a key frame is due at once.
+    /// Records that a frame could not be encoded, so a key frame is due at once.
     pub fn failed(&mut self) {
         self.player_waits = true;
         self.last = None;
     }
 
-    /// A key frame was sent for any reason.
+    /// Records that a key frame was sent for any reason.
     pub fn sent(&mut self, now: Instant, frame: FrameId) {
         let for_them = !std::mem::take(&mut self.player_waits);
         self.observers.sent(now, for_them);
@@ -141,8 +140,8 @@ impl KeyFramePolicy {
     }
 }
 
-/// The hold-off: until the key frame's acknowledgement can arrive, with two frame intervals for its size,
-/// within 30–500 ms (guess).
+/// The hold-off: the time until the key frame's acknowledgement can arrive, plus two frame intervals for its size, within
+/// 30–500 ms (guess).
 #[must_use]
 pub fn hold_off(round_trip: Duration, frame_interval: Duration) -> Duration {
     (round_trip + frame_interval * 2).clamp(Duration::from_millis(30), Duration::from_millis(500))

@@ -12,7 +12,7 @@ use crate::time::Instant;
 use crate::validated::{Invalid, span};
 use crate::wire::control::Report;
 
-/// Time constant of the means: long enough to see several losses at 1 % and 1 Mb/s, short enough to follow a
+/// Time constant of the means. It is long enough to see several losses at 1 % and 1 Mb/s, and short enough to follow a
 /// user who walks away from the access point (guess).
 const MEMORY: Duration = Duration::from_secs(2);
 
@@ -48,7 +48,7 @@ pub struct LossMeter {
 }
 
 impl LossMeter {
-    /// Adds a report; call it once per report.
+    /// Adds a report. Call it once per report.
     pub fn note(&mut self, now: Instant, report: &Report) {
         let keep = self.decay(now);
         self.received = self.received * keep + f64::from(report.datagrams);

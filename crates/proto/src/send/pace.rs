@@ -1,18 +1,18 @@
-//! Pacing: a frame leaves in one burst, except for the part that a full link could not queue.
+//! Pacing: a frame is sent in one burst, except for the part that a full link could not queue.
 //!
-//! Bursts minimise latency, because the last datagram counts. On a link that was found to be full, the excess
-//! beyond its queue (of a key frame) would be lost. A token bucket shapes it (RFC 3290, section 5.3.4) at the
-//! measured rate, one frame deep.
+//! Bursts minimise latency, because the last datagram counts. On a link that was found to be full, the excess beyond its
+//! queue (of a key frame) would be lost. A token bucket (RFC 3290, section 5.3.4) shapes this excess at the measured rate,
+//! one frame deep.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// Maximum time over which a frame is spread: the next one is due.
+/// Maximum time over which a frame is spread, because the next one is then due.
 const MOST: Duration = Duration::from_millis(50);
 
-/// Minimum sleep (guess): the link's queue absorbs less.
+/// Minimum sleep (guess). The link's queue absorbs less.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
 
 /// The token bucket.
@@ -25,13 +25,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A frame starts without waiting time.
+    /// Starts a frame without waiting time.
     pub fn start_frame(&mut self) {
         self.waited = Duration::ZERO;
     }
 
-    /// The wait before `bytes` of a frame may leave on a link with `capacity` (`None`: unknown), with a
-    /// bucket of `depth`. Zero, or at least `MIN_SLEEP`.
+    /// The wait before `bytes` of a frame may be sent on a link with `capacity` (`None`: unknown), with a bucket of `depth`.
+    /// Zero, or at least `MIN_SLEEP`.
     pub fn wait(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Slices become sealed datagrams at once; FEC repair datagrams follow.
+//! Slices become sealed datagrams at once. FEC repair datagrams follow.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ impl SendBuf {
             .map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// The datagrams in runs for one call of a link each: bytes, and the length of each datagram but the
-    /// last, which may be shorter.
+    /// The datagrams in runs for one call of a link each: the bytes, and the length of each datagram except the last, which
+    /// may be shorter.
     pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -120,8 +120,8 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Adapts to the link. A retransmission that arrives with the next frame is useless: at such a round
-    /// trip, retransmission is off, and frames get more FEC.
+    /// Adapts to the link. A retransmission that arrives with the next frame is useless, so at such a round trip,
+    /// retransmission is off and frames get more FEC.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {
@@ -138,14 +138,14 @@ pub struct VideoSender {
     protection: Protection,
     /// The current frame.
     header: Option<FrameHeader>,
-    /// The current block; `None`: beyond the blocks that can be protected.
+    /// The current block; `None` beyond the blocks that can be protected.
     block: Option<u8>,
     coder: BlockCoder,
     bodies: SentBodies,
 }
 
 impl VideoSender {
-    /// A view's sender; [`MediaSender::video`](super::plane::MediaSender::video) makes them.
+    /// Creates a view's sender; used by [`MediaSender::video`](super::plane::MediaSender::video).
     pub(super) fn new(sealer: Sealer) -> VideoSender {
         VideoSender {
             sealer,
@@ -165,8 +165,8 @@ impl VideoSender {
         self.protection.clone_from(protection);
     }
 
-    /// Replaces `out` by the datagrams of one slice; `extensions` are sent with slice 0. A slice of more than
-    /// [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver conceals it.
+    /// Replaces `out` by the datagrams of one slice. `extensions` are sent with slice 0. A slice of more than
+    /// [`MAX_FRAGMENTS`] fragments is not sent at all, and the receiver conceals it.
     pub fn slice(
         &mut self,
         now: Instant,
@@ -288,8 +288,8 @@ impl VideoSender {
         self.block = block.checked_add(1);
     }
 
-    /// Replaces `out` by the requested recent bodies, sealed again: at most twice each, and none older than
-    /// 100 ms.
+    /// Replaces `out` by the requested recent bodies, sealed again. Each is retransmitted at most twice, and not if it is
+    /// older than 100 ms.
     pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest, out: &mut SendBuf) {
         out.clear();
         for body in self.bodies.requested(now, request) {

@@ -11,7 +11,7 @@ use crate::wire::header::Plane;
 use crate::wire::media::StreamId;
 use crate::wire::seal::{Direction, Sealer};
 
-/// Makes the senders of a session's streams.
+/// Creates the senders of a session's streams.
 pub struct MediaSender {
     sealer: Sealer,
 }
@@ -36,13 +36,13 @@ impl MediaSender {
         }
     }
 
-    /// The sender of a view. Make one per view.
+    /// The sender of a view. Create one per view.
     #[must_use]
     pub fn video(&self) -> VideoSender {
         VideoSender::new(self.sealer.share())
     }
 
-    /// The sender of a timed stream. Make one per stream.
+    /// The sender of a timed stream. Create one per stream.
     #[must_use]
     pub fn timed(&self, stream: StreamId) -> TimedSender {
         TimedSender::new(stream, self.sealer.share())

@@ -1,8 +1,8 @@
-//! The policy for losses and changing links; it emits each decision as an event with its reason.
+//! The policy for losses and changing links. It emits each decision as an event with its reason.
 //!
-//! It combines [`References`] (frames at the player), [`KeyFramePolicy`] (rate limit of key frames),
-//! [`IntraRefresh`], and [`Congestion`] (the link's capacity). The media thread queries it before each frame
-//! and updates it afterwards; it learns from the player's reports. Sans-I/O: `now` is an argument.
+//! It combines [`References`] (frames at the player), [`KeyFramePolicy`] (rate limit of key frames), [`IntraRefresh`], and
+//! [`Congestion`] (the link's capacity). The media thread queries it before each frame and updates it afterwards. The
+//! policy's input is the player's reports. Sans-I/O: `now` is an argument.
 
 #[cfg(test)]
 mod tests;
@@ -30,17 +30,17 @@ use crate::wire::control::Report;
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
 
-/// Maximum unread events; older ones are dropped.
+/// Maximum unread events. Older ones are dropped.
 const MAX_EVENTS: usize = 32;
 
 /// The settings of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Maximum frames a second; with `follows_display`, the value for players with an unknown display.
+    /// Maximum frames a second. With `follows_display`, it is the value for players with an unknown display.
     pub fps: f64,
     /// The bounds of the rate.
     pub range: Range,
-    /// Whether the rate adapts; otherwise it stays at the maximum.
+    /// Whether the rate adapts. Otherwise, it stays at the maximum.
     pub adaptive: bool,
     /// The response to losses.
     pub recovery: Recovery,
@@ -75,9 +75,9 @@ impl Settings {
 pub enum Recovery {
     /// Reference invalidation: a frame that refers to the newest intact one, while the encoder keeps it.
     ReferenceInvalidation,
-    /// By a key frame.
+    /// Repair by a key frame.
     KeyFrame,
-    /// An intra refresh, if the encoder supports it.
+    /// Repair by an intra refresh, if the encoder supports it.
     #[serde(rename = "intra-refresh")]
     Refresh,
 }
@@ -89,8 +89,7 @@ pub enum NextFrame {
     Key,
     /// Refers to this frame.
     Predicted(FrameId),
-    /// Refers to this frame, the newest, and starts an intra refresh; after a running refresh, if there is
-    /// one.
+    /// Refers to this frame, the newest, and starts an intra refresh. If one is running, the new one starts after it.
     IntraRefresh(FrameId),
 }
 
@@ -143,8 +142,8 @@ impl Policy {
         self.events.pop_front()
     }
 
-    /// A new encoder was opened: earlier frames are no references, and it keeps `depth` frames; with 0 each
-    /// frame is a key frame.
+    /// Handles the opening of a new encoder: earlier frames cannot be references, and the encoder keeps `depth` frames. With
+    /// 0, each frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
         self.depth = match self.settings.recovery {
             Recovery::ReferenceInvalidation => depth,
@@ -153,19 +152,19 @@ impl Policy {
         self.references.forget();
     }
 
-    /// A subscriber joined.
+    /// Handles a subscriber that joins.
     pub fn join(&mut self, requester: KeyFrameRequester) {
         self.key_frames.join(requester);
     }
 
-    /// A new player, or none: resets the link's state.
+    /// Resets the link's state for a new player, or for none.
     pub fn player_changed(&mut self) {
         self.congestion = self.settings.congestion();
         self.holding = false;
         self.protection = (0, true);
     }
 
-    /// The player's path changed.
+    /// Handles a change of the player's path.
     pub fn path_changed(&mut self) {
         self.congestion.path_changed();
         self.holding = false;
@@ -190,7 +189,7 @@ impl Policy {
         }
     }
 
-    /// The capacity of a recently full link; bursts must not exceed it.
+    /// The capacity of a recently full link, which bursts must not exceed.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
         self.congestion
@@ -203,13 +202,14 @@ impl Policy {
         self.settings.fps = fps;
     }
 
-    /// Sets the bounds of the rate, which restarts.
+    /// Sets the bounds of the rate. The rate restarts.
     pub fn set_range(&mut self, range: Range) {
         self.settings.range = range;
         self.congestion = self.settings.congestion();
     }
 
-    /// A client's picture is broken: its newest complete frame, and the newest that it knew.
+    /// Handles a key-frame request of a client whose picture is broken, with its newest complete frame and the newest frame
+    /// known to it.
     pub fn request_key_frame(
         &mut self,
         requester: KeyFrameRequester,
@@ -217,7 +217,7 @@ impl Policy {
         newest: FrameId,
     ) {
         if requester == KeyFrameRequester::Player && self.refreshes() {
-            // A refresh repairs any picture; reports name the losses.
+            // A refresh repairs any picture, and reports name the losses.
             if last_good != FrameId::NONE {
                 return;
             }
@@ -230,7 +230,7 @@ impl Policy {
         self.key_frames.request(requester, newest);
     }
 
-    /// Handles a player's report on a frame, with its transmission if it was sent.
+    /// Handles a player's report on a frame, with the frame's transmission if it was sent.
     pub fn on_report(&mut self, now: Instant, report: &Report, left: Option<&Departure>) {
         self.note(report.frame, report.outcome);
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
@@ -315,7 +315,7 @@ impl Policy {
         }
     }
 
-    /// The target rate, all headers and repair data included.
+    /// The target rate, including all headers and repair data.
     #[must_use]
     pub fn target(&self) -> Bitrate {
         if self.settings.adaptive {
@@ -335,15 +335,15 @@ impl Policy {
                 self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
             }
         };
-        // A moving source delivers the next frame itself. An extra one in between, above all a key frame,
-        // exceeds a link of twice the mean rate.
+        // A moving source delivers the next frame itself. An extra frame in between, especially a key frame, exceeds a link
+        // of twice the mean rate.
         let still = self.last_coded.map(|at| at + self.interval() * 2);
         let key_frame = key_frame.map(|at| still.map_or(at, |still| at.max(still)));
         let repair = still.filter(|_| repairable);
         key_frame.into_iter().chain(repair).min()
     }
 
-    /// Until when new frames are skipped for the link's queue to drain.
+    /// The time until which new frames are skipped so that the link's queue drains.
     pub fn held_until(&mut self, now: Instant) -> Option<Instant> {
         let change = self.congestion.quiet(now, self.round_trip);
         self.rate_changed(change);
@@ -367,7 +367,7 @@ impl Policy {
         hold_off(self.round_trip, self.interval())
     }
 
-    /// The type of frame `frame`, which starts now: later requests are for another one.
+    /// The type of frame `frame`, which starts now. Later requests are for another frame.
     pub fn next(&mut self, now: Instant, frame: FrameId) -> NextFrame {
         if self.depth == 0 {
             // This frame fulfils all pending requests.
@@ -422,12 +422,12 @@ impl Policy {
         NextFrame::IntraRefresh(to)
     }
 
-    /// The current frame starts an intra refresh, which completes `clean_after` frames later.
+    /// Records that the current frame starts an intra refresh, which completes `clean_after` frames later.
     pub fn refresh_began(&mut self, frame: FrameId, clean_after: u16) {
         self.intra_refresh.start(frame, clean_after);
     }
 
-    /// The current frame was sent: `bytes` to the player, if there is one, all headers included.
+    /// Records that the current frame was sent, with `bytes` to the player, if there is one, including all headers.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: Option<u32>) {
         self.last_coded = Some(now);
         if let Some(bytes) = bytes {
@@ -435,21 +435,20 @@ impl Policy {
         }
     }
 
-    /// The current frame was not sent to the player.
+    /// Records that the current frame was not sent to the player.
     pub fn unsent(&mut self, frame: FrameId) {
         self.references.broken(frame);
         self.intra_refresh.lose(frame);
     }
 
-    /// The current frame was not coded: a key frame must follow.
+    /// Records that the current frame was not coded, so a key frame must follow.
     pub fn failed(&mut self) {
         self.references.forget();
         self.key_frames.failed();
     }
 }
 
-/// Bytes of a frame's data datagrams with transport headers; FEC repair datagrams are as long as the longest
-/// of them.
+/// Bytes of a frame's data datagrams with transport headers. FEC repair datagrams are as long as the longest of them.
 fn data_bytes(left: &Departure) -> u32 {
     let data = left.datagrams.saturating_sub(left.parity);
     let full = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);

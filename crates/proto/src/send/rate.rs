@@ -1,13 +1,13 @@
 //! Rate control: one quantiser per frame, no look-ahead.
 //!
-//! x264's own rate control takes 1–2 ms before the first slice; constant quantisers with this controller do
-//! not (measured at 720p and 1080p on one core: 1.0 and 2.0 ms). There is no limit within a frame, so
-//! key-frame sizes are predicted and kept near three times that of another frame. With a fixed GOP size, or
-//! many requested key frames, all frames get fewer bits, so that the mean holds.
+//! x264's own rate control takes 1–2 ms before the first slice, and constant quantisers with this controller do not
+//! (measured at 720p and 1080p on one core: 1.0 and 2.0 ms). There is no limit within a frame, so key-frame sizes are
+//! predicted and kept near three times that of another frame. With a fixed GOP size, or many requested key frames, all
+//! frames get fewer bits, so that the mean stays the same.
 
 use crate::units::{Bitrate, Size};
 
-/// The finest useful quantiser: below it no difference is visible (guess).
+/// The finest useful quantiser. Below it, no difference is visible (guess).
 const QP_MIN: f64 = 12.0;
 /// H.264's coarsest quantiser.
 const QP_MAX: f64 = 51.0;
@@ -18,20 +18,20 @@ const QP_START: f64 = 32.0;
 const KEY_PIXEL: f64 = 5.05;
 /// A key frame's share, relative to another frame's.
 const KEY_FRAME_SHARE: f64 = 3.0;
-/// 6 quantiser numbers halve the quantiser step (ITU-T H.264, section 8.5) and roughly double the bits.
+/// Quantiser numbers that halve the quantiser step (ITU-T H.264, section 8.5) and roughly double the bits.
 const QP_PER_OCTAVE: f64 = 6.0;
 /// The correction of the error per frame, and its limits (measured: settles within six frames on a game's
 /// clip without oscillation).
 const GAIN: f64 = 0.6;
 const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
-/// Frames over which an overdraft is repaid.
+/// Number of frames over which an overdraft is repaid.
 const DEBT_FRAMES: f64 = 30.0;
 
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
 #[derive(Clone, Debug)]
 pub struct RateControl {
-    /// Mean bits a frame.
+    /// Mean bits per frame.
     mean: f64,
     /// Bits of a frame other than a key frame.
     share: f64,
@@ -46,7 +46,7 @@ pub struct RateControl {
 }
 
 impl RateControl {
-    /// For a stream of `fps` frames a second with a rate of `target` on the wire.
+    /// Creates the control for a stream of `fps` frames a second with a rate of `target` on the wire.
     #[must_use]
     pub fn new(target: Bitrate, fps: f64) -> RateControl {
         let mean = mean(target, fps);
@@ -61,8 +61,8 @@ impl RateControl {
         }
     }
 
-    /// A new encoder for pictures of this size, with GOP size `key_every` (`None`: key frames on request
-    /// only). The key-frame size is unknown again.
+    /// Handles a new encoder for pictures of this size, with GOP size `key_every` (`None`: key frames only on request). The
+    /// key-frame size is then unknown again.
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
         self.key_every = key_every;
@@ -78,7 +78,7 @@ impl RateControl {
         self.debt = self.debt.min(self.mean * DEBT_FRAMES);
     }
 
-    /// Computes the share: of `n` frames one takes three shares, and all together `n` times the mean.
+    /// Computes the share: one of `n` frames takes three shares, and all together take `n` times the mean.
     fn share(&mut self) {
         let n = self.key_every.map(|n| f64::from(n.max(1)));
         self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
@@ -106,7 +106,7 @@ impl RateControl {
         qp
     }
 
-    /// A frame was coded with `qp` and took `bits` on the wire, headers included.
+    /// Records that a frame was coded with `qp` and took `bits` on the wire, including headers.
     pub fn coded(&mut self, key_frame: bool, qp: u8, bits: u64) {
         let bits = (bits as f64).max(1.0);
         self.debt = (self.debt + bits - self.mean).clamp(-self.mean, self.mean * DEBT_FRAMES);
@@ -119,7 +119,7 @@ impl RateControl {
                 return;
             }
         }
-        // Key frames alone are no evidence for others, but must improve on an idle link.
+        // Key frames alone are no evidence for other frames, but must improve on an idle link.
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
@@ -130,7 +130,7 @@ impl RateControl {
 /// built-in scene).
 const HEADROOM: f64 = 0.99;
 
-/// Mean bits a frame.
+/// Mean bits per frame.
 fn mean(target: Bitrate, fps: f64) -> f64 {
     (target.0 as f64 * HEADROOM / fps.max(1.0)).max(1000.0)
 }
@@ -154,7 +154,7 @@ mod tests {
             let mut total = 0;
             for frame in 0..600 {
                 let key = frame % 200 == 0;
-                // Every second the scene costs twice as much.
+                // Every second, the scene costs twice as much.
                 let cost = complexity * if frame % 60 < 30 { 1.0 } else { 2.0 };
                 let qp = rate.qp(key);
                 let spent = bits(cost, key, qp);
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// For any rate of key frames, announced or not.
+    /// This holds for any rate of key frames, announced or not.
     #[test]
     fn other_frames_compensate_for_key_frames() {
         for complexity in [5e5, 2e6, 8e6] {

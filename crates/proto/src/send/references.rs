@@ -1,10 +1,9 @@
-//! The reference of the next frame: the newest one that is not known to be broken at the player.
+//! The reference of the next frame: the newest frame that is not known to be broken at the player.
 //!
-//! The client's reports are the acknowledgements. A lost or concealed frame breaks its descendants, so after
-//! a loss the next frame refers to the newest intact one. The picture is clean again one round trip after the
-//! loss, without a key frame (measured with libx264 and eight reference pictures: clean after three frames at
-//! 50 kB, a key frame has 80 kB). If the encoder does not keep an intact frame any more, a key frame is
-//! needed.
+//! The client's reports are the acknowledgements. A lost or concealed frame breaks its descendants, so after a loss the next
+//! frame refers to the newest intact one. The picture is clean again one round trip after the loss, without a key frame
+//! (measured with libx264 and eight reference pictures: clean after three frames with 50 kB, while a key frame has 80 kB).
+//! If the encoder no longer keeps an intact frame, a key frame is needed.
 
 use std::collections::VecDeque;
 
@@ -15,11 +14,11 @@ const KEPT: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Not reported yet; assumed to be intact.
+    /// Not reported yet, and assumed to be intact.
     InFlight,
     /// Displayed completely.
     Sound,
-    /// Lost, concealed, or a descendant of such a frame; or skipped, so that the encoder has dropped it.
+    /// Lost, concealed, or a descendant of such a frame. Also a skipped frame, because the encoder has dropped it.
     Broken,
 }
 
@@ -37,8 +36,7 @@ pub struct References {
 }
 
 impl References {
-    /// A frame was coded; `reference` is [`FrameId::NONE`] for a key frame, which invalidates all references
-    /// before it.
+    /// Records a coded frame. `reference` is [`FrameId::NONE`] for a key frame, which invalidates all references before it.
     pub fn coded(&mut self, frame: FrameId, reference: FrameId) {
         if reference == FrameId::NONE {
             self.coded.clear();
@@ -66,7 +64,7 @@ impl References {
         self.coded.clear();
     }
 
-    /// The player displayed a frame completely.
+    /// Records that the player displayed a frame completely.
     pub fn displayed(&mut self, frame: FrameId) {
         let in_flight = |c: &&mut Coded| c.frame == frame && c.state == State::InFlight;
         if let Some(coded) = self.coded.iter_mut().find(in_flight) {
@@ -74,7 +72,7 @@ impl References {
         }
     }
 
-    /// A frame did not reach the player completely.
+    /// Records that a frame did not reach the player completely.
     pub fn broken(&mut self, frame: FrameId) {
         let Some(from) = self.coded.iter().position(|c| c.frame == frame) else {
             return;
@@ -83,7 +81,7 @@ impl References {
         self.break_descendants(from + 1);
     }
 
-    /// The player has only `last_good`, at the time when it knew `newest`.
+    /// Records that the player had only `last_good` when `newest` was the newest frame known to it.
     pub fn invalidate(&mut self, last_good: FrameId, newest: FrameId) {
         let is_invalid = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
         for coded in self.coded.iter_mut().filter(is_invalid) {
@@ -102,8 +100,7 @@ impl References {
         }
     }
 
-    /// Whether the newest frame is broken: the player's picture stays damaged until a frame refers to an
-    /// intact one.
+    /// Whether the newest frame is broken. The player's picture stays damaged until a frame refers to an intact one.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.coded.back().is_some_and(|c| c.state == State::Broken)
@@ -115,8 +112,7 @@ impl References {
         self.coded.back().map_or(FrameId::NONE, |c| c.frame)
     }
 
-    /// The newest intact frame among the last `depth` ones, which the encoder keeps; `None`: a key frame is
-    /// needed.
+    /// The newest intact frame among the last `depth` ones, which the encoder keeps; `None` if a key frame is needed.
     #[must_use]
     pub fn newest_sound(&self, depth: u8) -> Option<FrameId> {
         let mut remembered = self.coded.iter().rev().take(usize::from(depth));

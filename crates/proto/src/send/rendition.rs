@@ -5,8 +5,8 @@
 //!  a picture ─► captured ─► start ─► (encoder) ─► slice, slice … ─► end ─► poll_end
 //!               skipped?    Plan                  to all at once    pacing   for each subscriber
 //! ```
-//! Sans-I/O: no clock, encoder or link. The host's media thread and the tests' deterministic simulation add
-//! them. One frame is processed at a time; subscribers may join, leave and send feedback at any moment.
+//! Sans-I/O: the module has no clock, encoder or link. The host's media thread and the tests' deterministic simulation add
+//! them. One frame is processed at a time. Subscribers may join, leave and send feedback at any moment.
 
 mod frame;
 mod player;
@@ -52,7 +52,7 @@ const REMEMBERED: usize = 512;
 pub struct Rendition<S> {
     settings: Settings,
     policy: Policy,
-    /// The quantiser control, and the target that it was set to.
+    /// The quantiser control, and the target to which it was set.
     rate: RateControl,
     target: Bitrate,
     /// The bounds of the rate without a player's limit.
@@ -69,10 +69,10 @@ pub struct Rendition<S> {
     /// The newest frame, and the newest coded one.
     frame: FrameId,
     coded: FrameId,
-    /// The newest picture was skipped: it is due even if the source is still.
+    /// The newest picture was skipped, so it is due even if the source is still.
     held: bool,
     last_frame_at: Instant,
-    /// The link is full until then: still pictures are not repeated before.
+    /// The link is full until then, so still pictures are not repeated before.
     repeat_after: Instant,
     failed_at: Option<Instant>,
     last_echo: InputSeq,
@@ -117,8 +117,8 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Adds a subscriber from the next key frame on, which follows soon. There is one player: an earlier one
-    /// becomes an observer.
+    /// Adds a subscriber from the next key frame on, which follows soon. There is only one player: an earlier one becomes an
+    /// observer.
     pub fn subscribe(
         &mut self,
         id: SubscriberId,
@@ -174,7 +174,7 @@ impl<S: Subscriber> Rendition<S> {
         self.subscribers.members.is_empty()
     }
 
-    /// A subscriber's path changed.
+    /// Handles a change of a subscriber's path.
     pub fn path_changed(&mut self, id: SubscriberId) {
         if self.player == Some(id) {
             self.policy.path_changed();
@@ -206,7 +206,7 @@ impl<S: Subscriber> Rendition<S> {
                 let requester = KeyFrameRequester::of(member.role, member.subscriber.intake());
                 self.policy.request_key_frame(requester, last_good, newest);
             }
-            // Rate and references follow the player. Frames that were not meant for it are no losses.
+            // Rate and references follow the player. Frames that were not sent to it are no losses.
             Feedback::Frame(report) => {
                 let meant = member.started.is_some_and(|first| first <= report.frame);
                 if member.role == Role::Player && meant {
@@ -239,7 +239,7 @@ impl<S: Subscriber> Rendition<S> {
         let static_refinement = self.static_refinement.due(self.policy.target());
         let static_refinement = static_refinement.filter(|_| self.settings.static_refinement);
         let due = if self.held {
-            // Other deadlines would be skipped too, and be due again at once.
+            // Other deadlines would also be skipped, and be due again at once.
             self.last_frame_at + HELD_LOOK
         } else {
             let repeat = self.repeat_due();
@@ -257,15 +257,15 @@ impl<S: Subscriber> Rendition<S> {
 
     /// When a still picture is repeated for subscribers that need it.
     fn repeat_due(&self) -> Option<Instant> {
-        // There is nothing to repeat before the first frame; a key frame is due then.
+        // There is nothing to repeat before the first frame. A key frame is due then.
         (self.coded != FrameId::NONE).then_some(())?;
         let every = self.subscribers.repeats(self.last_frame_at)?;
         Some((self.last_frame_at + every).max(self.repeat_after))
     }
 
-    /// A picture is available: `fresh` if it was captured now. Otherwise it was sent before or skipped: a
-    /// skipped one is new to all subscribers and must not count as still, or a full link would get
-    /// refinements. Returns whether to code it.
+    /// Handles an available picture; `fresh` if it was captured now. Otherwise, it was sent before or skipped. A skipped one
+    /// is new to all subscribers and must not count as still, because a full link would then get refinements. Returns
+    /// whether to code the picture.
     pub fn captured(&mut self, now: Instant, fresh: bool) -> bool {
         if self.is_unwatched() {
             return false;
@@ -284,7 +284,7 @@ impl<S: Subscriber> Rendition<S> {
         let again = std::mem::replace(&mut self.held, held.is_some());
         self.last_frame_at = now;
         if self.held && again && !fresh {
-            // Its outcome is recorded already.
+            // Its outcome has already been recorded.
             return false;
         }
         self.frame = self.frame.next();
@@ -301,7 +301,7 @@ impl<S: Subscriber> Rendition<S> {
         true
     }
 
-    /// A newer picture replaced a captured one before it was coded: the frame ends here for all subscribers.
+    /// Ends a captured frame for all subscribers because a newer picture replaced it before it was coded.
     pub fn superseded(&mut self, now: Instant) {
         if self.is_unwatched() {
             return;
@@ -345,7 +345,7 @@ impl<S: Subscriber> Rendition<S> {
         };
     }
 
-    /// Sets the pose and the views that the application drew the frame with.
+    /// Sets the pose and the views with which the application drew the frame.
     pub fn drawn(&mut self, pose: Option<(SubscriberId, PoseEcho)>, views: Option<Views>) {
         // An earlier player's poses have other numbers.
         let of_player = pose.filter(|(from, _)| self.player == Some(*from));
@@ -364,7 +364,7 @@ impl<S: Subscriber> Rendition<S> {
         self.encoder.is_none_or(|encoder| encoder.size != size)
     }
 
-    /// An encoder was opened: a new configuration epoch starts.
+    /// Handles the opening of an encoder. A new configuration epoch starts.
     pub fn encoder_opened(&mut self, encoder: OpenedEncoder) {
         self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
         self.encoder = Some(encoder);
@@ -394,9 +394,8 @@ impl<S: Subscriber> Rendition<S> {
         Some(target)
     }
 
-    /// Starts coding the captured frame: returns its plan and the destination of its slices. `changed` tells
-    /// whether a macroblock differs from the newest coded frame; `None`: any may differ. Returns `None`
-    /// without an encoder.
+    /// Starts coding the captured frame. Returns its plan and the destination of its slices, or `None` without an encoder.
+    /// `changed` returns whether a macroblock differs from the newest coded frame; `None`: any may differ.
     pub fn start_frame(
         &mut self,
         now: Instant,
@@ -496,8 +495,8 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// The encoder has delivered all slices. If some must wait for the player's link, returns when to call
-    /// this again; nothing is captured before. Observers are not waited for while there is a player.
+    /// Handles the end of the encoder's slices. If some must wait for the player's link, returns when to call this again;
+    /// nothing is captured before that. While there is a player, observers are not waited for.
     #[must_use]
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         if !std::mem::replace(&mut self.current.encoded, true) {
@@ -515,7 +514,7 @@ impl<S: Subscriber> Rendition<S> {
         self.failed_at = None;
         let Current { key_frame, qp, .. } = self.current;
         let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
-        // Counted once for any number of subscribers: the player's, if there is one.
+        // Counted once for any number of subscribers, for the player if there is one.
         let mut bits = 0;
         if let Some(left) = self.subscribers.first_departure() {
             bits = u64::from(on_the_wire(&left) + left.again) * 8;
@@ -560,7 +559,7 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// The frame was not coded: `stage` failed. A new encoder codes the next one.
+    /// Ends the frame because it was not coded: `stage` failed. A new encoder codes the next one.
     pub fn failed(&mut self, now: Instant, stage: Stage) {
         self.encoder = None;
         self.failed_at = Some(self.last_frame_at);
@@ -585,7 +584,7 @@ impl<S: Subscriber> Rendition<S> {
     }
 }
 
-/// Its bytes with all headers.
+/// The departure's bytes with all headers.
 fn on_the_wire(left: &Departure) -> u32 {
     left.bytes + left.datagrams * TRANSPORT_HEADERS
 }

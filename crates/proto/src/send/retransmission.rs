@@ -1,7 +1,7 @@
 //! Recently sent bodies, for retransmission.
 //!
-//! It keeps bodies, not datagrams: a retransmission is sealed again with a new packet number. The client
-//! decides whether and until when to request it.
+//! It keeps bodies, not datagrams, because a retransmission is sealed again with a new packet number. The client decides
+//! whether to request one, and until when.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const KEPT_FOR: Duration = Duration::from_millis(100);
 /// Maximum bodies: 2.8 MB, or 100 ms at 220 Mb/s.
 const KEPT: usize = 2048;
 
-/// Maximum retransmissions of a body: a client with endless requests costs three times the video's rate.
+/// Maximum retransmissions of a body, so that a client with endless requests costs three times the video's rate.
 const MAX_RETRANSMISSIONS: u8 = 2;
 
 /// A sent body.

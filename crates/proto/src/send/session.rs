@@ -1,4 +1,4 @@
-//! An OpenUVR session as a subscriber: seals slices into datagrams, and paces them on a full link.
+//! An OpenUVR session as a subscriber. It seals slices into datagrams, and paces them on a full link.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::wire::video::{Extensions, SlicePlace};
 
 /// A path for datagrams.
 pub trait Transmit: Send {
-    /// Sends `datagrams`. Never blocks: excess datagrams are lost.
+    /// Sends `datagrams`. Never blocks; excess datagrams are lost.
     fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted;
 }
 
@@ -27,13 +27,13 @@ pub trait Transmit: Send {
 pub struct Transmitted {
     /// Earliest send time of the first accepted datagram.
     pub first: Option<Instant>,
-    /// Latest send time of the last one.
+    /// Latest send time of the last accepted datagram.
     pub last: Option<Instant>,
-    /// Not all were accepted.
+    /// Whether some were not accepted.
     pub overflowed: bool,
 }
 
-/// The allowed loss protection; initially all.
+/// The allowed loss protection; initially all kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// FEC.
@@ -233,7 +233,7 @@ impl<T: Transmit> Subscriber for Session<T> {
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {
-        // Parts of it may have been sent: the client conceals it.
+        // Parts of it may have been sent, and the client conceals it.
         if self.frame.is_some_and(|begun| begun.header.frame == frame) {
             self.frame = None;
             self.waiting.clear();

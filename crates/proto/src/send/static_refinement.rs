@@ -1,8 +1,8 @@
 //! Static refinement: a still picture is improved in parts until it matches its source.
 //!
-//! It tracks the quantiser of each macroblock and decides what to code again, with which quantiser and when;
-//! each part takes half of the rate in a frame's time. When all is refined, nothing is due. The policy
-//! decides whether the link is full, and the caller knows the changed macroblocks. Sans-I/O: `now` is an argument.
+//! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when. Each part
+//! takes half of the rate in a frame's time. When everything has been refined, nothing is due. The policy decides whether
+//! the link is full, and the caller provides the changed macroblocks. Sans-I/O: `now` is an argument.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ const STILL: Duration = Duration::from_millis(100);
 /// The first target quantiser, good for a moving picture (guess).
 const GOOD_QP: u8 = 20;
 
-/// The final target quantiser. H.264's quantiser step is 1.25 there (ITU-T H.264, table 8-15): the error is
-/// one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
+/// The final target quantiser. Its quantiser step in H.264 is 1.25 (ITU-T H.264, table 8-15), so the error is one level of
+/// luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
 const EXACT_QP: u8 = 6;
 
 /// Quantiser step of refinements for encoders that cannot code parts: 6 would double the bits.
 const STEP: u8 = 5;
 
-/// Complete pictures are not refined beyond [`GOOD_QP`] if that takes the link longer than this (guess): the
-/// next change would have to wait.
+/// Maximum time that a refinement beyond [`GOOD_QP`] of a complete picture may take on the link (guess), because the next
+/// change would have to wait.
 const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
-/// The first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
+/// Divisor for the first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
 const FIRST_SHARE: u16 = 8;
 
-/// The smallest part in macroblocks: below it a frame's headers dominate (guess).
+/// The smallest part in macroblocks. Below it, a frame's headers dominate (guess).
 const SMALLEST: f64 = 8.0;
 
 /// Maximum growth from one part to the next (guess).
@@ -44,7 +44,7 @@ pub struct Improvement {
     pub qp: u8,
     /// The first macroblock, in raster order.
     pub first_mb: u16,
-    /// The number of macroblocks, some of which may be good enough already.
+    /// The number of macroblocks, some of which may already be good enough.
     pub mbs: u16,
 }
 
@@ -59,7 +59,7 @@ pub struct StaticRefinement {
     parts: bool,
     /// Start of the next part: all macroblocks before it have reached the target.
     from: usize,
-    /// Size of the next part in macroblocks, and the target that it was measured for.
+    /// Size of the next part in macroblocks, and the target for which it was measured.
     many: f64,
     goal: u8,
     /// Bits of the newest frame, if complete pictures are refined.
@@ -69,7 +69,7 @@ pub struct StaticRefinement {
 }
 
 impl StaticRefinement {
-    /// A new encoder for pictures of `mbs` macroblocks. `parts`: it can skip macroblocks.
+    /// Handles a new encoder for pictures of `mbs` macroblocks. `parts`: it can skip macroblocks.
     pub fn opened(&mut self, mbs: u16, parts: bool) {
         *self = StaticRefinement {
             // Nothing can be refined before the first coded frame.
@@ -80,22 +80,23 @@ impl StaticRefinement {
         };
     }
 
-    /// The complete picture was coded with `qp` as `frame` and took `bits`.
+    /// Records that the complete picture was coded with `qp` as `frame` and took `bits`.
     pub fn coded(&mut self, now: Instant, frame: FrameId, qp: u8, bits: u64) {
         self.qps.fill(qp);
         self.since.fill(frame);
         self.restart(now, bits);
     }
 
-    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip: not `changed`, and coded
-    /// at least as well.
+    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip, because they are not `changed` and were
+    /// coded at least as well.
     pub fn mark(&self, qp: u8, unchanged: &mut Vec<bool>, changed: impl Fn(usize) -> bool) {
         unchanged.clear();
         let known = self.qps.iter().enumerate();
         unchanged.extend(known.map(|(mb, known)| *known <= qp && !changed(mb)));
     }
 
-    /// The same for a frame with an older `reference` after a loss: not `changed`, and not coded since.
+    /// Does the same for a frame with an older `reference` after a loss: macroblocks that are not `changed` and have not
+    /// been coded since.
     pub fn mark_back(
         &self,
         reference: FrameId,
@@ -107,7 +108,7 @@ impl StaticRefinement {
         unchanged.extend(since.map(|(mb, since)| *since <= reference && !changed(mb)));
     }
 
-    /// `frame` was coded with `qp` and took `bits`; the `unchanged` macroblocks keep their quality.
+    /// Records that `frame` was coded with `qp` and took `bits`. The `unchanged` macroblocks keep their quality.
     pub fn coded_in_part(
         &mut self,
         now: Instant,
@@ -139,7 +140,7 @@ impl StaticRefinement {
         goal.then_some(self.at)
     }
 
-    /// The link has no capacity before `until`.
+    /// Records that the link has no capacity before `until`.
     pub fn wait(&mut self, until: Instant) {
         self.at = self.at.max(until);
     }
@@ -205,7 +206,7 @@ impl StaticRefinement {
         })
     }
 
-    /// A refinement was coded as `frame` and took `bits`; frames are `interval` apart at the rate `target`.
+    /// Records that a refinement was coded as `frame` and took `bits`. Frames are `interval` apart at the rate `target`.
     pub fn improved(
         &mut self,
         now: Instant,
@@ -257,7 +258,7 @@ mod tests {
         static_refinement
     }
 
-    /// Refines completely with a cost per macroblock; returns the steps with their times.
+    /// Refines completely with a cost per macroblock. Returns the steps with their times.
     fn to_the_end(
         static_refinement: &mut StaticRefinement,
         cost: u64,
@@ -300,7 +301,7 @@ mod tests {
             let last = done.last().expect("something").0;
             let bits = 2 * 1000 * cost;
             let takes = (last - STILL).since(Instant(0)).as_secs_f64();
-            // Except for the last part.
+            // This does not apply to the last part.
             let most = 5e6 * (takes + 1.0 / 60.0) + 150_000.0;
             assert!(bits as f64 <= most, "{cost}: {bits} bits in {takes} s");
             for (_, what) in done.iter().skip(1) {
@@ -381,7 +382,7 @@ mod tests {
             done.iter()
                 .all(|(_, what)| (what.first_mb, what.mbs) == (0, 1000))
         );
-        // The last one took 2 Mbit; 2.5 in 250 ms are the limit, and the next may take 4.
+        // The last one took 2 Mbit. The limit is 2.5 in 250 ms, and the next may take 4.
         let mut static_refinement = coded(false, 32);
         let done = to_the_end(&mut static_refinement, 2000);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();

@@ -22,11 +22,10 @@ use crate::wire::video::{
 };
 
 /// Receives the frames of a rendition. The calls for one frame are [`start_frame`](Subscriber::start_frame),
-/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it was sent; or
-/// [`dropped`](Subscriber::dropped), also for a frame that was not started. The first started frame is a key
-/// frame.
+/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until the frame has been sent; or
+/// [`dropped`](Subscriber::dropped), including for a frame that was not started. The first started frame is a key frame.
 ///
-/// They are called in the encoder's callback and must not block. `end` returns a deadline instead.
+/// The methods are called in the encoder's callback and must not block. `end` returns a deadline instead.
 pub trait Subscriber: Send {
     /// A frame starts.
     fn start_frame(&mut self, now: Instant, frame: &Frame);
@@ -34,7 +33,7 @@ pub trait Subscriber: Send {
     /// The encoder delivered the frame's next slice.
     fn slice(&mut self, now: Instant, slice: &Slice<'_>);
 
-    /// The encoder delivered all slices. Called again after [`Progress::Deferred`].
+    /// The encoder has delivered all slices. Called again after [`Progress::Deferred`].
     fn end(&mut self, now: Instant) -> Progress;
 
     /// A captured frame ends: `stage` did not happen because of `why`.
@@ -45,12 +44,12 @@ pub trait Subscriber: Send {
         let _ = (now, update);
     }
 
-    /// The loss protection on its link, if any.
+    /// The loss protection on the subscriber's link, if any.
     fn protection(&self) -> Option<&Protection> {
         None
     }
 
-    /// How it takes frames; constant.
+    /// How the subscriber takes frames. This is constant.
     fn intake(&self) -> Intake {
         Intake::Newest
     }
@@ -93,10 +92,10 @@ pub struct Frame {
     pub header: FrameHeader,
     /// The decoder configuration, with a key frame.
     pub configuration: Option<Configuration>,
-    /// The player's pose that it was drawn with, only for the player.
+    /// The player's pose with which the frame was drawn. Only for the player.
     pub pose: Option<PoseEcho>,
-    /// The views of its picture, if the application set them. Sent to all: observers see the player's view,
-    /// and display one eye.
+    /// The views of its picture, if the application set them. They are sent to all subscribers: observers see the player's
+    /// view, and display one eye.
     pub views: Option<Views>,
     /// When it was drawn.
     pub times: DrawingTimes,
@@ -136,11 +135,11 @@ pub struct Slice<'a> {
 /// The state of a frame after its last slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// It was sent.
+    /// The frame was sent.
     Sent(Departure),
-    /// The rest is sent at this time, because the link is busy.
+    /// The rest will be sent at this time, because the link is busy.
     Deferred(Instant),
-    /// It was not taken, and no other can be before the next key frame.
+    /// The frame was not taken, and no other frame can be before the next key frame.
     Missed,
 }
 
@@ -151,11 +150,11 @@ pub struct Departure {
     pub first: Option<Instant>,
     /// Send time of its last datagram.
     pub last: Option<Instant>,
-    /// Datagrams, FEC repair included; 0 without datagrams.
+    /// Number of datagrams, including FEC repair; 0 if there were none.
     pub datagrams: u32,
     /// FEC repair datagrams among them.
     pub parity: u32,
-    /// Bytes of all of them.
+    /// Bytes of all these datagrams.
     pub bytes: u32,
     /// Bytes retransmitted since the previous frame, with all headers.
     pub again: u32,
@@ -166,16 +165,16 @@ pub struct Departure {
 /// Feedback of a subscriber, from any kind of client.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Feedback {
-    /// The report on a frame, with timestamps of its clock. Sent once; by a subscriber that
-    /// [reports](crate::host::SubscribeRequest::reports), for each sent frame.
+    /// The report on a frame, with timestamps of the subscriber's clock. Sent once. A subscriber that
+    /// [reports](crate::host::SubscribeRequest::reports) sends one for each sent frame.
     Frame(Report),
     /// The loss and round trip of its link.
     Link(LinkState),
-    /// Its picture is broken: requests a key frame or another repair.
+    /// Its picture is broken, so it requests a key frame or another repair.
     KeyFrame {
         /// The newest frame that it displayed completely; [`FrameId::NONE`] if unknown.
         last_good: FrameId,
-        /// The newest frame that it knew.
+        /// The newest frame known to it.
         newest: FrameId,
     },
     /// A clock exchange (RFC 5905) with the clock of [`Feedback::Frame`].

@@ -1,8 +1,7 @@
 //! The sender of a timed stream: audio, haptics, poses.
 //!
-//! A payload is sent at once in its own datagram, with as many earlier payloads as the link's loss demands
-//! and the datagram can hold. There are no retransmissions and no pacing: an audio stream is a few kilobytes
-//! per frame interval.
+//! A payload is sent at once in its own datagram, with as many earlier payloads as the link's loss requires and the datagram
+//! can hold. There are no retransmissions and no pacing, because an audio stream is a few kilobytes per frame interval.
 
 use std::collections::VecDeque;
 
@@ -14,8 +13,7 @@ use crate::wire::media::StreamId;
 use crate::wire::seal::Sealer;
 use crate::wire::timed::{MAX_BLOCKS, MAX_PAYLOAD, Payload, TimedWriter};
 
-/// Target share of missing payloads after repetition: at 200 a second one in 50 s, which can be concealed
-/// (guess).
+/// Target share of missing payloads after repetition: one in 50 s at 200 a second, which can be concealed (guess).
 const MISSING: f64 = 1e-4;
 
 /// A payload exceeds the capacity of a datagram.
@@ -53,7 +51,7 @@ pub struct TimedSender {
     next: PayloadSeq,
     /// Earlier payloads sent with each payload.
     repeats: usize,
-    /// Newest first. The storage is reused.
+    /// The sent payloads, newest first. The storage is reused.
     sent: VecDeque<Sent>,
 }
 
@@ -81,11 +79,10 @@ impl TimedSender {
         self.repeats
     }
 
-    /// Adapts to the loss: repeats each payload so often that at most one in 10 000 is lost with all its
-    /// repetitions, at least once and at most seven times.
+    /// Adapts to the loss. Repeats each payload until at most one in 10 000 is lost with all its repetitions, at least once
+    /// and at most seven times.
     ///
-    /// The loss model is Gilbert's: after a lost datagram the next one is lost with probability 1 − 1 / (run
-    /// length).
+    /// The loss model is Gilbert's: after a lost datagram, the next one is lost with probability 1 − 1 / (run length).
     pub fn follow(&mut self, loss: Loss) {
         let again = (1.0 - 1.0 / loss.run.max(1.0)).max(loss.rate);
         let mut missing = loss.rate * again;
@@ -96,11 +93,11 @@ impl TimedSender {
         }
     }
 
-    /// Replaces `out` by the datagram of the next payload of `samples` samples, captured from `captured` on.
-    /// Returns its number.
+    /// Replaces `out` by the datagram of the next payload of `samples` samples, captured from `captured` on. Returns its
+    /// number.
     ///
     /// # Errors
-    /// [`TooLong`]; it gets no number then, and nothing is sent.
+    /// [`TooLong`] if the payload does not fit into a datagram. It then gets no number, and nothing is sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -129,7 +126,7 @@ impl TimedSender {
                 return;
             };
             let mut writer = TimedWriter::new(body, stream, &newest);
-            // Consecutive payloads: after the first that does not fit, none may follow.
+            // Payloads are consecutive, so none may follow the first that does not fit.
             payloads.all(|payload| writer.repeat(&payload));
         });
         Ok(PayloadSeq(self.next.0 - 1))

@@ -1,8 +1,8 @@
 //! State updates from the host to each subscriber in addition to its frames.
 //!
-//! OpenUVR sessions get them as control messages; other subscribers through
-//! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest of each kind counts, so
-//! that a slow subscriber has no queue.
+//! OpenUVR sessions get them as control messages, and other subscribers through
+//! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest of each kind counts, so that a slow
+//! subscriber has no queue.
 
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ pub enum Update {
     CursorShape(Arc<CursorShape>),
     /// The cursor's position: across and down, 0–65 535 each; `None` while it is outside the picture.
     CursorMoved(Option<(u16, u16)>),
-    /// The newest event of the policy; for the player.
+    /// The newest event of the policy. Only for the player.
     ControlEvent(ControlEvent),
     /// The clipboard directions between the host and the player; initially none.
     ClipboardDirections(ClipboardDirections),
-    /// Run a pad's motors for this many milliseconds, unless a later update changes it; for the player.
+    /// Run a pad's motors for this many milliseconds, unless a later update changes it. Only for the player.
     Rumble {
         /// The pad.
         pad: PadId,
@@ -48,11 +48,11 @@ pub enum Update {
         /// 0 with [`Rumble::OFF`].
         millis: u16,
     },
-    /// Start a vibration, replacing the previous one; for the player.
+    /// Start a vibration, replacing the previous one. Only for the player.
     Haptic(Haptic),
-    /// Text copied at the host; for the player.
+    /// Text copied at the host. Only for the player.
     Clipboard(ClipboardText),
-    /// The subscription ended. No further updates follow.
+    /// The subscription has ended. No more updates follow.
     Ended(GoodbyeReason),
 }
 

@@ -1,5 +1,5 @@
-//! The bodies of control datagrams: a sequence of messages, each kind (u8), length (u16), bytes. Unknown
-//! kinds are skipped, so that newer peers can add messages.
+//! The bodies of control datagrams: a sequence of messages, each with kind (u8), length (u16) and bytes. Unknown kinds are
+//! skipped, so that newer peers can add messages.
 
 mod audio;
 mod control_event;
@@ -46,38 +46,37 @@ pub enum Message<'a> {
         /// Send time of the response (responder clock).
         answered: PeerInstant,
     },
-    /// The result of one frame at the client. Reports of a view arrive in order and without a gap: of a frame
-    /// between two consecutive reports, no datagram reached the client. The same holds for frames before the
-    /// first report of a datagram that is not acknowledged, unless it contains [`Message::ReportsAfter`].
+    /// The result of one frame at the client. Reports of a view arrive in order and without a gap: no datagram of a frame
+    /// between two consecutive reports reached the client. The same holds for frames before the first report of a datagram
+    /// that is not acknowledged, unless it contains [`Message::ReportsAfter`].
     Report(Report),
-    /// The reports that follow in the datagram start after this frame: older unacknowledged ones are not
-    /// repeated here.
+    /// The reports that follow in the datagram start after this frame. Older unacknowledged ones are not repeated here.
     ReportsAfter {
         /// The view.
         view: ViewId,
         /// Its frame.
         frame: FrameId,
     },
-    /// All reports of a view up to and including this frame arrived, without a gap.
+    /// All reports of a view up to and including this frame have arrived, without a gap.
     ReportsAcked {
         /// The view.
         view: ViewId,
-        /// The newest of them.
+        /// The newest of these frames.
         through: FrameId,
     },
-    /// The client's picture is damaged: requests a key frame. Idempotent: it contains the state that the
-    /// client knew.
+    /// The client's picture is damaged: requests a key frame. The message is idempotent, because it contains the state known
+    /// to the client.
     KeyFrameRequest {
         /// The view.
         view: ViewId,
-        /// The newest frame that was displayed complete.
+        /// The newest frame that was displayed completely.
         last_good: FrameId,
         /// The newest frame that ended at the client, with any outcome.
         newest: FrameId,
     },
     /// Requests retransmission of missing parts of a frame.
     RetransmissionRequest(RetransmissionRequest),
-    /// The newest sent frame of a view; repeated after a burst of activity.
+    /// The newest sent frame of a view. Repeated after a burst of activity.
     Beacon {
         /// The view.
         view: ViewId,
@@ -86,16 +85,16 @@ pub enum Message<'a> {
     },
     /// The pointer's position.
     CursorMoved {
-        /// Increases by one; older messages are ignored.
+        /// Increases by one. Older messages are ignored.
         serial: u32,
         /// Horizontal and vertical position, 0–65 535 each; `None` while it is outside the picture.
         at: Option<(u16, u16)>,
     },
     /// Input events that the host has not acknowledged yet, and the keys and buttons pressed after them.
     Input(InputBatch),
-    /// All input events up to and including this one were applied.
+    /// All input events up to and including this one have been applied.
     InputAcked {
-        /// The newest of them.
+        /// The newest of these events.
         through: InputSeq,
     },
     /// A segment of the reliable stream.
@@ -105,20 +104,20 @@ pub enum Message<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// All bytes of the reliable stream before this offset arrived.
+    /// All bytes of the reliable stream before this offset have arrived.
     SegmentsAcked {
         /// The offset of the first missing byte.
         through: u64,
     },
     /// The last rate-control event of the host and its cause, for display by the client.
     ControlEvent(ControlEvent),
-    /// The peer leaves the session; it sends nothing afterwards.
+    /// The peer leaves the session and sends nothing afterwards.
     Goodbye {
         /// The reason.
         reason: GoodbyeReason,
     },
-    /// The client requests a burst of full datagrams on the path of this datagram. It is the only message in
-    /// its datagram, and it doesn't migrate the session.
+    /// The client requests a burst of full datagrams on the path of this datagram. It is the only message in its datagram,
+    /// and does not migrate the session.
     Probe {
         /// Echoed in the response.
         token: u32,
@@ -131,38 +130,37 @@ pub enum Message<'a> {
         token: u32,
         /// Index of the datagram in the burst, from 0.
         piece: u8,
-        /// The transport with which the host sent it; `None`: a transport unknown to this program.
+        /// The transport with which the host sent it; `None` for a transport unknown to this program.
         transport: Option<TransportKind>,
         /// Length of the zero padding that follows.
         padding: u16,
     },
-    /// The host asks whether the client receives on the path of this datagram. The response takes the same
-    /// path, alone in its datagram.
+    /// The host checks whether the client receives on the path of this datagram. The response takes the same path, alone in
+    /// its datagram.
     PathChallenge {
         /// Echoed in the response.
         token: u64,
     },
-    /// The response to a path challenge; it doesn't migrate the session.
+    /// The response to a path challenge. It does not migrate the session.
     PathResponse {
         /// The token of the challenge.
         token: u64,
     },
-    /// The pose of the user's head. Not retransmitted: the next one replaces it.
+    /// The pose of the user's head. It is not retransmitted, because the next one replaces it.
     Pose {
-        /// Increases by one; older messages are ignored.
+        /// Increases by one. Older messages are ignored.
         id: PoseId,
-        /// The sampling time, or the time that it was predicted for (client clock).
+        /// The sampling time, or the time for which the pose was predicted (client clock).
         sampled: PeerInstant,
         /// The pose.
         pose: Pose,
     },
-    /// Playback statistics of an audio stream. Not retransmitted: the next one follows with cumulative
-    /// counts.
+    /// Playback statistics of an audio stream. They are not retransmitted, because the next message has cumulative counts.
     AudioReport(AudioReport),
-    /// The host's application sets the motors of a gamepad. Repeated while they run, in place of
-    /// retransmissions.
+    /// The host's application sets the motors of a gamepad. The message is repeated while they run, instead of being
+    /// retransmitted.
     Rumble {
-        /// Increases by one over all gamepads; messages older than the newest of a gamepad are ignored.
+        /// Increases by one over all gamepads. Messages older than the newest of a gamepad are ignored.
         serial: u32,
         /// The gamepad.
         pad: PadId,
@@ -171,9 +169,9 @@ pub enum Message<'a> {
         /// Duration in milliseconds, unless it is repeated.
         millis: u16,
     },
-    /// The state of the controllers in both hands. Not retransmitted: the next one replaces it.
+    /// The state of the controllers in both hands. It is not retransmitted, because the next one replaces it.
     Controllers {
-        /// Increases by one; older messages are ignored.
+        /// Increases by one. Older messages are ignored.
         number: u32,
         /// The sampling time (client clock).
         sampled: PeerInstant,
@@ -182,31 +180,29 @@ pub enum Message<'a> {
     },
     /// Properties of the client's display. Sent once a second while they are known.
     Display {
-        /// Increases by one; older messages are ignored.
+        /// Increases by one. Older messages are ignored.
         number: u32,
         /// The properties.
         display: Display,
     },
-    /// The times at which the host's application samples a pose, earlier by the one-way delay of a pose: a
-    /// client that samples at these times sends poses neither late nor outdated. Sent once a second, and when
-    /// the times have changed.
+    /// The times at which the host's application samples a pose, minus the one-way delay of a pose. A client that samples at
+    /// these times sends poses that are neither late nor outdated. Sent once a second, and when the times have changed.
     PoseSchedule {
-        /// Increases by one; older messages are ignored.
+        /// Increases by one. Older messages are ignored.
         number: u32,
         /// The times (host clock).
         at: RefreshTiming<PeerInstant>,
     },
     /// A haptic effect of the host's application for one hand. Sent several times.
     Haptic {
-        /// Increases by one over both hands; messages that are not newer than the newest of a hand are
-        /// ignored.
+        /// Increases by one over both hands. Messages that are not newer than the newest of a hand are ignored.
         serial: u32,
         /// The effect.
         haptic: Haptic,
     },
 }
 
-/// The reason for which a peer leaves the session.
+/// The reason why a peer leaves the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum GoodbyeReason {
@@ -251,7 +247,7 @@ mod kind {
     pub(super) const POSE_SCHEDULE: u8 = 26;
 }
 
-/// Replaces the number of a transport.
+/// The number of an unknown transport.
 const UNKNOWN_TRANSPORT: u8 = u8::MAX;
 impl Message<'_> {
     /// Appends the message to a datagram's body.
@@ -518,7 +514,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::POSE => {
             let (id, sampled) = (PoseId(r.u32()?), PeerInstant(r.i64()?));
             let Some(pose) = Pose::parse(&mut r)? else {
-                // Not a valid pose, but not a reason to discard the rest of the datagram.
+                // The pose is invalid, but that is no reason to discard the rest of the datagram.
                 return Ok(None);
             };
             Message::Pose { id, sampled, pose }
@@ -545,7 +541,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::POSE_SCHEDULE => {
             let (number, at) = (r.u32()?, RefreshTiming::parse(&mut r)?);
             let Some(at) = at.valid_only() else {
-                // Not a reason to discard the rest of the datagram.
+                // This is no reason to discard the rest of the datagram.
                 return Ok(None);
             };
             Message::PoseSchedule { number, at }

@@ -1,7 +1,7 @@
-//! Optional fields of a frame: typed, so that a reader can skip them.
+//! Optional fields of a frame. They are typed, so that a reader can skip them.
 //!
-//! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip unknown types, and bytes
-//! after the last known field.
+//! Each has type (u8), length (u16) and bytes, and is on fragment 0 of slice 0. Readers skip unknown types, and bytes after
+//! the last known field.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,12 +27,12 @@ pub struct Configuration {
     pub fps: u16,
 }
 
-/// The pose with which the application drew a picture: it has consumed this pose.
+/// The pose with which the application drew a picture, so it has consumed this pose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PoseEcho {
     /// The player's pose that the application took.
     pub pose: PoseId,
-    /// The pose of the head with which it drew: the same, or predicted from it.
+    /// The pose of the head with which it drew: the same pose, or one predicted from it.
     pub at: Pose,
     /// The expected display time of the frame (host clock), if the application provided it.
     pub display: Option<PeerInstant>,
@@ -41,7 +41,7 @@ pub struct PoseEcho {
 /// The pose and views with which a frame was drawn, as far as the application provided them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Viewpoint {
-    /// The player's pose that it took; sent only to the player.
+    /// The player's pose that the application took. Sent only to the player.
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
@@ -61,8 +61,8 @@ pub struct DrawingTimes {
 pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
-    /// An intra refresh starts here: if this frame and the given number of frames of its chain after it
-    /// arrive complete, the picture is clean, whatever its state was before.
+    /// An intra refresh starts here. If this frame and the given number of frames of its chain after it arrive completely,
+    /// the picture is clean, whatever its state was before.
     pub clean_after: Option<u16>,
     /// The pose with which the picture was drawn.
     pub pose: Option<PoseEcho>,
@@ -75,18 +75,18 @@ pub struct Extensions {
 const CONFIGURATION: u8 = 1;
 const CLEAN_AFTER: u8 = 2;
 const POSE: u8 = 3;
-// 4 was the field of view of a picture with one view; it is not used again.
+// 4 was the field of view of a picture with one view. It is not used again.
 const VIEWS: u8 = 5;
 const DRAWING_TIMES: u8 = 6;
 
 /// Size of an extension's type and length in bytes.
 const HEAD: usize = 1 + 2;
 
-/// Replaces an unknown time.
+/// Encodes an unknown time.
 const NO_INSTANT: i64 = i64::MIN;
 
 impl Extensions {
-    /// These fields, with the missing ones from `news`.
+    /// These fields, with the missing ones taken from `news`.
     pub(crate) fn or(self, news: Extensions) -> Extensions {
         Extensions {
             configuration: self.configuration.or(news.configuration),
@@ -165,7 +165,7 @@ impl Extensions {
         }
     }
 
-    /// Parses bytes that contain extensions only.
+    /// Parses bytes that contain only extensions.
     ///
     /// # Errors
     /// [`Reject`] if a known one is truncated or has an invalid value.
@@ -190,7 +190,7 @@ impl Extensions {
                 CLEAN_AFTER => extensions.clean_after = Some(body.u16()?),
                 POSE => {
                     let (pose, display) = (PoseId(body.u32()?), body.i64()?);
-                    // An invalid pose is ignored, as the picture may be valid.
+                    // An invalid pose is ignored, because the picture may be valid.
                     extensions.pose = Pose::parse(&mut body)?.map(|at| PoseEcho {
                         pose,
                         at,

@@ -6,12 +6,11 @@
 //! │ kind │stream│ view │flags │  frame id   │block │parity│ data │parity│  shard
 //! └──────┴──────┴──────┴──────┴─────────────┴──────┴──────┴──────┴──────┘
 //! ```
-//! A frame's video bodies are divided into blocks of at most [`BLOCK`], in the order of sending. A data shard
-//! is the length of a body (u16), the body, and zeros up to the block's longest shard, the length of which is
-//! even. A lost body is therefore recovered as a whole, including its header. The repair shards are
-//! Reed-Solomon shards over GF(2^16) as the crate `reed-solomon-simd` computes them (Lin, Al-Naffouri, Han,
-//! Chung: Novel polynomial basis with fast Fourier transform, 2016; as in Leopard-RS): `data` and `parity`
-//! are their numbers in the block.
+//! A frame's video bodies are divided into blocks of at most [`BLOCK`], in the order of sending. A data shard is the length
+//! of a body (u16), the body, and zeros up to the length of the block's longest shard, which is even. A lost body is
+//! therefore recovered as a whole, including its header. The repair shards are Reed-Solomon shards over GF(2^16) as computed
+//! by the crate `reed-solomon-simd` (Lin, Al-Naffouri, Han, Chung: Novel polynomial basis with fast Fourier transform, 2016;
+//! as in Leopard-RS). `data` and `parity` are the numbers of data and repair shards in the block.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -36,7 +35,7 @@ pub const SHARD_LENGTH: usize = 2;
 /// Maximum size of a shard, in bytes.
 pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - FEC_HEADER;
 
-/// Maximum size of a video body, in bytes: it must fit into a shard.
+/// Maximum size of a video body in bytes, because it must fit into a shard.
 pub const MAX_SHARD_BODY: usize = MAX_SHARD - SHARD_LENGTH;
 
 const _: () = assert!(MAX_SHARD.is_multiple_of(2) && BLOCK + MAX_PARITY <= 255);

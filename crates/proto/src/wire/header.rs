@@ -10,9 +10,9 @@
 //! │             send time, ns of the sender's clock               │
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
-//! The low two bits of `plane` name the plane, bit 7 is the key phase. The whole header is additional
-//! authenticated data of the body's seal. The send time is for link measurements, at an end or between them:
-//! rate control uses the reports on frames. The reserved field is zero and ignored on receipt.
+//! The low two bits of `plane` identify the plane; bit 7 is the key phase. The whole header is additional authenticated data
+//! of the body's seal. The send time is for link measurements, at an end or between the ends; rate control uses the reports
+//! on frames. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -95,8 +95,8 @@ impl Header {
         Ok((header, plane))
     }
 
-    /// The header of a captured datagram of a sealed plane, with `length` bytes, or of several that a network
-    /// card segments or coalesces, of which `payload` is the beginning.
+    /// The header of a captured datagram of a sealed plane with `length` bytes, or of several datagrams that a network card
+    /// segments or coalesces. `payload` is its beginning.
     #[must_use]
     pub fn from_capture(payload: &[u8], length: usize) -> Option<&Header> {
         let (header, _) = Header::ref_from_prefix(payload).ok()?;
@@ -133,7 +133,7 @@ impl Header {
 /// The plane of any datagram of this protocol, before any other validation.
 ///
 /// # Errors
-/// [`Reject`] if it has no such byte or names no plane.
+/// [`Reject`] if it has no such byte or the byte is not a plane.
 pub fn plane_of(datagram: &[u8]) -> Result<Plane, Reject> {
     match datagram.get(1).ok_or(Reject::Truncated)? & !PHASE {
         0 => Ok(Plane::Handshake),

@@ -6,12 +6,12 @@
 //! │ kind │stream│ fields of the kind
 //! └──────┴──────┴───────
 //! ```
-//! Before the receiver of the stream gets a body, only these two bytes are read.
+//! Only these two bytes are read before the receiver of the stream gets a body.
 
 use crate::bytes::Reject;
 use crate::id::ViewId;
 
-/// A media stream of a session: it has a kind, and a number among those of its kind.
+/// A media stream of a session has a kind, and a number among the streams of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum StreamKind {
@@ -64,16 +64,16 @@ pub const FEC_REPAIR: u8 = 3;
 /// The owner of a media body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
-    /// A view: a fragment.
+    /// A view, for a fragment.
     Fragment(ViewId),
-    /// A view: a repair shard.
+    /// A view, for a repair shard.
     FecRepair(ViewId),
     /// A timed stream.
     Timed(StreamId),
 }
 
 impl Owner {
-    /// The owner of `body`; `None`: of a kind unknown to this program.
+    /// The owner of `body`; `None` for a kind unknown to this program.
     ///
     /// # Errors
     /// [`Reject::Truncated`] if it is too short.

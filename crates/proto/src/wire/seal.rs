@@ -1,9 +1,9 @@
 //! Seals: AES-128-GCM per datagram, one key per direction and plane, key rotation, replay protection.
 //!
-//! Each key has exactly one packet counter, shared by all [`Sealer`]s of the key ([`Sealer::share`]), so a
-//! nonce can't repeat. Session keys are derived from the handshake's fresh secret with HKDF-SHA256 (RFC
-//! 5869). Each phase is derived from the previous one, so an old key can't be computed from a newer one.
-//! Measured cost (`docs/adr/0002-wire-format.md`): about 5 µs for a 42 kB frame, so it is always on.
+//! Each key has exactly one packet counter, shared by all [`Sealer`]s of the key ([`Sealer::share`]), so a nonce cannot
+//! repeat. Session keys are derived from the handshake's fresh secret with HKDF-SHA256 (RFC 5869). Each phase is derived
+//! from the previous one, so an old key cannot be computed from a newer one. Sealing costs about 5 µs for a 42 kB frame
+//! (measured, `docs/adr/0002-wire-format.md`), so it is always on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub const PACKETS_PER_KEY: u64 = 1 << 22;
 /// Maximum distance of a reordered packet from the newest one, in packets: the size of two key frames.
 const REPLAY_WINDOW: u64 = 1024;
 
-/// The shared secret of a handshake: media and control keys are derived from it, it never seals anything
-/// itself. Overwritten when dropped; `Debug` doesn't show it.
+/// The shared secret of a handshake. Media and control keys are derived from it; it never seals anything itself. It is
+/// overwritten when dropped, and `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSecret(pub [u8; 32]);
 
@@ -118,8 +118,8 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// The first sealer of a session's `direction` and `plane`. There must be only one; further ones are
-    /// created with [`Sealer::share`].
+    /// The first sealer of a session's `direction` and `plane`. There must be only one; others are created with
+    /// [`Sealer::share`].
     #[must_use]
     pub fn new(
         secret: &SessionSecret,
@@ -153,7 +153,7 @@ impl Sealer {
     /// Finishes a datagram in place: `datagram` consists of [`HEADER`] bytes of space, the body, and [`TAG`]
     /// bytes of space.
     pub fn seal(&mut self, now: Instant, datagram: &mut [u8]) {
-        // Relaxed is sufficient: only the uniqueness of the numbers matters, no other data is shared.
+        // Relaxed is sufficient, because only the uniqueness of the numbers matters and no other data is shared.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         // Other sealers may have used up whole keys in the meantime.
         while self.rotations < number / self.packets_per_key {
@@ -189,7 +189,7 @@ pub struct Opened {
     pub newest: bool,
 }
 
-/// Opens the datagrams of one direction and plane; refuses forged and repeated ones.
+/// Opens the datagrams of one direction and plane. Refuses forged and repeated ones.
 pub struct Opener {
     previous: Option<Generation>,
     current: Generation,
@@ -225,7 +225,7 @@ impl Opener {
     /// Opens `datagram` and writes its body to `body`, replacing its contents.
     ///
     /// # Errors
-    /// [`Reject`]: not of this session and plane, forged, or repeated. A refused datagram doesn't change any
+    /// [`Reject`] if it is not of this session and plane, is forged, or is repeated. A refused datagram does not change any
     /// state.
     pub fn open(&mut self, datagram: &[u8], body: &mut Vec<u8>) -> Result<Opened, Reject> {
         let (header, plane) = Header::parse(datagram)?;
@@ -240,7 +240,7 @@ impl Opener {
             return Err(Reject::Replayed);
         }
         let same_phase = header.phase() == self.phase;
-        // Older than the newest packet, the other phase is the previous one; newer, the next one.
+        // For a number older than the newest packet, the other phase is the previous one; for a newer one, the next.
         let generation = if same_phase {
             &self.current
         } else if self.replay.newest().is_some_and(|newest| number < newest) {
@@ -295,7 +295,7 @@ impl ReplayWindow {
 
     fn note(&mut self, number: u64) {
         if number >= self.end {
-            // The skipped numbers use the slots of old ones: clear those.
+            // The skipped numbers use the slots of old ones, which are therefore cleared.
             let fresh = (number + 1 - self.end).min(REPLAY_WINDOW);
             for skipped in number + 1 - fresh..=number {
                 let (word, bit) = Self::bit(skipped);

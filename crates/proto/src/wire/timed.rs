@@ -13,9 +13,9 @@
 //! │ age difference, in ns     │ duration    │ bytes       │   8   bytes
 //! └───────────────────────────┴─────────────┴─────────────┘
 //! ```
-//! The payloads after the newest one have descending numbers. They were sent before and are repeated against
-//! loss, as in RFC 2198; unlike there, each one has its full time and number. The reserved field is zero and
-//! ignored on receipt.
+//! The payloads after the newest one have descending numbers. They were sent before and are repeated as protection against
+//! loss, as in RFC 2198. Unlike in RFC 2198, each has its full time and number. The reserved field is zero and ignored on
+//! receipt.
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -101,8 +101,7 @@ impl<'a> TimedWriter<'a> {
         writer
     }
 
-    /// Appends the payload before the last written one, if there is space for it. Returns whether it was
-    /// appended.
+    /// Appends the payload before the last written one, if there is room for it. Returns whether it was appended.
     pub fn repeat(&mut self, payload: &Payload<'_>) -> bool {
         let (newest, captured) = self.newest;
         let count = self.out[self.start + 2];
@@ -130,7 +129,7 @@ impl<'a> TimedWriter<'a> {
     }
 }
 
-/// A parsed body: its payloads, the newest first.
+/// A parsed body: its payloads, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed<'a> {
     /// The stream.
@@ -184,11 +183,11 @@ impl<'a> Timed<'a> {
         })
     }
 
-    /// The payloads, the newest first.
+    /// The payloads, newest first.
     pub fn payloads(&self) -> impl Iterator<Item = Payload<'a>> {
         let timed = *self;
         let mut r = Reader::new(timed.blocks);
-        // All of them were parsed before.
+        // All of them have already been parsed.
         (0..timed.count).map_while(move |back| timed.block(&mut r, back).ok())
     }
 }

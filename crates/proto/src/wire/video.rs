@@ -33,7 +33,7 @@ use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
 pub use crate::input::echo::{EchoKind, InputEcho};
 use crate::validated::Invalid;
 
-/// Payload size of a full fragment without extensions: the whole body must fit into a repair datagram.
+/// Payload size of a full fragment without extensions. The whole body must fit into a repair datagram.
 pub const FULL_PAYLOAD: usize = super::fec::MAX_SHARD_BODY - VIDEO_HEADER;
 
 /// Maximum number of slices of a frame.
@@ -56,11 +56,11 @@ pub struct FrameHeader {
     pub stream: u8,
     /// The eye or view of the stream.
     pub view: u8,
-    /// Capture timestamp (nanoseconds, host clock) …
+    /// Capture timestamp (nanoseconds, host clock).
     pub captured: i64,
-    /// … and the epoch of that clock, which changes when the host's clock restarts.
+    /// The epoch of that clock, which changes when the host's clock restarts.
     pub clock_epoch: u8,
-    /// The newest input applied before it was drawn.
+    /// The newest input applied before the frame was drawn.
     pub echo: InputEcho,
 }
 
@@ -251,8 +251,8 @@ impl<'a> Fragment<'a> {
     /// Reads an opened body.
     ///
     /// # Errors
-    /// [`Reject`] if it is not a video fragment or a field is out of range. An authenticated peer may still
-    /// send wrong values: accepted ones are bounded.
+    /// [`Reject`] if it is not a video fragment or a field is out of range. An authenticated peer may still send wrong
+    /// values, but accepted values are bounded.
     pub fn parse(body: &'a [u8]) -> Result<Fragment<'a>, Reject> {
         let (l, rest) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         if l.kind != media::FRAGMENT {

@@ -16,8 +16,8 @@ pub struct View {
     pub fov: FieldOfView,
 }
 
-/// The views of a picture, side by side from left to right, each an equal part of its width: one view, or
-/// those of the left and of the right eye.
+/// The views of a picture, side by side from left to right, each with an equal part of its width: one view, or those of the
+/// left and the right eye.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(View, Option<View>)", into = "(View, Option<View>)")]
 pub struct Views {
@@ -41,7 +41,7 @@ impl From<Views> for (View, Option<View>) {
 }
 
 impl Views {
-    /// For a picture with one view.
+    /// The views of a picture with one view.
     #[must_use]
     pub fn one(view: View) -> Views {
         Views {
@@ -50,7 +50,7 @@ impl Views {
         }
     }
 
-    /// For a picture with two views.
+    /// The views of a picture with two views.
     #[must_use]
     pub fn two(left: View, right: View) -> Views {
         Views {
@@ -59,7 +59,7 @@ impl Views {
         }
     }
 
-    /// From left to right; `None` for zero or more than two views.
+    /// The views from left to right; `None` for zero or more than two views.
     pub fn from_views(views: impl IntoIterator<Item = View>) -> Option<Views> {
         let mut views = views.into_iter();
         match (views.next()?, views.next(), views.next()) {
@@ -69,7 +69,7 @@ impl Views {
         }
     }
 
-    /// From left to right.
+    /// The views from left to right.
     pub fn iter(&self) -> impl Iterator<Item = &View> + Clone {
         std::iter::once(&self.first).chain(&self.second)
     }
@@ -80,13 +80,13 @@ impl Views {
         1 + usize::from(self.second.is_some())
     }
 
-    /// The one of the left eye, or the only one.
+    /// The view of the left eye, or the only one.
     #[must_use]
     pub fn left(&self) -> &View {
         &self.first
     }
 
-    /// The one of the right eye, or the only one.
+    /// The view of the right eye, or the only one.
     #[must_use]
     pub fn right(&self) -> &View {
         self.second.as_ref().unwrap_or(&self.first)
@@ -105,7 +105,7 @@ impl Views {
         }
     }
 
-    /// `None` if the number is not 1 or 2, or one of the views is invalid.
+    /// Returns `None` if the number is not 1 or 2, or one of the views is invalid.
     pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Views>, Reject> {
         let count = r.u8()?;
         if !(1..=2).contains(&count) {
@@ -131,7 +131,7 @@ impl View {
     }
 }
 
-/// Without the velocities, which are not encoded.
+/// The view without the velocities, which are not encoded.
 fn still(view: View) -> View {
     View {
         pose: view.pose.still(),

@@ -1,4 +1,4 @@
-//! Updating the statistics of a frame doesn't allocate.
+//! Updating the statistics of a frame does not allocate.
 
 use std::time::Duration;
 

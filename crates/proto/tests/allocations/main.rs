@@ -1,5 +1,5 @@
-//! After start-up, datagrams cause no allocations: neither in fragmentation, seals and FEC encoding, nor in
-//! opening, reassembly and repair.
+//! After start-up, datagrams cause no allocations, neither in fragmentation, seals and FEC encoding, nor in opening,
+//! reassembly and repair.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -25,8 +25,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use support::established;
 
-/// Frames until all buffers have their final size: retransmission data is kept for 100 ms, and the largest
-/// frame must have been sent.
+/// Number of frames until all buffers have their final size: retransmission data is kept for 100 ms, and the largest frame
+/// must have been sent.
 const START_UP: u32 = 60;
 const FRAMES: u32 = 600;
 const SLICES: u8 = 8;

@@ -1,4 +1,4 @@
-//! The path of a frame through a rendition to a player and an observer doesn't allocate.
+//! The path of a frame through a rendition to a player and an observer does not allocate.
 
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
@@ -18,7 +18,7 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::support::established;
 use crate::{FRAMES, SLICES, sys};
 
-/// Frames until all buffers have their final size: congestion control has a history of ten seconds.
+/// Number of frames until all buffers have their final size: congestion control has a history of ten seconds.
 const START_UP: u32 = 700;
 
 /// Counts datagrams.

@@ -1,4 +1,4 @@
-//! A payload of a timed stream doesn't allocate, although it is repeated and put into order.
+//! A payload of a timed stream does not allocate, although it is repeated and put into order.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;
@@ -14,7 +14,7 @@ use crate::sys;
 
 const STREAM: StreamId = StreamId::first(StreamKind::Audio);
 
-/// Payloads until every slot of the receiver was used.
+/// Number of payloads until every slot of the receiver has been used.
 const START_UP: i64 = 200;
 const PAYLOADS: i64 = 2000;
 

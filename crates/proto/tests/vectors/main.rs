@@ -1,8 +1,8 @@
-//! The bytes of this version of the protocol, published in `vectors/` for other implementations. A changed
-//! byte fails here until [`PROTOCOL_VERSION`] is raised; then `UPDATE_VECTORS=1 cargo test -p openuvr-proto
-//! --test vectors` writes the new version's file. It never overwrites an existing file.
+//! The bytes of this version of the protocol, published in `vectors/` for other implementations. A changed byte fails here
+//! until [`PROTOCOL_VERSION`] is raised. `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` then writes the new
+//! version's file. It never overwrites an existing file.
 //!
-//! Keys and tags are computed independently here, from `docs/protocol.md` and not by the crate.
+//! Keys and tags are computed independently here, from `docs/protocol.md` and not with the crate.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,

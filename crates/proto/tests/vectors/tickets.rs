@@ -1,6 +1,6 @@
-//! A portal's ticket and control token, and the handshake that starts with a ticket, computed independently
-//! from the documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with given ephemeral
-//! keys. The crate's own client and host accept the computed messages, each in place of the other.
+//! A portal's ticket and control token, and the handshake that starts with a ticket, computed independently from the
+//! documentation of `control/ticket.rs` and `control/handshake.rs`, for both sides and with given ephemeral keys. The
+//! crate's own client and host accept the computed messages, each in place of the other.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use aws_lc_rs::{digest, hkdf, hmac};
@@ -51,7 +51,7 @@ fn ticket(holder: Holder) -> SignedTicket {
 struct Inputs {
     nonce: [u8; 16],
     cookie: [u8; 20],
-    /// Of the client, of the host.
+    /// The ephemeral keys of the client and of the host.
     ephemeral: [[u8; 32]; 2],
     /// The key of the Finish's tag.
     key: [u8; 32],
@@ -200,8 +200,8 @@ fn confirm(session: u32, key: &[u8]) -> Vec<u8> {
     tagged(head(session, 12, 3), key)
 }
 
-/// A ticket or a token, signed after the string of its purpose: `before` precedes the session, and `after`
-/// follows the expiry.
+/// A ticket or a token, signed after the string of its purpose. `before` precedes the session, and `after` follows the
+/// expiry.
 fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8> {
     let until = (TIME.0 + 60).to_le_bytes();
     let body = [before.as_slice(), &uuid().0, &id, &until, after].concat();

@@ -309,7 +309,7 @@ fn the_last_control_event_is_shown_with_its_cause() {
         table.decision(of, &ControlEvent::Rate(change));
         assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
     }
-    // Also for a subscriber with a still picture, but not without subscribers.
+    // This also applies to a subscriber with a still picture, but not without subscribers.
     at += 20_000;
     let rows = rows_of(table.draw(ms(at), &totals, ROOM).as_ref());
     assert!(rows[0].contains("no new picture for"), "{rows:?}");

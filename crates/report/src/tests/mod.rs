@@ -56,7 +56,7 @@ fn ms(n: i64) -> Instant {
     Instant(n * MS)
 }
 
-/// Frame `n` of 60 per second, with all stages measured at intervals of a millisecond. The client's clock is an hour
+/// Frame `n` of 60 per second, with all stages measured at intervals of one millisecond. The client's clock is an hour
 /// ahead.
 fn complete_frame(session: u32, n: u32) -> FrameRecord {
     let started = 1_000 * MS + i64::from(n) * 16_666_667;

@@ -1,5 +1,5 @@
-//! Clipboard sharing: text copied here goes to the host while this client plays, and text copied at the host
-//! can be pasted here, in the directions that the host allows. Without any, no thread is started.
+//! Clipboard sharing: text copied here goes to the host while this client plays, and text copied at the host can be pasted
+//! here, in the directions that the host allows. If it allows none, no thread is started.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,9 +20,9 @@ struct Pending {
     started: bool,
     /// The directions that the host allows.
     directions: ClipboardDirections,
-    /// Text copied here that is not sent yet.
+    /// Text copied here that has not been sent yet.
     copied: Option<ClipboardText>,
-    /// Text from the host that is not offered here yet.
+    /// Text from the host that has not been offered here yet.
     arrived: Option<ClipboardText>,
     announced_to_host: bool,
     announced_to_client: bool,
@@ -31,7 +31,7 @@ struct Pending {
 }
 
 impl SharedState {
-    /// Sets the directions that the host allows; returns whether to start the thread, `true` once.
+    /// Sets the directions that the host allows. Returns whether to start the thread, which is `true` once.
     pub(super) fn open(&self, directions: ClipboardDirections) -> bool {
         let mut pending = lock(&self.0);
         pending.directions = directions;
@@ -43,7 +43,7 @@ impl SharedState {
         lock(&self.0).directions = ClipboardDirections::default();
     }
 
-    /// Stores text copied at the host. It is newer than unsent local text.
+    /// Stores text copied at the host. It replaces unsent local text, which is older.
     pub(super) fn receive(&self, text: ClipboardText) {
         let mut pending = lock(&self.0);
         if pending.started {
@@ -61,7 +61,7 @@ impl SharedState {
         }
     }
 
-    /// Sends the copied text, if the host accepts it; returns a notice the first time.
+    /// Sends the copied text if the host accepts it. Returns a notice the first time.
     pub(super) fn send_copied(&self, session: &mut ClientSession) -> Option<Notice> {
         let mut pending = lock(&self.0);
         let text = pending.copied.clone()?;
@@ -108,7 +108,7 @@ fn serve(shared: &Shared, open: &OpenClipboard) -> Result<(), ClipboardError> {
             }
             ClipboardEvent::ReadFailed(why) => {
                 let mut pending = lock(&state.0);
-                // Text copied before it is outdated.
+                // Text copied before this point is outdated.
                 pending.copied = None;
                 if pending.directions.to_host {
                     let words = format!("copied content not sent to the host: {why}");

@@ -1,6 +1,6 @@
 //! Client configuration in plain text and numbers, as a C program or a command line provides it.
 //!
-//! It opens no window and does not prompt for a PIN.
+//! This module opens no window and does not prompt for a PIN.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -45,29 +45,29 @@ pub struct PortalCredentials {
 pub struct Config {
     /// The host.
     pub host: Target,
-    /// The PIN that it shows, for one pairing; not used with a known host.
+    /// The PIN that the host shows, for one pairing. It is not used with a known host.
     pub pin: Option<String>,
-    /// Host key and ticket from a portal; they replace the PIN and the known hosts.
+    /// Host key and ticket from a portal. They replace the PIN and the known hosts.
     pub portal: Option<PortalCredentials>,
     /// Whether to pair even if the host is known.
     pub pair_again: bool,
-    /// Whether to observe only.
+    /// Whether to only observe.
     pub observe: bool,
     /// Whether to take over the player role, if the host allows it.
     pub take_over: bool,
-    /// Forces a transport; `None`: the best that works.
+    /// Forces a transport; `None`: the best one that works.
     pub link: Option<TransportKind>,
     /// The name shown at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
     pub name: String,
-    /// The folder of keys and known hosts; `None`: [`store::config_dir`].
+    /// The configuration folder, with keys and known hosts; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
     /// The H.264 decoder, by its name in [`decode::BACKENDS`]; `None`: the first that works.
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
     pub constraints: ClientConstraints,
-    /// Whether [`Config::decoder`] is the only decoder: a host with other codecs refuses the client.
+    /// Whether [`Config::decoder`] is the only decoder, so that the client is refused by a host with other codecs.
     pub only_decoder: bool,
-    /// The only accepted codec; `None`: any that can be decoded.
+    /// The only accepted codec; `None`: any codec that can be decoded.
     pub codec: Option<Codec>,
     /// Audio output, as parsed by [`SoundChoice`]: `auto`, `off`, or a backend of
     /// [`openuvr_media::audio::PLAYBACKS`] and its device.
@@ -75,9 +75,9 @@ pub struct Config {
     /// The microphone: `off`, `on` (the default source), or a backend of [`openuvr_media::audio::CAPTURES`]
     /// and its device.
     pub microphone: String,
-    /// Gives the sound to the application of this process; [`Config::sound`] is ignored then.
+    /// Passes the sound to the application of this process. [`Config::sound`] is then ignored.
     pub taken: Option<AppMicrophone>,
-    /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves samples unchanged.
+    /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves the samples unchanged.
     pub volume: u32,
     /// Software name and version, for the host's log.
     pub software: String,
@@ -116,11 +116,11 @@ impl Config {
     }
 }
 
-/// The result of [`Config::open`]: all of a client except its surface and input.
+/// The result of [`Config::open`]: all parts of a client except its surface and input.
 pub struct Opened {
     /// The client's identity.
     pub identity: Identity,
-    /// The device name it announces.
+    /// The device name that the client announces.
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
@@ -140,7 +140,7 @@ pub struct Opened {
     pub offer: Offer,
     /// The chosen H.264 decoder, if any.
     pub decoder: Option<decode::Backend>,
-    /// H.264 decoders that don't work here, each with the reason.
+    /// H.264 decoders that do not work here, each with the reason.
     pub unusable: Vec<String>,
     /// The transports to the host.
     pub link: Arc<TransportSelector>,
@@ -155,7 +155,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether a PIN is required but missing: the host is unknown, or `pair_again` is set.
+    /// Whether a PIN is required but missing, because the host is unknown or `pair_again` is set.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
         self.pin.is_none()
@@ -163,8 +163,8 @@ impl Opened {
             && (self.pair_again || self.hosts.key(&self.host).is_none())
     }
 
-    /// A client with this surface, whose window is the only input source; without head pose, clipboard, game pads and
-    /// overlay, and without reconnection to a lost host.
+    /// A client with this surface, whose window is the only input source. It has no head pose, clipboard, game pads or
+    /// overlay, and does not reconnect to a lost host.
     #[must_use]
     pub fn setup(self, surface: OpenSurface, scheduler: Scheduler) -> ClientSetup {
         ClientSetup {
@@ -205,10 +205,10 @@ impl Opened {
 }
 
 impl Config {
-    /// Opens everything it names. Resolves the host's name: may block for seconds.
+    /// Opens everything that the configuration names. Resolves the host's name, so it may block for seconds.
     ///
     /// # Errors
-    /// One line: a value that is out of range or unknown, or a device that can't be opened.
+    /// Returns one line if a value is out of range or unknown, or a device cannot be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
@@ -277,7 +277,7 @@ impl Config {
 
     /// The audio output, or why there is none. It is opened once as a check.
     ///
-    /// A host on this machine captures this machine's output: playing it here would feed back.
+    /// A host on this machine captures this machine's output, so playing its sound here would feed back.
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
         if self.volume > Volume::MAX_PERCENT {
             let (volume, loudest) = (self.volume, Volume::MAX_PERCENT);
@@ -298,7 +298,7 @@ impl Config {
         let here =
             |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
         if choice == SoundChoice::Auto && host.iter().any(here) {
-            let why = "the host is this machine: name a playback device (--sound pulse:SINK)";
+            let why = "the host is this machine: choose a playback device (--sound pulse:SINK)";
             return Ok((None, Some(format!("no sound: {why}"))));
         }
         let (name, settings) = (
@@ -321,11 +321,10 @@ impl Config {
         Ok((Some(sink), None))
     }
 
-    /// The microphone, if it is shared with the host. It is opened once as a check; the samples are
-    /// discarded.
+    /// The microphone, if it is shared with the host. It is opened once as a check, and the samples are discarded.
     fn microphone(&self) -> Result<Option<MicrophoneSource>, String> {
         let words = match self.microphone.as_str() {
-            // The sound server's name for the default source, which is no sink's monitor.
+            // The sound server's name for the default source, which is not a sink's monitor.
             "on" => "pulse:@DEFAULT_SOURCE@",
             "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
             words => words,
@@ -360,8 +359,8 @@ impl Config {
     }
 }
 
-/// The codecs that can be decoded here, one bit each, using the chosen decoder for H.264; and the H.264
-/// decoders that don't work, each with the reason.
+/// The codecs that can be decoded here, one bit each, using the chosen decoder for H.264; and the H.264 decoders that do not
+/// work, each with the reason.
 fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
         // Never fall back to another decoder silently.
@@ -377,7 +376,7 @@ fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<S
     for backend in decode::BACKENDS {
         let bit = of(backend.codec as u8);
         if seen & bit != 0 {
-            // An earlier backend would be opened.
+            // An earlier backend would be opened instead.
             continue;
         }
         seen |= bit;
@@ -402,15 +401,15 @@ fn reach(
     let only = match target.ethernet() {
         Some(_) if only.is_some_and(|transport| !transport.is_ethernet()) => {
             return Err(
-                "a host given by its Ethernet address can't be reached by UDP: choose raw \
-                 Ethernet, or give its IP address"
+                "a host specified by its Ethernet address can't be reached over UDP: choose raw Ethernet, or use its IP \
+                 address"
                     .to_owned(),
             );
         }
         Some(_) => only.or(Some(TransportKind::Raw)),
         None => only,
     };
-    // Opened first, to report a missing privilege even without a host.
+    // Opened first, so that a missing privilege is reported even without a host.
     let link = TransportSelector::client(only).map_err(text)?;
     let paths = paths_to(target, only)?;
     let station = paths.first().and_then(|path| station_of(*path));
@@ -420,8 +419,8 @@ fn reach(
     Ok((link, only, paths))
 }
 
-/// The paths to a host, best first. Resolves its name, and with raw Ethernet forced its neighbour entry: may
-/// block for seconds.
+/// The paths to a host, best first. Resolves the host's name and, if raw Ethernet is forced, its neighbour entry. May block
+/// for seconds.
 pub(super) fn paths_to(
     target: &Target,
     only: Option<TransportKind>,
@@ -438,8 +437,7 @@ pub(super) fn paths_to(
     let addresses = target.resolve();
     let addresses = addresses.map_err(|e| {
         format!(
-            "can't find the host {:?} ({e}): check the name, or give the address that `ip address` \
-             shows there",
+            "can't find the host {:?} ({e}): check the name, or use the address that `ip address` shows there",
             target.host
         )
     })?;

@@ -18,17 +18,16 @@ use super::transport_probing::ethernet_paths;
 use super::{Shared, StopReason};
 
 impl Opened {
-    /// Whether the host answers at one of its addresses within `timeout`. Used before prompting for a PIN.
-    /// Only the first handshake message is sent: it costs the host nothing and does not count as a PIN
-    /// attempt. Raw Ethernet is tried too if there is no answer over IP within a second. Blocks; call before
-    /// the client is started.
+    /// Whether the host answers at one of its addresses within `timeout`. Used before prompting for a PIN. Only the first
+    /// handshake message is sent, which costs the host nothing and does not count as a PIN attempt. If there is no answer
+    /// over IP within a second, raw Ethernet is also tried. Blocks, so call it before the client is started.
     ///
     /// # Errors
-    /// The host's answer rules out a session.
+    /// Returns the reason if the host's answer rules out a session.
     pub fn host_responds(&self, timeout: Duration) -> Result<bool, HandshakeError> {
         let began = clock::now();
         let until = began + timeout;
-        // No message sent here depends on it.
+        // No message sent here depends on the PIN.
         let trust = Trust::Pin(Pin::generate()?);
         let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
         let mut batch = RecvBatch::default();
@@ -75,8 +74,7 @@ pub(super) struct ConnectOptions<'a> {
     /// Candidate paths of the host, and the forced transport.
     pub(super) paths: &'a [PathId],
     pub(super) only: Option<TransportKind>,
-    /// Whether there was a session before: then the round trip is known, and the host may return at any
-    /// address at any time.
+    /// Whether there was a session before. The round trip is then known, and the host may return at any address at any time.
     pub(super) lost: bool,
 }
 
@@ -96,8 +94,8 @@ impl From<HandshakeError> for ConnectError {
 }
 
 impl ConnectError {
-    /// Whether a retry may succeed with a host seen before. An unauthenticated refusal never ends
-    /// reconnection: an on-path attacker can forge it.
+    /// Whether a retry may succeed with a host that was reached before. An unauthenticated refusal never ends reconnection,
+    /// because an on-path attacker can forge it.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             ConnectError::Handshake(e) => matches!(
@@ -114,7 +112,7 @@ impl ConnectError {
         }
     }
 
-    /// The warning for the person; `None` for a plain timeout.
+    /// The warning for the user; `None` for a plain timeout.
     pub(super) fn warning(self) -> Option<String> {
         match self {
             ConnectError::Handshake(HandshakeError::TimedOut { .. }) => None,
@@ -123,7 +121,7 @@ impl ConnectError {
         }
     }
 
-    /// The stop reason for the person.
+    /// The stop reason for the user.
     pub(super) fn stop_reason(self, only: Option<TransportKind>) -> StopReason {
         match (self, only) {
             (ConnectError::Handshake(HandshakeError::TimedOut { after }), Some(transport))
@@ -146,17 +144,16 @@ impl ConnectError {
     }
 }
 
-/// Time without an answer after which the host's next address is tried (RFC 8305, section 5, recommends 250
-/// ms).
+/// Time without an answer after which the host's next address is tried (RFC 8305, section 5, recommends 250 ms).
 const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a lost host's old addresses are tried before its name is resolved again.
 const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// Time without an answer over IP after which raw Ethernet is tried as well.
+/// Time without an answer over IP after which raw Ethernet is also tried.
 const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Performs the handshake at the first address that answers. `None` if the client stops.
+/// Performs the handshake at the first address that answers. Returns `None` if the client stops.
 pub(super) fn connect(
     shared: &Shared,
     options: &ConnectOptions<'_>,
@@ -165,7 +162,7 @@ pub(super) fn connect(
     let began = clock::now();
     let mut paths = options.paths.to_vec();
     let mut turn = 0;
-    // A send error is reported only if no address could be sent to.
+    // A send error is reported only if sending failed for every address.
     let (mut sent, mut unsent) = (false, None);
     while !shared.stopping() {
         let Some(path) = paths.get(turn % paths.len().max(1)) else {
@@ -174,7 +171,7 @@ pub(super) fn connect(
         shared.paths.reset(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let timeout = match (alone, round) {
-            // It may be a host without IP.
+            // The host may have no IP.
             (true, 0) if options.only.is_none() => Some(IP_TIMEOUT),
             (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
@@ -209,7 +206,7 @@ pub(super) fn connect(
         }
         turn += 1;
         if turn == options.paths.len() && options.only.is_none() {
-            // No answer over IP: the host may use raw Ethernet only.
+            // No answer over IP, so the host may use only raw Ethernet.
             paths.extend(ethernet_paths(&shared.link, options.paths));
         }
     }
@@ -222,7 +219,7 @@ enum DialOutcome {
     Stopped,
 }
 
-/// Performs the handshake over the current path; gives up after `timeout` without a first answer.
+/// Performs the handshake over the current path. Gives up after `timeout` without a first answer.
 fn dial(
     shared: &Shared,
     options: &ConnectOptions<'_>,

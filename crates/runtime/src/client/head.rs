@@ -1,5 +1,5 @@
-//! The head thread: sends each head pose to the host and to reprojection as soon as it is sampled, or moves a game by
-//! it.
+//! The head thread: as soon as a head pose is sampled, it sends the pose to the host and to reprojection, or moves a game
+//! with it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,16 +21,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The use of the poses.
 pub(super) enum PoseTarget {
-    /// They are sent, and pictures are reprojected for them.
+    /// Poses are sent, and pictures are reprojected for them.
     Host(Recentre),
-    /// They are input for a game.
+    /// Poses are input for a game.
     Game(Motion),
 }
 
 /// Reads head poses until the client stops or the source fails.
 ///
 /// # Errors
-/// The thread can't be started.
+/// Returns the system's error if the thread cannot be started.
 pub(super) fn start(
     shared: &Arc<Shared>,
     scheduler: &Scheduler,
@@ -77,7 +77,7 @@ impl Shared {
         let _ = held.and_then(|held| self.controllers(sampled, held));
     }
 
-    /// Sends the effect of a pose on a game: while there is a session, and the window has the focus.
+    /// Sends the effect of a pose on a game while there is a session and the window has the focus.
     fn moves_game(&self, motion: &mut Motion, pose: &Pose, sampled: Instant, recentres: bool) {
         let sent = self.session().is_some() && self.pads.is_focused();
         let effect = match sent {

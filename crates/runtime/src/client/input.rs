@@ -15,11 +15,11 @@ use super::{Notice, Shared, StopReason};
 /// How often the input thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A window being resized has many sizes. One that is stable for this long is reported to the host (guess);
-/// up to [`POLL_INTERVAL`] later.
+/// Time for which a window size must be stable before it is reported to the host, because a window passes through many sizes
+/// while it is resized (guess). The report may be up to [`POLL_INTERVAL`] later.
 const RESIZE_SETTLES: Duration = Duration::from_millis(150);
 
-/// Sends input events as they happen, until the client stops.
+/// Sends input events as they occur, until the client stops.
 pub(super) fn run(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     let mut resized: Option<(Size, Instant)> = None;
     while !shared.stopping() {

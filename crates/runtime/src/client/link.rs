@@ -1,7 +1,7 @@
-//! The link by which a portal starts a client for a session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
+//! The link with which a portal starts a client for a session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
 //!
-//! Any page can contain a link, so it only names the host and its credentials: no file, no command, no client
-//! setting.
+//! Any page can contain a link, so a link only names the host and its credentials. It cannot set a file, a command or a
+//! client setting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use super::target::Target;
 /// The scheme of a link.
 pub const SCHEME: &str = "openuvr://";
 
-/// The longest link in characters; a ticket has 187, a key 43, a host name 253 (RFC 1035, section 2.3.4).
+/// The maximum length of a link in characters. A ticket has 187, a key 43, and a host name 253 (RFC 1035, section 2.3.4).
 const MAX_LEN: usize = 1024;
 
 /// A parsed link.
@@ -40,7 +40,7 @@ pub fn key_text(key: &PublicKey) -> String {
     URL_SAFE_NO_PAD.encode(key.0)
 }
 
-/// Parses such a text; also `None` for a weak key.
+/// Parses such a text. Also returns `None` for a weak key.
 #[must_use]
 pub fn key_of(text: &str) -> Option<PublicKey> {
     let bytes = (text.len() <= 64).then(|| URL_SAFE_NO_PAD.decode(text).ok());

@@ -1,4 +1,4 @@
-//! The media thread: connects, then receives, decodes and presents until the end.
+//! The media thread: connects, then receives, decodes and presents until the client ends.
 
 mod display_times;
 mod events;
@@ -34,11 +34,11 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Silence after which the client reconnects: four pings of the host.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
-/// Delay from which an iteration counts as stalled: this machine slept, or the process was stopped. As at the
-/// host.
+/// Delay from which an iteration counts as stalled, because this machine slept or the process was stopped. The host uses the
+/// same value.
 const STALL: Duration = Duration::from_millis(500);
 
-/// What outlives a session; [`ActiveSession`] has the rest.
+/// State that outlives a session. [`ActiveSession`] has the rest.
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
@@ -53,9 +53,9 @@ pub(super) struct Media {
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     panel: PanelContent,
-    /// Whether a decode error was reported.
+    /// Whether a decode error has been reported.
     decode_error_reported: bool,
-    /// The size of a surface that is open and shows nothing yet.
+    /// The size of a surface that is open but shows nothing yet.
     unshown_surface: Option<Size>,
     /// Whether there is a head-pose source.
     has_head: bool,
@@ -68,11 +68,11 @@ pub(super) struct Media {
 /// Progress of connecting: the reaction to connect errors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
-    /// There was no session yet: an error ends the client.
+    /// There has been no session yet, so an error ends the client.
     Initial,
-    /// There was a session: transient errors are retried.
+    /// There was a session, so transient errors are retried.
     Established,
-    /// The same, and an error was reported since; later ones are not.
+    /// There was a session, and an error has been reported since; later ones are not reported.
     ErrorReported,
 }
 
@@ -81,7 +81,7 @@ enum ConnectionState {
 enum PanelContent {
     /// The overlay, or nothing.
     Overlay,
-    /// The reason of the last session's end, until the next picture.
+    /// The reason for the last session's end, until the next picture.
     LossReason,
 }
 
@@ -179,7 +179,7 @@ impl Media {
             }
         }
         self.shared.stop();
-        // The window belongs to the input thread; the presenter is dropped first.
+        // The window belongs to the input thread, so the presenter is dropped first.
         self.screen.presenter = None;
         for input in self.inputs.drain(..) {
             // A panic was already reported on standard error.
@@ -256,7 +256,7 @@ impl Media {
         self.panel = PanelContent::LossReason;
     }
 
-    /// Notes a stall if this thread is much later than `due`: then silence of the host is not known.
+    /// Notes a stall if this thread is much later than `due`, because the host's silence during a stall is unknown.
     fn note_stall(&mut self, due: Instant) {
         let now = clock::now();
         if now.since(due) >= STALL {
@@ -307,7 +307,7 @@ impl Media {
         Ok(())
     }
 
-    /// Reports the frames on which the display has reported.
+    /// Passes on the reports of frames for which the display has reported a time.
     fn take_display_times(&mut self) {
         while let Some((frame, at)) = self.screen.presented() {
             (self.display_times).presented(frame, at, |report| {
@@ -316,7 +316,7 @@ impl Media {
         }
     }
 
-    /// A picture was handed to the display: reports a new surface, and removes the reason of a loss.
+    /// Called when a picture has been handed to the display: reports a new surface, and removes the reason for a loss.
     fn picture_submitted(&mut self) {
         if let Some(size) = self.unshown_surface.take() {
             self.shared.notice(Notice::Showing(size));

@@ -1,8 +1,8 @@
-//! The client's microphone: captured, encoded, sealed and sent in its own thread while a session carries it.
-//! Nothing is captured before the host has granted the stream.
+//! The client's microphone: captured, encoded, sealed and sent in its own thread while a session carries it. Nothing is
+//! captured before the host has granted the stream.
 //!
-//! Payloads are repeated as in the host's sound. The host does not report losses of this stream: the loss
-//! from host to client is taken as an estimate, since radio links lose alike in both directions.
+//! Payloads are repeated as in the host's sound. The host does not report losses of this stream, so the loss from host to
+//! client serves as an estimate, because radio links lose similarly in both directions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,11 +26,11 @@ use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// The bitrate: more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), since packets are
-/// short and the source may be an instrument (guess).
+/// The bitrate. It is more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), because packets are short
+/// and the source may be an instrument (guess).
 const BITRATE: Bitrate = Bitrate(96_000);
 
-/// How often the end of the session is checked while a capture gives nothing.
+/// How often the end of the session is checked while a capture delivers nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts to open a failed capture.
@@ -57,7 +57,7 @@ pub(super) struct Microphone {
 }
 
 impl Microphone {
-    /// Starts sending the samples of `source`.
+    /// Starts to send the samples of `source`.
     pub(super) fn start(
         shared: &Arc<Shared>,
         scheduler: &Scheduler,
@@ -93,7 +93,7 @@ impl Microphone {
         lock(&self.link).note(now, report);
     }
 
-    /// Stops it and returns its source; `None` if it panicked, which was reported.
+    /// Stops the thread and returns its source; `None` if it panicked, which has been reported.
     pub(super) fn end(mut self) -> Option<MicrophoneSource> {
         self.halt()
     }
@@ -178,7 +178,7 @@ impl Sender {
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // An unsent payload is lost; the next ones repeat it.
+                // An unsent payload is lost, but the next ones repeat it.
                 let _ = self
                     .shared
                     .link

@@ -1,8 +1,8 @@
 //! The overlay over the client's picture: statistics of the last frames as lines of text.
 //!
-//! While hidden it keeps nothing and costs nothing. It does not draw
-//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are for display;
-//! reports use the host's records.
+//! While it is hidden, it keeps nothing and costs nothing. It does not draw
+//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are only for display; reports use the
+//! host's records.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use openuvr_proto::wire::control::Report;
 /// How often the figures change: often enough to follow, slowly enough to read.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The most frames that are kept: [`WINDOW`] of 240 a second.
+/// Maximum number of kept frames: [`WINDOW`] at 240 a second.
 const FRAMES: usize = 1200;
 
 /// The longest control event shown, in characters: one line of the panel.
@@ -31,7 +31,7 @@ pub(super) struct Overlay {
     shown: bool,
     due: Option<Instant>,
     frames: VecDeque<Frame>,
-    /// Bytes of all media datagrams, since the overlay is shown.
+    /// Bytes of all media datagrams since the overlay has been shown.
     bytes: u64,
     control_event: Option<String>,
 }
@@ -40,9 +40,9 @@ pub(super) struct Overlay {
 struct Frame {
     at: Instant,
     report: Report,
-    /// From the host's Captured stamp to the first datagram here, with its error bound.
+    /// Time from the host's Captured stamp to the first datagram here, with its error bound.
     transit: Option<(Duration, Duration)>,
-    /// [`Overlay::bytes`] at that time.
+    /// Value of [`Overlay::bytes`] when the frame finished.
     bytes: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct OverlayFacts<'a> {
 }
 
 impl Overlay {
-    /// Shows or hides it; returns whether that is a change.
+    /// Shows or hides the overlay. Returns whether that is a change.
     pub(super) fn show(&mut self, now: Instant, shown: bool) -> bool {
         if self.shown == shown {
             return false;
@@ -80,8 +80,8 @@ impl Overlay {
         self.bytes += bytes as u64;
     }
 
-    /// Adds a finished frame. `transit` is from the host's Captured stamp to the first datagram here, with
-    /// its bound.
+    /// Adds a finished frame. `transit` is the time from the host's Captured stamp to the first datagram here, with its
+    /// bound.
     pub(super) fn frame(
         &mut self,
         now: Instant,
@@ -102,14 +102,14 @@ impl Overlay {
         });
     }
 
-    /// The last control event of the host with its reason: shown in the last line, even if it came while
-    /// hidden.
+    /// Sets the host's last control event with its reason. It is shown in the last line, even if it arrived while the
+    /// overlay was hidden.
     pub(super) fn set_control_event(&mut self, words: &str) {
         let visible = words.chars().filter(|c| is_printable(*c));
         self.control_event = Some(visible.take(MAX_EVENT_CHARS).collect());
     }
 
-    /// The lines to show now, if it is time for them.
+    /// The lines to show now, if an update is due.
     pub(super) fn lines(&mut self, now: Instant, facts: &OverlayFacts<'_>) -> Option<Vec<String>> {
         if self.due? > now {
             return None;
@@ -142,14 +142,14 @@ impl Overlay {
         let size = facts.size.map_or_else(String::new, |size| size.to_string());
         format!(
             "{:.1} complete frames/s, {} of {all} incomplete, {size} {}",
-            // Of n frames only n - 1 lie between the first and the last.
+            // For n frames, only n - 1 intervals lie between the first and the last.
             self.per_second(now, complete.saturating_sub(1)),
             all - complete,
             facts.codec
         )
     }
 
-    /// The rows of durations; unmeasured ones are left out.
+    /// The rows of durations, without unmeasured ones.
     fn spans(&self) -> Vec<String> {
         let of = |span: &dyn Fn(&Frame) -> Option<Duration>| -> Vec<Duration> {
             self.frames.iter().filter_map(span).collect()

@@ -1,6 +1,5 @@
-//! This machine's game pads: their input goes to the host while this client plays and its window has the
-//! focus; rumble comes back. Without a host that accepts pads, no thread is started. A motion sensor may deflect a
-//! stick of the first pad.
+//! This machine's game pads. Their input goes to the host while this client plays and its window has the focus; rumble comes
+//! back. If the host does not accept pads, no thread is started. A motion sensor may deflect a stick of the first pad.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -28,11 +27,11 @@ pub(super) struct PadState(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     pads: Pads,
-    /// The window has lost the focus: pad input is not for the host.
+    /// Whether the window has lost the focus, so that pad input is not for the host.
     unfocused: bool,
-    /// Present once the thread was started.
+    /// Present once the thread has been started.
     rumbler: Option<Rumbler>,
-    /// The pad that a motion sensor deflects, if it deflects one.
+    /// The pad that a motion sensor deflects, if there is one.
     motion: Option<MotionPad>,
 }
 
@@ -47,13 +46,13 @@ impl PadState {
         PadState(Mutex::new(table))
     }
 
-    /// Whether input from outside of the window is for the host.
+    /// Whether input from outside the window is for the host.
     pub(super) fn is_focused(&self) -> bool {
         !lock(&self.0).unfocused
     }
 
-    /// Announces all pads to a host that accepts them. With `reads` this machine's pads are read: returns the
-    /// rumbler to start the thread with, once.
+    /// Announces all pads to a host that accepts them. With `reads`, this machine's pads are read, and the first call
+    /// returns the rumbler with which to start the thread.
     pub(super) fn announce(&self, session: &mut ClientSession, reads: bool) -> Option<Rumbler> {
         let mut table = lock(&self.0);
         let now = clock::now();
@@ -65,7 +64,7 @@ impl PadState {
         if table.rumbler.is_some() || !reads {
             return None;
         }
-        // Without a file descriptor for it there are no pads.
+        // Without a file descriptor for it, there are no pads.
         let rumbler = Rumbler::new().ok()?;
         table.rumbler = Some(rumbler.clone());
         Some(rumbler)
@@ -124,7 +123,8 @@ impl Shared {
         }
     }
 
-    /// The window lost the focus, which the host knows, or regained it: then the pads' states are sent.
+    /// Handles a change of the window's focus. The host knows of a lost focus; when it is regained, the pads' states are
+    /// sent.
     pub(super) fn focused(&self, focused: bool) {
         let now = clock::now();
         let mut session = self.session();

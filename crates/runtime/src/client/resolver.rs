@@ -1,7 +1,7 @@
 //! Resolves a lost host's name again while its old addresses are tried.
 //!
-//! A name service may take seconds to answer, especially without a network. So a separate thread queries it,
-//! and nothing waits for that thread, not even the client's end.
+//! A name service may take seconds to answer, especially without a network. A separate thread therefore queries it, and
+//! nothing waits for that thread, not even the client's end.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -14,7 +14,7 @@ use super::Target;
 use super::config::paths_to;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// Resolves on request. Its thread ends when this is dropped and the name service has answered.
+/// Resolves on request. Its thread ends once this is dropped and the name service has answered.
 pub(super) struct AddressResolver {
     requests: SyncSender<()>,
     found: Arc<Mutex<Option<Vec<PathId>>>>,
@@ -24,7 +24,7 @@ impl AddressResolver {
     /// Starts the thread that resolves `host` for transport `only`, or for any.
     ///
     /// # Errors
-    /// The system's, if the thread can't be started.
+    /// Returns the system's error if the thread cannot be started.
     pub(super) fn start(
         host: Target,
         only: Option<TransportKind>,

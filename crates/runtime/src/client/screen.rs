@@ -25,7 +25,7 @@ pub(super) struct Screen {
     relative_mouse: bool,
     /// The configuration of the shown stream.
     pub(super) configuration: Option<Configuration>,
-    /// The frame on the surface's canvas, if nothing else was painted since.
+    /// The frame on the surface's canvas, if nothing else has been painted since.
     shown: Option<FrameId>,
     /// The current frame, and whether the canvas holds its reference.
     current: (FrameId, bool),
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// Forgets the decoder: a new session begins with a key frame.
+    /// Discards the decoder, because a new session begins with a key frame.
     pub(super) fn reset(&mut self) {
         self.decoder = None;
         self.shown = None;
@@ -76,8 +76,8 @@ impl Screen {
         self.presentation = playout::Presentation::default();
     }
 
-    /// Feeds a reassembly step. After a frame's last slice its picture is shown, unless a later frame is
-    /// complete already (`outdated`).
+    /// Feeds a reassembly step. After a frame's last slice, its picture is shown, unless a later frame is already complete
+    /// (`outdated`).
     pub(super) fn show(&mut self, step: &VideoOutput<'_>, outdated: bool) -> ShowOutcome {
         let (header, configuration, viewpoint, (first_mb, mbs), first, last, bytes) = match step {
             VideoOutput::Slice {
@@ -119,7 +119,7 @@ impl Screen {
             return ShowOutcome::NeedsSurface(configuration.size);
         }
         if self.presentation.failure.is_some() {
-            // The rest of a frame that failed already.
+            // The rest of a frame that has already failed.
             return ShowOutcome::Ok;
         }
         let chunk = Chunk {
@@ -171,7 +171,7 @@ impl Screen {
         let decoded = match presenter.canvas() {
             Some(canvas) => {
                 if self.current.0 != header.frame {
-                    // Until it is shown, the canvas holds a part of it.
+                    // Until it is shown, the canvas holds only a part of it.
                     let before = self.shown.take();
                     let follows = before.is_some_and(|before| before == header.reference);
                     self.current = (header.frame, follows);
@@ -278,7 +278,7 @@ impl Screen {
         }
     }
 
-    /// The host granted another role; sets the surface's title.
+    /// Handles a new role granted by the host and sets the surface's title.
     pub(super) fn role_changed(&mut self, role: Role, title: &str) {
         if let Some(presenter) = self.presenter.as_mut() {
             let _ = presenter.set_observer(role == Role::Observer, title);
@@ -291,7 +291,7 @@ impl Screen {
         self.relative_mouse(self.relative_mouse);
     }
 
-    /// Shows text over the picture; no lines remove it.
+    /// Shows text over the picture. An empty list removes it.
     pub(super) fn set_panel(&mut self, lines: &[String]) {
         if let Some(presenter) = self.presenter.as_mut() {
             let _ = presenter.panel(lines);

@@ -1,8 +1,8 @@
 //! Stereo pictures: shown in the selected eye view, and reprojected to the current head rotation.
 //!
-//! The media thread draws on the surface until a frame has views and needs processing: another eye view than
-//! both side by side, or reprojection. Then a render thread (`render`) takes the surface and draws at the
-//! display's refresh rate. The media thread submits each picture to it and never waits for it.
+//! The media thread draws on the surface until a frame has views and needs processing: an eye view other than both side by
+//! side, or reprojection. A render thread (`render`) then takes the surface and draws at the display's refresh rate. The
+//! media thread submits each picture to it and never waits for it.
 //!
 //! The mathematics is in `openuvr_proto::reproject`, the drawing in `openuvr_media::reproject`.
 
@@ -32,12 +32,12 @@ use crate::sched::{Scheduler, ThreadRole};
 /// Whether pictures are reprojected to the current head rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reproject {
-    /// If the client has a head-pose source.
+    /// Reprojects if the client has a head-pose source.
     #[default]
     Auto,
-    /// Yes, also for poses set with [`set_pose`](super::ClientRuntime::set_pose).
+    /// Reprojects, including for poses set with [`set_pose`](super::ClientRuntime::set_pose).
     On,
-    /// Never.
+    /// Never reprojects.
     Off,
 }
 
@@ -46,16 +46,16 @@ pub enum Reproject {
 pub struct StereoSettings {
     /// The initial eye view.
     pub view: EyeView,
-    /// Whether they are reprojected.
+    /// Whether pictures are reprojected.
     pub reproject: Reproject,
-    /// Margin cropped at each side while they are, in radians, so that edges don't turn black.
+    /// Margin that is cropped at each side during reprojection, in radians, so that edges do not turn black.
     pub overscan: f32,
-    /// The display's refresh rate in Hz, 1 to 1000: a picture is reprojected at each refresh.
+    /// The display's refresh rate in Hz, 1 to 1000. A picture is reprojected at each refresh.
     pub rate: f64,
     /// The interpolation filter.
     pub filter: Filter,
-    /// The renderer of the render thread. OpenGL installs an Xlib error handler for its window, so programs
-    /// with Xlib error handlers of their own may prefer software, the default.
+    /// The renderer of the render thread. OpenGL installs an Xlib error handler for its window. Programs with their own Xlib
+    /// error handlers may therefore prefer software, the default.
     pub draw_with: DrawBackend,
 }
 
@@ -72,7 +72,7 @@ impl Default for StereoSettings {
     }
 }
 
-/// The cost of reprojection, at its end.
+/// The cost of reprojection, sent at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReprojectionCost {
     /// Pictures drawn.
@@ -114,7 +114,7 @@ struct Pending {
     frame: Option<Frame>,
     /// Buffers of finished pictures, for reuse.
     spare: Vec<Vec<u8>>,
-    /// Of these, only the newest value is kept.
+    /// For these, only the newest value is kept.
     cursor: Option<Cursor>,
     relative: Option<bool>,
     observer: Option<(bool, String)>,
@@ -174,7 +174,7 @@ impl Mailbox {
 /// An event of the render thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum StereoEvent {
-    /// The cost of reprojection, at its end.
+    /// The cost of reprojection, sent at its end.
     Cost(ReprojectionCost),
     /// A renderer failed; names the fallback.
     Warning(String),
@@ -208,7 +208,7 @@ enum Output {
     Direct(Box<dyn Presenter>),
     /// The render thread owns the surface.
     Threaded(RenderThread),
-    /// None: the surface is being moved to the thread, or the thread could not be started.
+    /// The surface is being moved to the thread, or the thread could not be started.
     Closed,
 }
 
@@ -216,9 +216,9 @@ enum Output {
 struct RenderThread {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
-    /// Whether the surface has a canvas: a decoder paints either always or never.
+    /// Whether the surface has a canvas. A decoder either always paints or never does.
     paints: bool,
-    /// The buffer the decoder paints on. Like a canvas, it keeps the previous picture.
+    /// The buffer on which the decoder paints. Like a canvas, it keeps the previous picture.
     size: Size,
     canvas: Vec<u8>,
 }
@@ -240,7 +240,7 @@ impl StereoPresenter {
         }
     }
 
-    /// Moves the surface to the render thread if stereo processing is needed; returns whether it did.
+    /// Moves the surface to the render thread if stereo processing is needed. Returns whether it moved.
     fn start_thread(&mut self) -> Result<bool, PresentError> {
         let needed = self.reprojects || lock(&self.mailbox.pending).view != EyeView::Both;
         if self.viewpoint.views.is_none() || !needed || !matches!(self.output, Output::Direct(_)) {
@@ -319,7 +319,7 @@ impl RenderThread {
         Some(&mut self.canvas)
     }
 
-    /// Submits a copy of the canvas to the render thread; it replaces a picture that was not drawn yet.
+    /// Submits a copy of the canvas to the render thread. It replaces a picture that has not been drawn yet.
     fn submit(&mut self, frame: FrameId, viewpoint: Viewpoint) -> Result<(), PresentError> {
         let mut pending = lock(&self.mailbox.pending);
         let unseen = pending.frame.take().map(|frame| frame.pixels);
@@ -382,7 +382,7 @@ impl Presenter for StereoPresenter {
         }
     }
 
-    /// While the render thread draws, the display's pictures are not those of the frames.
+    /// While the render thread draws, the display's pictures do not correspond to the frames.
     fn reports_times(&self) -> bool {
         match &self.output {
             Output::Direct(presenter) => presenter.reports_times(),
@@ -439,7 +439,7 @@ impl Canvas for StereoPresenter {
         }
     }
 
-    /// The render thread draws whole pictures.
+    /// The render thread draws only whole pictures.
     fn show_rows(&mut self) -> Result<(), PresentError> {
         match &mut self.output {
             Output::Direct(presenter) => presenter.canvas().map_or(Ok(()), |it| it.show_rows()),
@@ -452,7 +452,7 @@ impl Canvas for StereoPresenter {
             Output::Direct(presenter) => {
                 let canvas = presenter.canvas();
                 let shown = canvas.map_or(Ok(false), |canvas| canvas.show(frame, size))?;
-                // The next picture is painted on another canvas, which does not have this one.
+                // The next picture is painted on another canvas, which does not contain this one.
                 Ok(shown && !self.start_thread()?)
             }
             Output::Threaded(thread) => {

@@ -31,7 +31,7 @@ impl Target {
     /// Resolves the name, in the system's order of preference. May block for seconds.
     ///
     /// # Errors
-    /// The system's, if the name can't be resolved.
+    /// Returns the system's error if the name cannot be resolved.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
@@ -50,8 +50,8 @@ impl fmt::Display for Target {
 /// The text is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a host is a name or address of one machine, with a port if it isn't {PORT}: desk, \
-     192.168.1.5:4710, [::1]:4710, eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
+    "expected the name or address of one machine, with a port if it isn't {PORT}: desk, 192.168.1.5:4710, [::1]:4710, \
+     eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
 )]
 pub struct BadTarget;
 
@@ -109,7 +109,7 @@ fn parse(text: &str) -> Option<Target> {
     })
 }
 
-/// A number of digits only: `parse` would accept a sign.
+/// Parses a number that consists only of digits, because `parse` would accept a sign.
 fn number(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?

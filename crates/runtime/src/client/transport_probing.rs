@@ -1,8 +1,8 @@
 //! Transport selection of a session that began on the path where the host answered.
 //!
-//! Each transport is probed with a real exchange ([`ClientSession::probe`]), best first: UDP with GSO, raw
-//! Ethernet if the host is on the same segment, plain UDP. The session runs meanwhile. If the transport fails
-//! later, the session returns to its initial path.
+//! Each transport is probed with a real exchange ([`ClientSession::probe`]), best first: UDP with GSO, raw Ethernet if the
+//! host is on the same segment, plain UDP. The session runs in the meantime. If the transport fails later, the session
+//! returns to its initial path.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use openuvr_proto::control::transport_probe::{ProbeResult, ProbeTarget, Transpor
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
-/// A transport without an answer to a ping for this long is dead: two pings and part of the third. The host
-/// waits longer before it releases the player's keys.
+/// Time without an answer to a ping after which a transport counts as dead: two pings and part of the third. The host waits
+/// longer before it releases the player's keys.
 pub(super) const DEAD_AFTER: Duration = Duration::from_millis(1200);
 
 /// A session's paths, shared by all threads: current, initial, probed.
@@ -30,8 +30,8 @@ impl Paths {
         self.lock()[0]
     }
 
-    /// Whether a datagram from there may be the host's: the current, initial or probed path. Datagrams are
-    /// authenticated anyway; this only saves work.
+    /// Whether a datagram from `from` may be the host's, because it came over the current, initial or probed path. Datagrams
+    /// are authenticated anyway; this check only saves work.
     pub(super) fn has(&self, from: PathId) -> bool {
         self.lock().contains(&from)
     }
@@ -63,7 +63,7 @@ impl Paths {
 pub(super) enum TransportEvent {
     /// The session's video uses this transport now.
     Selected(TransportKind),
-    /// Something failed; the session continues without it.
+    /// Something failed, but the session continues without it.
     Warning(String),
     /// The forced transport is unavailable.
     Failed(String),
@@ -76,7 +76,7 @@ pub(super) struct TransportProber {
     only: Option<TransportKind>,
     probing: Option<TransportKind>,
     selected: Option<TransportKind>,
-    /// The host answered over plain UDP, and that arrived.
+    /// The host answered over plain UDP, and its answer arrived.
     udp_arrives: bool,
     /// Raw Ethernet was probed in this session.
     tried_raw: bool,
@@ -187,7 +187,7 @@ impl TransportProber {
         }
     }
 
-    /// UDP with GSO did not arrive.
+    /// Continues after UDP with GSO did not arrive.
     fn after_gso(&mut self, now: Instant, session: &mut ClientSession) -> Vec<TransportEvent> {
         if std::mem::replace(&mut self.tried_raw, true) {
             return self.after_raw(String::new(), now, session);
@@ -259,7 +259,7 @@ fn unavailable(tried: TransportKind, answer: Option<Option<TransportKind>>) -> S
     format!("no link {name}: {why}")
 }
 
-/// The host's raw Ethernet paths, for its addresses on a local segment; opens raw Ethernet for them.
+/// The host's raw Ethernet paths, for its addresses on a local segment. Opens raw Ethernet for them.
 pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<PathId> {
     let stations = paths.iter().filter_map(|path| {
         if station_of(*path).is_some() {

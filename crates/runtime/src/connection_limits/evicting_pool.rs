@@ -44,9 +44,8 @@ impl EvictingPool {
         }
     }
 
-    /// A slot for a connection from this network until it is dropped, and whether another connection was evicted for
-    /// it.
-    /// `end` is called when this connection is evicted.
+    /// Returns a slot that a connection from this network holds until it is dropped, and whether another connection was
+    /// evicted for it. `end` is called when this connection is evicted.
     pub fn enter(&self, network: Network, end: impl FnOnce() + Send + 'static) -> (PoolSlot, bool) {
         let mut state = lock(&self.state);
         state.newest += 1;
@@ -132,7 +131,7 @@ mod tests {
             assert!(members <= 7);
         }
         assert!(!honest.is_over());
-        // A later connection gets a slot, too.
+        // A later connection gets a slot too.
         let later = Connection::open(&pool, "192.0.2.2");
         held.push(Connection::open(&pool, "2001:db8::ffff"));
         assert!(!later.is_over() && !honest.is_over());

@@ -1,5 +1,5 @@
-//! Limits for connections of clients: strangers in a pool in which they evict each other ([`EvictingPool`]), known
-//! clients in a number of their own ([`Quota`]), so that no stranger takes a place that a known client needs.
+//! Limits for connections of clients. Strangers share a pool in which they evict each other ([`EvictingPool`]). Known
+//! clients have their own limit ([`Quota`]), so that no stranger takes a slot that a known client needs.
 
 mod evicting_pool;
 mod network;

@@ -1,4 +1,4 @@
-//! The unit for limits on unauthenticated clients: a client can easily use all addresses of its network.
+//! The unit for limits on unauthenticated clients, because a client can easily use all addresses of its network.
 
 use std::net::{IpAddr, Ipv6Addr};
 

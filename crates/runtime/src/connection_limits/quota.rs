@@ -22,7 +22,7 @@ impl<K> Clone for Quota<K> {
 }
 
 impl<K: PartialEq + Copy> Quota<K> {
-    /// At most `all` slots, and `each` of one owner.
+    /// Allows `all` slots in total, and `each` for one owner.
     #[must_use]
     pub fn new(all: usize, each: usize) -> Quota<K> {
         Quota {
@@ -32,7 +32,7 @@ impl<K: PartialEq + Copy> Quota<K> {
         }
     }
 
-    /// A slot until it is dropped; `None`: a limit is reached.
+    /// Takes a slot, held until it is dropped; `None` if a limit is reached.
     #[must_use]
     pub fn take(&self, owner: K) -> Option<QuotaSlot<K>> {
         let mut taken = lock(&self.taken);

@@ -1,4 +1,4 @@
-//! Detects a client that waits for a first picture while the application has submitted none.
+//! Detects a client that waits for a first picture although the application has submitted none.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use openuvr_proto::time::Instant;
 /// Time in which a drawing application submits a picture, even while it loads a level (guess).
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Since when a client waits, and whether that was reported.
+/// The time since when a client has been waiting, and whether that was reported.
 #[derive(Default)]
 pub(super) struct FirstPictureTimer {
     since: Option<Instant>,
@@ -15,7 +15,7 @@ pub(super) struct FirstPictureTimer {
 }
 
 impl FirstPictureTimer {
-    /// Whether the wait is over the timeout: once, until there are pictures.
+    /// Whether the wait has exceeded the timeout. This is reported once, until there are pictures.
     pub(super) fn has_expired(&mut self, now: Instant, watched: bool, pictures: u64) -> bool {
         if !watched || pictures > 0 {
             *self = FirstPictureTimer::default();

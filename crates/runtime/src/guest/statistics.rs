@@ -11,10 +11,10 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
 use crate::host::Notice;
 
-/// Frames whose latencies are kept: two seconds at 60 frames/s.
+/// Number of frames whose latencies are kept: two seconds at 60 frames/s.
 const MAX_SAMPLES: usize = 120;
 
-/// Counts since the start; the player's frames only.
+/// Counts since the start, only for the player's frames.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// The current clients, including the player.
@@ -23,7 +23,7 @@ pub struct Statistics {
     pub link: Option<TransportKind>,
     /// Frames captured while there was a player.
     pub captured: u64,
-    /// Frames displayed complete.
+    /// Frames that were displayed completely.
     pub complete: u64,
     /// Frames displayed with error concealment, or predicted from such a frame.
     pub damaged: u64,
@@ -33,7 +33,7 @@ pub struct Statistics {
     pub bytes: u64,
     /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
-    /// Of the newest [`MAX_SAMPLES`] complete frames.
+    /// Times of the newest [`MAX_SAMPLES`] complete frames.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
 }
@@ -97,16 +97,16 @@ impl Statistics {
         }
     }
 
-    /// The median and the 99th percentile of the time from
-    /// [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at the client, over the
-    /// newest complete frames, using the estimated clock offset; `None` before the first.
+    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the
+    /// last stage at the client, over the newest complete frames and using the estimated clock offset. `None` before the
+    /// first frame.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.captured_to_last)
     }
 
-    /// The same for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the
-    /// last stage, on the client's clock alone.
+    /// The same percentiles for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the last
+    /// stage, which only uses the client's clock.
     #[must_use]
     pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.motion_to_photon)

@@ -1,8 +1,7 @@
-//! The audio thread: sound is captured block by block, encoded once, and sealed for each session with a
-//! granted stream.
+//! The audio thread: sound is captured block by block, encoded once, and sealed for each session with a granted stream.
 //!
-//! It is independent of the media thread: a burst of pictures delays no sound, and a failed sound capture
-//! affects no picture. The capture is open while there are listeners.
+//! It is independent of the media thread, so a burst of pictures does not delay sound, and a failed sound capture does not
+//! affect pictures. The capture is open while there are listeners.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -25,7 +24,7 @@ use super::{Notice, Shared};
 /// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often the host's stop is checked while a capture gives nothing.
+/// How often the thread checks whether the host stops while a capture delivers nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often the links' loss estimates are read.
@@ -89,7 +88,7 @@ pub(super) struct Audio {
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
     callbacks: Vec<PayloadCallback>,
-    /// Whether the failure was reported.
+    /// Whether the failure has been reported.
     reported: bool,
     losses_at: Instant,
     out: SendBuf,
@@ -206,7 +205,7 @@ impl Audio {
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // An unsent payload is lost; the next ones repeat it.
+                // An unsent payload is lost, but the next ones repeat it.
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }

@@ -28,11 +28,11 @@ pub struct SharedClipboard {
 }
 
 impl SharedClipboard {
-    /// Opens the clipboard by `open`, which gets what to read and the maximum of UTF-8 bytes; `None` if no direction
-    /// is allowed. Text copied before is not sent.
+    /// Opens the clipboard with `open`, which receives the selection to read and the maximum of UTF-8 bytes. Returns `None`
+    /// if no direction is allowed. Text that was copied before this call is not sent.
     ///
     /// # Errors
-    /// One line: that of `open`.
+    /// Returns one line: the error of `open`.
     pub fn open(
         directions: ClipboardDirections,
         open: impl FnOnce(WatchMode, usize) -> clipboard::Opened,

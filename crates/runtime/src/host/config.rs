@@ -1,7 +1,7 @@
-//! Host configuration, as the command line, a settings file, the launcher of an application or a C program fills
-//! it. Texts are parsed where they come in; here only ranges and combinations are checked.
+//! Host configuration, as filled in by the command line, a settings file, the launcher of an application or a C program.
+//! Those components parse texts; this module only checks ranges and combinations.
 //!
-//! It opens no source of pictures.
+//! This module opens no source of pictures.
 
 mod sound;
 
@@ -64,24 +64,24 @@ pub struct Config {
     /// The address to bind.
     #[serde(with = "openuvr_proto::validated::as_text")]
     pub bind: SocketAddr,
-    /// Forces a transport; `None`: all that work.
+    /// Forces a transport; `None`: all transports that work.
     pub link: Option<TransportKind>,
-    /// The folder of keys and known devices; `None`: [`store::config_dir`].
+    /// The configuration folder, with keys and known devices; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
     /// Allows a new device to pair with this PIN.
     pub pin: Option<Pin>,
-    /// Allows a new device to pair with a random PIN. Without either setting, this is the default if no
-    /// device is known.
+    /// Allows a new device to pair with a random PIN. If neither setting is used, this is the default when no device is
+    /// known.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,
-    /// The key of a portal whose tickets are accepted; then pairing is open only on request.
+    /// The key of a portal whose tickets are accepted. Pairing is then opened only on request.
     pub ticket_key: Option<TicketKey>,
-    /// The portal's session; with [`Config::ticket_key`].
+    /// The portal's session, used with [`Config::ticket_key`].
     pub ticket_session: Option<SessionUuid>,
     /// Policy for a second player.
     pub second_player: SecondPlayer,
-    /// Most observers, 0–64.
+    /// Maximum number of observers, 0–64.
     pub max_observers: u16,
     /// How the application reads keys, unless the client overrides it.
     pub keys: Keys,
@@ -99,19 +99,18 @@ pub struct Config {
     pub pixels: Option<Chroma>,
     /// Constant bitrate by the encoder's rate control; `None`: the encoder's default.
     pub cbr: Option<bool>,
-    /// Highest frame rate in Hz, 1–240; with [`Config::follows_display`], while the player's display is
-    /// unknown.
+    /// Maximum frame rate in Hz, 1–240. With [`Config::follows_display`], it applies while the player's display is unknown.
     pub fps: f64,
-    /// Whether the player's display limits the frame rate; only with one encoder for all clients.
+    /// Whether the player's display limits the frame rate. Only with one encoder for all clients.
     pub follows_display: bool,
-    /// Highest frame rate in Hz for a player whose user chose a rate; `None`: [`Config::fps`], whatever was
-    /// chosen. Only with one encoder for all clients.
+    /// Maximum frame rate in Hz for a player whose user chose a rate; `None`: [`Config::fps`], whatever the user chose. Only
+    /// with one encoder for all clients.
     pub max_fps: Option<f64>,
-    /// Highest video bitrate; `None`: [`default_bitrate`] of the encoder.
+    /// Maximum video bitrate; `None`: [`default_bitrate`] of the encoder.
     pub bitrate: Option<Bitrate>,
-    /// Lowest adaptive bitrate; `None`: 0.5 Mb/s.
+    /// Minimum adaptive bitrate; `None`: 0.5 Mb/s.
     pub min_bitrate: Option<Bitrate>,
-    /// Initial bitrate; `None`: the highest.
+    /// Initial bitrate; `None`: the maximum.
     pub start_bitrate: Option<Bitrate>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
@@ -119,7 +118,7 @@ pub struct Config {
     pub recovery: Recovery,
     /// With [`Recovery::Refresh`], the intra-refresh period in frames; `None`: only on demand.
     pub refresh_interval: Option<u16>,
-    /// Static refinement: an unchanged picture is encoded again in better quality.
+    /// Static refinement: an unchanged picture is encoded again at a higher quality.
     pub static_refinement: bool,
     /// Key-frame interval in frames (GOP size); `None`: only on demand.
     pub key_frame_interval: Option<u32>,
@@ -129,7 +128,7 @@ pub struct Config {
     pub sound: SoundChoice,
     /// Output of the player's microphone: none, or a backend of [`openuvr_media::audio::PLAYBACKS`].
     pub microphone: SoundChoice,
-    /// Takes the sound from the application of this process; [`Config::sound`] is ignored then.
+    /// Takes the sound from the application of this process. [`Config::sound`] is then ignored.
     #[serde(skip)]
     pub given: Option<AppSpeaker>,
     /// Duration of a sound payload, in microseconds: 2500, 5000, 10000 or 20000.
@@ -138,12 +137,12 @@ pub struct Config {
     pub sound_bitrate: Bitrate,
     /// Directions of clipboard sharing between the player and the application's display.
     pub clipboard: ClipboardDirections,
-    /// The folder in which the player's game pads are provided to the application's processes, which must
-    /// have `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: none.
+    /// The folder in which the player's game pads are provided to the application's processes, which must have
+    /// `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment. `None`: no pads are provided.
     pub pads_folder: Option<PathBuf>,
-    /// The socket for gateways of another process: see [`crate::remote`]; `None`: none.
+    /// The socket for gateways in another process, see [`crate::remote`]; `None`: none.
     pub gateway: Option<PathBuf>,
-    /// The sockets of pads that exist already in `pads_folder`.
+    /// The sockets of pads that already exist in `pads_folder`.
     #[serde(skip)]
     pub seats: SeatSockets,
     /// Whether threads request real-time scheduling.
@@ -204,7 +203,7 @@ impl Default for Config {
     }
 }
 
-/// The result of [`Config::open`]: all of a host except its pictures and input.
+/// The result of [`Config::open`]: all parts of a host except its pictures and input.
 pub struct Opened {
     /// The link to the clients.
     pub link: Arc<TransportSelector>,
@@ -227,10 +226,10 @@ pub struct Opened {
 }
 
 impl Config {
-    /// Opens everything it names.
+    /// Opens everything that the configuration names.
     ///
     /// # Errors
-    /// One line: a value that is out of range, or a device that can't be opened.
+    /// Returns one line if a value is out of range or a device cannot be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let encodings = Encodings::new(self.encodings()?, self.encoder_per_client);
         let mut policy = self.policy()?;
@@ -270,7 +269,7 @@ impl Config {
     /// Validates the values without opening anything.
     ///
     /// # Errors
-    /// One line: the value that is out of range.
+    /// Returns one line that names the value that is out of range.
     pub fn check(&self) -> Result<(), String> {
         self.encodings()?;
         self.policy()?;
@@ -284,7 +283,7 @@ impl Config {
         match (self.ticket_key, self.ticket_session) {
             (None, None) => Ok(None),
             (Some(key), Some(session)) => Ok(Some(TicketGate::new(key, session))),
-            _ => Err("ticket_key and ticket_session belong together: give both".to_owned()),
+            _ => Err("ticket_key and ticket_session require each other: set both".to_owned()),
         }
     }
 
@@ -318,7 +317,7 @@ impl Config {
     /// The encodings, one for each encoder.
     ///
     /// # Errors
-    /// A value that is out of range, with the range; an unknown encoder, or one that no client would ever
+    /// Returns the value that is out of range, with the range; or an encoder that is unknown or that no client would ever
     /// get.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
@@ -351,7 +350,7 @@ impl Config {
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
             if self.recovery != Recovery::Refresh {
-                return Err("refresh_interval: it requires recovery by intra refresh".to_owned());
+                return Err("refresh_interval requires recovery by intra refresh".to_owned());
             }
         }
         Ok(Encoding {
@@ -398,8 +397,8 @@ impl Config {
 /// Default frame rate in Hz: that of most displays.
 pub const DEFAULT_FPS: f64 = 60.0;
 
-/// The default bitrate for this encoder. JPEG of quality 70 took 54 Mbit/s, measured with a game at 1280x720
-/// and 60 frames/s.
+/// The default bitrate for this encoder. JPEG of quality 70 took 54 Mbit/s, measured with a game at 1280x720 and 60
+/// frames/s.
 #[must_use]
 pub fn default_bitrate(encoder: &str) -> Bitrate {
     Bitrate::from_mbps(match encoder {
@@ -409,9 +408,8 @@ pub fn default_bitrate(encoder: &str) -> Bitrate {
     })
 }
 
-/// Default encoder threads, on a machine shared with the application: two halve the time per picture
-/// (measured on two cores with both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four on a large
-/// machine are a guess.
+/// Default encoder threads, on a machine shared with the application. Two threads halve the time per picture (measured on
+/// two cores with both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p). Four threads on a large machine are a guess.
 #[must_use]
 pub fn encoder_threads() -> u8 {
     match std::thread::available_parallelism().map_or(1, usize::from) {
@@ -421,12 +419,12 @@ pub fn encoder_threads() -> u8 {
     }
 }
 
-/// Refuses multicast and broadcast addresses: a socket binds to them, but no client reaches it there.
+/// Refuses multicast and broadcast addresses, because a socket can be bound to them but no client reaches it there.
 fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     let ip = bind.ip();
     let refused = |what: &str| {
         Err(format!(
-            "bind: {ip} is {what}: give an address of this machine, or [::] for all"
+            "bind: {ip} is {what}: use an address of this machine, or [::] for all"
         ))
     };
     match bind {
@@ -443,7 +441,7 @@ fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel treats it as a broadcast address, limited or of a local network.
+/// Whether the kernel treats it as a broadcast address, either the limited one or that of a local network.
 fn is_broadcast(to: SocketAddr) -> bool {
     let any = (Ipv4Addr::UNSPECIFIED, 0);
     let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));
@@ -452,7 +450,7 @@ fn is_broadcast(to: SocketAddr) -> bool {
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
 
-/// The UDP address in an [`Opened::endpoint`]; `None` with raw Ethernet only.
+/// The UDP address in an [`Opened::endpoint`]; `None` with only raw Ethernet.
 #[must_use]
 pub fn udp_address(endpoint: &str) -> Option<SocketAddr> {
     let address = endpoint.strip_prefix("UDP ")?.split(',').next()?;

@@ -49,12 +49,12 @@ use crate::lock::lock;
 /// changes.
 const TRUST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// An iteration this long was stalled (this machine slept, or the process was stopped): otherwise it lasts
-/// [`TRUST_INTERVAL`] at most.
+/// Duration from which an iteration counts as stalled, because this machine slept or the process was stopped. Otherwise, an
+/// iteration lasts [`TRUST_INTERVAL`] at most.
 const STALL: Duration = Duration::from_millis(500);
 
-/// Batches that drain a full socket buffer: 8 MiB in Linux's accounting, where a small datagram takes 768
-/// bytes, with 16 datagrams per batch without GRO.
+/// Number of batches that drain a full socket buffer: 8 MiB in Linux's accounting, where a small datagram takes 768 bytes,
+/// with 16 datagrams per batch without GRO.
 const MAX_BACKLOG: usize = 700;
 
 /// Commands from the application.
@@ -95,7 +95,7 @@ pub(super) struct Control {
     pub(super) player: Option<SubscriberId>,
     /// The clients' window sizes.
     pub(super) window_sizes: WindowSizes,
-    /// Whether the loss of mapped devices' events was reported.
+    /// Whether the loss of mapped devices' events has been reported.
     pub(super) loss_reported: bool,
     /// The last reported reason for withheld input.
     pub(super) withheld: Option<&'static str>,
@@ -116,8 +116,8 @@ impl Control {
         let mut trust_at = clock::now();
         let mut last_turn = trust_at;
         while !shared.stopping() {
-            // After a late wake-up or a stall, datagrams wait in the socket: read them all before a peer's
-            // timeout is checked.
+            // After a late wake-up or a stall, datagrams wait in the socket. All of them are read before a peer's timeout is
+            // checked.
             if batch.is_empty() || clock::now().since(last_turn) >= STALL {
                 for _ in 0..MAX_BACKLOG {
                     self.receive(&mut batch, Duration::ZERO)?;
@@ -178,8 +178,7 @@ impl Control {
         }
     }
 
-    /// Updates the sessions, sends their datagrams and handles their events; returns the time until the next
-    /// timeout.
+    /// Updates the sessions, sends their datagrams and handles their events. Returns the time until the next timeout.
     fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
         let shared = self.shared.clone();
         let mut sessions = shared.sessions();
@@ -223,7 +222,7 @@ impl Control {
                     // The peer retransmits.
                     let _ = shared.link.send(from, &answer, answer.len());
                 }
-                // A rejected datagram changes nothing: skipping the update keeps a flood cheap.
+                // A rejected datagram changes nothing, and skipping the update keeps a flood cheap.
                 if accepted.is_ok() {
                     self.turn(|_| (), now);
                 }
@@ -234,15 +233,15 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
-        // The device list is read only for a client whose address is validated, so that a stranger's
-        // datagrams cost no disk access. It must be fresh, so that a newly forbidden device is refused.
+        // The device list is read only for a client whose address has been validated, so that a stranger's datagrams cost no
+        // disk access. It must be fresh, so that a newly forbidden device is refused.
         self.update_time_of_day();
         let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
             .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().statuses()(id));
         if let Some(reply) = reaction.reply {
-            // A lost reply is requested again by the peer.
+            // The peer requests a lost reply again.
             let _ = self.shared.link.send(from, &reply, reply.len());
         }
         self.post_pairing_events();
@@ -423,8 +422,7 @@ impl Control {
                 self.command_media(MediaCommand::Feedback(session.into(), request));
             }
             HostEvent::Record(record) => {
-                // Reports of other subscribers of the player's rendition are not used: the media thread need
-                // not wake.
+                // Reports of other subscribers of the player's rendition are not used, so the media thread need not wake.
                 if self.encodings.encoder_per_client() || self.player == Some(record.subscriber) {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
@@ -454,7 +452,7 @@ impl Control {
 
     /// Registers a subscriber that has its own thread.
     fn on_other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
-        // `None` if its thread has ended already.
+        // `None` if its thread has already ended.
         let Some(detached) = self.shared.detached.take(id) else {
             return;
         };
@@ -498,7 +496,7 @@ impl Control {
         }
     }
 
-    /// Posts notices of transports that changed while sending (GSO was disabled).
+    /// Posts notices of transports that changed during sending (GSO was disabled).
     fn check_transports(&mut self) {
         for (session, (path, transport)) in &mut self.paths {
             let now = self.shared.link.transport(*path);
@@ -508,8 +506,8 @@ impl Control {
         }
     }
 
-    /// Sends a command to the media thread. Requests without room are repeated by the client, and a lost
-    /// report is followed by the next one; joining and leaving wait for room.
+    /// Sends a command to the media thread. Requests that find no room are repeated by the client, and a lost report is
+    /// followed by the next one. Joining and leaving wait for room.
     fn command_media(&mut self, command: MediaCommand) {
         match command {
             // A report of a complete frame needs no wake-up.
@@ -524,9 +522,9 @@ impl Control {
             }
             command => {
                 if let Err(TrySendError::Full(command)) = self.media_commands.try_send(command) {
-                    // It may sleep although complete frames' reports fill the queue.
+                    // It may sleep even though complete frames' reports fill the queue.
                     self.shared.wake_media(&self.media);
-                    // Fails only if the media thread has ended, and then the host stops.
+                    // Fails only if the media thread has ended, in which case the host stops.
                     let _ = self.media_commands.send(command);
                 }
             }
@@ -534,10 +532,10 @@ impl Control {
         self.shared.wake_media(&self.media);
     }
 
-    /// Sends a command to the audio thread, if there is one; it takes commands once per payload.
+    /// Sends a command to the audio thread, if there is one. The audio thread takes commands once per payload.
     fn command_audio(&self, command: AudioCommand) {
         if let Some(audio) = &self.audio {
-            // Fails only if that thread has ended, which was reported.
+            // Fails only if that thread has ended, which has been reported.
             let _ = audio.send(command);
         }
     }

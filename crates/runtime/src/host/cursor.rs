@@ -10,14 +10,13 @@ use openuvr_proto::units::Size;
 
 use super::{HostRuntime, Notice, Shared};
 
-/// A pointer warped over a window that itself selects motion is only seen by polling: ten times a second,
-/// three small requests each.
+/// Polling interval. A pointer warped over a window that itself selects motion is only visible by polling, ten times a
+/// second with three small requests each.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostRuntime {
-    /// Sets the application's pointer: `shape` (`None`: unchanged) and the position in the picture (0–65 535
-    /// across and down; `None`: hidden). For applications without a pointer on a display. Callable from any
-    /// thread.
+    /// Sets the application's pointer: `shape` (`None`: unchanged) and the position in the picture (0–65 535 across and
+    /// down; `None`: hidden). For applications without a pointer on a display. Callable from any thread.
     pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
         let mut sessions = self.shared.sessions();
         if let Some(shape) = shape {

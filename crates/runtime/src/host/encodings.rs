@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(into = "String")]
 pub struct EncoderName(pub &'static str);
 
-// Derived, it would borrow its text from the input.
+// A derived implementation would borrow its text from the input.
 impl<'de> Deserialize<'de> for EncoderName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EncoderName, D::Error> {
         let name = String::deserialize(deserializer)?;
@@ -58,21 +58,21 @@ pub struct Encoding {
     /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): the intra-refresh period
     /// in frames, 2 or more; `None`: only on demand.
     pub refresh_interval: Option<u16>,
-    /// Frame rate (enforced by the capture), bitrate, and loss recovery; recovery by refresh needs an encoder
-    /// that supports it.
+    /// Frame rate (enforced by the capture), bitrate, and loss recovery. Recovery by refresh requires an encoder that
+    /// supports it.
     pub rendition: rendition::Settings,
 }
 
-/// The largest picture, in pixels, with quarter-pixel motion search by default: 1280 × 720, where it costs
-/// 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them). At 1920 × 1080 it costs about 3
-/// ms, and the picture would be late.
+/// The largest picture, in pixels, with quarter-pixel motion search by default: 1280 × 720, where it costs 1.2 ms per frame
+/// and gains 3.5 dB of luma (two cores, both ends on them). At 1920 × 1080, it costs about 3 ms, and the picture would be
+/// late.
 pub const SUBPEL_PIXELS: usize = 1280 * 720;
 
-/// The encodings of a host. A client gets the first that it can decode, shared with other clients or with its
-/// own encoder.
+/// The encodings of a host. A client gets the first encoding that it can decode, shared with other clients or with its own
+/// encoder.
 #[derive(Debug)]
 pub struct Encodings {
-    /// At least one; no two with the same codec.
+    /// At least one encoding, and no two with the same codec.
     all: Vec<Encoding>,
     encoder_per_client: bool,
     /// Number of single-client renditions so far.
@@ -88,7 +88,7 @@ pub(super) struct Assigned {
 }
 
 impl Encodings {
-    /// `all` in order of preference; `encoder_per_client`: an encoder for each client.
+    /// Creates the encodings from `all`, in order of preference. `encoder_per_client`: an encoder for each client.
     #[must_use]
     pub fn new(all: Vec<Encoding>, encoder_per_client: bool) -> Encodings {
         Encodings {
@@ -110,8 +110,8 @@ impl Encodings {
         self.encoder_per_client
     }
 
-    /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n): the first with such
-    /// a codec, else the first of all.
+    /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n): the first with such a codec, or
+    /// otherwise the first of all.
     pub(super) fn assign(&self, codecs: u32) -> Assigned {
         let decodes = |encoding: &Encoding| {
             let codec = codec_of(&encoding.encoder);

@@ -17,19 +17,19 @@ use super::admit::{Admission, AdmissionCallback};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
 
-/// Receives sound payloads until it returns `false`; must not block.
+/// Receives sound payloads until it returns `false`. Must not block.
 pub type AudioListener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
 /// A host as seen by gateways: one in this process ([`HostRuntime`]) or in an application's
 /// ([`RemoteHost`](crate::remote::RemoteHost)). All methods may be called from any thread.
 pub trait GatewayHost: Send + Sync {
-    /// Whether it accepts subscribers: a host in another process may not have started yet, or have ended.
+    /// Whether it accepts subscribers. A host in another process may not have started yet, or may have ended.
     fn is_available(&self) -> bool;
 
     /// See [`HostRuntime::subscribe`].
     ///
     /// # Errors
-    /// [`SubscribeError`]; nothing has changed then.
+    /// [`SubscribeError`] if the subscription failed. Nothing has changed then.
     fn subscribe(
         &self,
         request: SubscribeRequest,
@@ -42,7 +42,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::request_role`].
     ///
     /// # Errors
-    /// The refusal; the subscriber keeps its role.
+    /// The reason for a refusal. The subscriber then keeps its role.
     fn request_role(
         &self,
         subscriber: SubscriberId,
@@ -53,7 +53,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::input`].
     ///
     /// # Errors
-    /// [`InputRefused`]
+    /// [`InputRefused`] if the event is not accepted.
     fn input(
         &self,
         subscriber: SubscriberId,
@@ -64,7 +64,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::clipboard_piece`].
     ///
     /// # Errors
-    /// [`InputRefused::Busy`]: retry later.
+    /// [`InputRefused::Busy`] if the piece must be retried later.
     fn clipboard_piece(
         &self,
         subscriber: SubscriberId,
@@ -97,8 +97,8 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::listen`].
     fn listen(&self, listener: AudioListener) -> bool;
 
-    /// See [`HostRuntime::figures`]; `None`: the host does not answer. Blocks for up to a second for a host
-    /// in another process.
+    /// See [`HostRuntime::figures`]; `None` if the host does not answer. Blocks for up to a second for a host in another
+    /// process.
     fn figures(&self) -> Option<Vec<SubscriberFigures>>;
 }
 

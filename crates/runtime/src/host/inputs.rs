@@ -8,8 +8,8 @@ use openuvr_media::capture::ConsumedInput;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
 
-/// Capacity: one second of a 1000 Hz mouse. An application that takes none for longer gets a release of all
-/// keys instead of the missed events.
+/// Capacity: one second of a 1000 Hz mouse. An application that takes no input for longer gets a release of all keys instead
+/// of the missed events.
 const MAX_PENDING: usize = 1024;
 
 /// An event for the application.
@@ -17,7 +17,7 @@ const MAX_PENDING: usize = 1024;
 pub struct ApplicationInput {
     /// The event.
     pub event: InputEvent,
-    /// Its sender, and when it arrived and was taken.
+    /// Its sender, and the times at which it arrived and was taken.
     pub taken: ConsumedInput,
 }
 
@@ -57,7 +57,7 @@ impl InputQueue {
         self.lock().pending.pop_front()
     }
 
-    /// Takes the oldest event, waiting at most `timeout`.
+    /// Takes the oldest event. Waits for `timeout` at most.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Option<ApplicationInput> {
         let nothing = |state: &mut State| state.pending.is_empty();
@@ -83,7 +83,8 @@ impl InputQueue {
 const MODIFIERS: [u16; 5] = [29, 97, 56, 125, 126];
 
 impl State {
-    /// A key pressed with Ctrl, Alt or Super produces no text, although a window system reports its letter.
+    /// Removes the text of a key pressed with Ctrl, Alt or Super. It produces none, although a window system reports its
+    /// letter.
     fn without_shortcut_text(&self, event: InputEvent) -> InputEvent {
         let held = self.pressed.held();
         let command = held.iter().any(|key| MODIFIERS.contains(&key.code));

@@ -33,7 +33,7 @@ use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::sched::Scheduler;
 use crate::scheduling_latency::WakeupSite;
 
-/// Retry interval for a picture that found a secondary rendition's slot locked: its thread holds the lock for
+/// Retry interval for a picture that found a secondary rendition's slot locked. The rendition's thread holds the lock for
 /// less than a microsecond, unless it was preempted.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -61,7 +61,7 @@ pub(super) struct Media {
     pool: Pool,
     /// The size of the primary's pictures.
     size: Size,
-    /// The capture's highest frame rate.
+    /// The capture's maximum frame rate.
     fps: f64,
     /// Wake-up sites of this thread's timer: for a due frame, and for pacing.
     timer: WakeupSite,
@@ -105,7 +105,7 @@ impl Media {
         self.end_all();
     }
 
-    /// Waits for the next event and handles it; returns whether the source continues.
+    /// Waits for the next event and handles it. Returns whether the source continues.
     fn turn(&mut self) -> bool {
         self.take_commands();
         let until = self.next_deadline();
@@ -149,8 +149,8 @@ impl Media {
     }
 
     fn take_commands(&mut self) {
-        // Bounded by the queue's capacity: the control thread has a higher priority and could add commands
-        // without end.
+        // Bounded by the queue's capacity, because the control thread has a higher priority and could add commands without
+        // end.
         for _ in 0..MEDIA_COMMANDS {
             let next = self.deferred.pop_front();
             let Some(command) = next.or_else(|| self.media_commands.try_recv().ok()) else {
@@ -209,7 +209,7 @@ impl Media {
         self.frame_deadline().into_iter().chain(again).min()
     }
 
-    /// Encodes and sends the newest picture; `fresh`: it was just captured.
+    /// Encodes and sends the newest picture. `fresh`: it was just captured.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
         self.take_commands();
@@ -240,7 +240,7 @@ impl Media {
         *injected.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the primary with its subscribers' link states; returns those of each secondary rendition.
+    /// Updates the primary with its subscribers' link states. Returns those of each secondary rendition.
     fn follow_links(&mut self, now: Instant) -> Vec<Vec<(SubscriberId, LinkState)>> {
         let sessions = self.shared.sessions();
         if let Some(primary) = &mut self.primary {
@@ -252,8 +252,8 @@ impl Media {
         self.secondaries.iter().map(links).collect()
     }
 
-    /// Sends the rest of the frame, paced by the player's link. Requests are handled meanwhile; joining and
-    /// leaving wait for the frame's end.
+    /// Sends the rest of the frame, paced by the player's link. Requests are handled in the meantime; joining and leaving
+    /// wait for the frame's end.
     fn send_rest(&mut self) {
         while let Some(at) = self.primary.as_mut().and_then(Pipeline::send_rest) {
             let wait = at.since(clock::now());
@@ -263,7 +263,7 @@ impl Media {
                 }
                 Ok(command) => self.deferred.push_back(command),
                 Err(RecvTimeoutError::Timeout) => self.pacing.woke(at),
-                // The host stops.
+                // The host is stopping.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             }
         }
@@ -293,8 +293,8 @@ impl Media {
         }
     }
 
-    /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, one
-    /// for those that take it as converted by the primary. The player's frame was sent before.
+    /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, and one for those
+    /// that take it as converted by the primary. The player's frame has been sent before.
     fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {
             return;

@@ -1,9 +1,8 @@
 //! A client's microphone at the host: the player's sound is played into a sink from which an application
 //! records.
 //!
-//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer; a sound player
-//! like the client's plays them. Observers are not played. The sink is open while a session with a granted
-//! microphone exists.
+//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer. A sound player like the client's
+//! plays them. Observers' payloads are not played. The sink is open while there is a session with a granted microphone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ pub(super) struct Microphone {
 }
 
 impl Microphone {
-    /// Without a sink, no session is granted a microphone.
+    /// Creates the player. Without a sink, no session is granted a microphone.
     pub(super) fn new(
         shared: Arc<Shared>,
         scheduler: Scheduler,
@@ -51,7 +50,7 @@ impl Microphone {
         }
     }
 
-    /// Adds a session; `uplink` receives its granted streams, if any.
+    /// Adds a session. `uplink` receives its granted streams, if any.
     pub(super) fn add(&mut self, session: SessionId, uplink: Option<Box<UplinkReceiver>>) {
         let Some(mut uplink) = uplink else { return };
         if let Some(timed) = uplink.timed(MICROPHONE.stream) {
@@ -86,7 +85,7 @@ impl Microphone {
         }
     }
 
-    /// Handles a media datagram. A rejected one is forged, replayed or malformed: it is ignored.
+    /// Handles a media datagram. A rejected one is forged, replayed or malformed, and is ignored.
     pub(super) fn datagram(&mut self, now: Instant, datagram: &[u8], plays: Option<SubscriberId>) {
         let Ok((header, _)) = Header::parse(datagram) else {
             return;

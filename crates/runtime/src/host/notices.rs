@@ -1,5 +1,5 @@
-//! Notices of a host's events for any number of readers. A reader can't slow the host: each has its own
-//! queue, and a slow one loses the oldest notices.
+//! Notices of a host's events for any number of readers. A reader cannot slow the host: each reader has its own queue, and a
+//! slow one loses the oldest notices.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,11 +7,10 @@ use std::time::Duration;
 
 pub use openuvr_ipc::notice::Notice;
 
-/// Notices that may wait for a reader: a few seconds of records.
+/// Maximum notices that wait for a reader: a few seconds of records.
 const MAX_PENDING: usize = 4096;
 
-/// A reader of a host's notices; dropping it ends its queue. See
-/// [`HostRuntime::notices`](super::HostRuntime::notices).
+/// A reader of a host's notices. Dropping it ends its queue. See [`HostRuntime::notices`](super::HostRuntime::notices).
 pub struct Notices(Arc<Queue>);
 
 impl Notices {
@@ -84,7 +83,7 @@ struct Posted {
 }
 
 impl Board {
-    /// Creates a reader of all notices from now on; after the host's end it gets the end.
+    /// Creates a reader of all notices from now on. After the host's end, the reader gets only the end.
     pub(super) fn reader(&self) -> Notices {
         let queue = Arc::<Queue>::default();
         let mut posted = self.lock();
@@ -98,7 +97,7 @@ impl Board {
         self.lock().each(notice, State::push);
     }
 
-    /// Posts the host's end; the first one counts.
+    /// Posts the host's end. Only the first one counts.
     pub(super) fn finish(&self, notice: Notice) {
         let mut posted = self.lock();
         if posted.end.is_none() {
@@ -118,7 +117,7 @@ impl Board {
 }
 
 impl Posted {
-    /// Gives it to each remaining reader.
+    /// Passes it to each remaining reader.
     fn each(&mut self, notice: Notice, give: impl Fn(&mut State, Notice)) {
         self.readers.retain(|reader| reader.strong_count() > 0);
         let Some((last, others)) = self.readers.split_last() else {

@@ -1,11 +1,11 @@
-//! Messages about the pairing window for the person at the host.
+//! Messages about the pairing window for the user at the host.
 
 use std::time::Duration;
 
 use openuvr_net::address::peer_name;
 use openuvr_proto::control::handshake::PairingEvent;
 
-/// A pairing window was opened on request of another program, which shows its PIN.
+/// A pairing window was opened at the request of another program, which shows its PIN.
 pub(super) fn pairing_opened(span: Duration) -> String {
     let seconds = span.as_secs();
     format!("pairing is open for {seconds} s, requested by `openuvr devices pair`")

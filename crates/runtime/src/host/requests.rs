@@ -1,4 +1,4 @@
-//! Requests of applications and gateways to a running host; frames are in [`subscribe`](super::subscribe).
+//! Requests of applications and gateways to a running host. Frames are in [`subscribe`](super::subscribe).
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::control::Command;
 impl HostRuntime {
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
-        // The queue holds 16; a person does not type faster.
+        // The queue holds 16, and a user does not type faster.
         let _ = self.command(Command::OpenPairing(pin, span));
     }
 
-    /// Requests admission of a gateway's device, by the device list and pairing window of all clients. The
-    /// control thread calls `answer`, which must not block.
+    /// Requests admission of a gateway's device, with the device list and pairing window of all clients. The control thread
+    /// calls `answer`, which must not block.
     pub fn admit(
         &self,
         admission: Admission,
@@ -35,29 +35,29 @@ impl HostRuntime {
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));
     }
 
-    /// Adds a listener that gets each payload of the host's sound, in the audio thread, until it returns
-    /// `false` or the host stops; it must not block. Returns whether there is sound.
+    /// Adds a listener that gets each payload of the host's sound, in the audio thread, until it returns `false` or the host
+    /// stops. It must not block. Returns whether there is sound.
     pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
         let command = AudioCommand::Listen(Box::new(listener));
         (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
     }
 
-    /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s with a
-    /// SYN_REPORT after simultaneous ones: a uinput or evdev device, a pipe, a socket. `fd` is set
-    /// non-blocking; events that it does not accept are lost, except keys. It replaces an earlier mapping.
-    /// Devices without a mapping act as keyboard and mouse.
+    /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s with a SYN_REPORT after
+    /// simultaneous ones. `fd` is a uinput or evdev device, a pipe or a socket. It is set non-blocking; events that it does
+    /// not accept are lost, except keys. It replaces an earlier mapping. Devices without a mapping act as keyboard and
+    /// mouse.
     ///
     /// # Errors
-    /// One line, if `fd` can't be written to, or the host has stopped.
+    /// Returns one line if `fd` cannot be written to or the host has stopped.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
         self.command(Command::Map(device, Some(descriptor)))
     }
 
-    /// Ends [`HostRuntime::map_device`]; the device's pressed keys are released first.
+    /// Ends [`HostRuntime::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// One line, if the host has stopped.
+    /// Returns one line if the host has stopped.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         self.command(Command::Map(device, None))
     }
@@ -69,15 +69,14 @@ impl HostRuntime {
         self.shared.sessions().controllers()
     }
 
-    /// The player's display; `None` before its client reported it. Callable from any thread.
+    /// The player's display; `None` until its client has reported it. Callable from any thread.
     #[must_use]
     pub fn display(&self) -> Option<PlayerDisplay> {
         self.shared.sessions().display()
     }
 
-    /// Announces when the application takes poses. The transmission time is subtracted, and the player's
-    /// client samples at the resulting times if it can. Cheap; call it for each frame. Callable from any
-    /// thread.
+    /// Announces when the application samples poses. The transmission time is subtracted, and the player's client samples at
+    /// the resulting times if it supports that. This is cheap: call it for each frame. Callable from any thread.
     pub fn pose_schedule(&self, schedule: RefreshTiming<Instant>) {
         let mut sessions = self.shared.sessions();
         if sessions.pose_schedule(clock::now(), schedule) {
@@ -85,8 +84,7 @@ impl HostRuntime {
         }
     }
 
-    /// Plays haptic feedback on one hand of the player; it replaces the previous one. Callable from any
-    /// thread.
+    /// Plays haptic feedback on one hand of the player. It replaces the previous one. Callable from any thread.
     pub fn haptic(&self, haptic: Haptic) {
         let mut sessions = self.shared.sessions();
         sessions.haptic(clock::now(), haptic);

@@ -1,5 +1,5 @@
-//! Subscribers other than sessions: browsers, players of other protocols, recorders, tests. Their requests
-//! and feedback are handled here; their frames go to [`detached`].
+//! Subscribers other than sessions: browsers, players of other protocols, recorders, tests. Their requests and feedback are
+//! handled here. Their frames go to [`detached`].
 
 mod detached;
 
@@ -30,16 +30,16 @@ use crate::scheduling_latency::WakeupSite;
 /// Why a subscription failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubscribeError {
-    /// The host refused, by the rules for all clients.
+    /// The host refused the subscription, by the rules for all clients.
     #[error("{0}")]
     Refused(Refusal),
     /// The host has stopped.
     #[error("the host has stopped")]
     Stopped,
-    /// The thread can't be started.
+    /// The thread cannot be started.
     #[error("can't start a thread: {0}")]
     Thread(String),
-    /// The host in another process failed, or is of another build.
+    /// The host in another process failed, or is from another build.
     #[error("{0}")]
     Failed(String),
     /// No host is running in the application's process (it has not started, or has ended).
@@ -48,14 +48,14 @@ pub enum SubscribeError {
 }
 
 impl HostRuntime {
-    /// Subscribes from the next key frame on, which comes soon. The calls of `subscriber` run in their own
-    /// thread, which sleeps for [`Progress::Deferred`]. Returns its id for further calls and the granted role.
-    /// Role arbitration is that of sessions. All these functions may be called from any thread.
+    /// Subscribes from the next key frame on, which comes soon. The calls of `subscriber` run in their own thread, which
+    /// sleeps for [`Progress::Deferred`]. Returns its id for later calls and the granted role. Role arbitration is the same
+    /// as for sessions. All these functions may be called from any thread.
     ///
     /// [`Progress::Deferred`]: openuvr_proto::send::subscriber::Progress::Deferred
     ///
     /// # Errors
-    /// [`SubscribeError`]; nothing has changed then.
+    /// [`SubscribeError`] if the subscription failed. Nothing has changed then.
     pub fn subscribe(
         &self,
         request: SubscribeRequest,
@@ -87,7 +87,7 @@ impl HostRuntime {
             shared: shared.clone(),
             wakeup_site,
         };
-        // It is not joined at the end: it may block.
+        // It is not joined at the end, because it may block.
         let started = (self.scheduler).spawn(
             sched::ThreadRole::Background,
             "ouvr-subscriber",
@@ -103,7 +103,7 @@ impl HostRuntime {
         Ok((id, grant))
     }
 
-    /// Removes a subscriber; a waiting subscriber gets its role. Unknown ids are ignored.
+    /// Removes a subscriber. A waiting subscriber gets its role. Unknown ids are ignored.
     pub fn unsubscribe(&self, subscriber: SubscriberId) {
         let goodbye = Ending::Goodbye(GoodbyeReason::Quit);
         self.shared
@@ -113,7 +113,7 @@ impl HostRuntime {
     /// Requests another role, for example when an observer presses "play".
     ///
     /// # Errors
-    /// The refusal; the subscriber keeps its role.
+    /// The reason for a refusal. The subscriber then keeps its role.
     pub fn request_role(
         &self,
         subscriber: SubscriberId,
@@ -123,15 +123,14 @@ impl HostRuntime {
         (self.shared).update_host(|host| host.request_role(subscriber, role, take_over))
     }
 
-    /// Queues a player's input, sampled at `sampled` on its own clock, after its earlier input. Frames that
-    /// may show it carry its number ([`FrameHeader::echo`]). When the player leaves, loses the role, or is
-    /// silent for 1.5 s (see [`on_activity`](HostRuntime::on_activity)), its keys are released; after 100 ms of
-    /// silence they stop repeating.
+    /// Queues a player's input, sampled at `sampled` on its own clock, after its earlier input. Frames that may show it
+    /// carry its number ([`FrameHeader::echo`]). When the player leaves, loses the role, or is silent for 1.5 s (see
+    /// [`on_activity`](HostRuntime::on_activity)), its keys are released. After 100 ms of silence, they stop repeating.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///
     /// # Errors
-    /// [`InputRefused`]
+    /// [`InputRefused`] if the event is not accepted.
     pub fn input(
         &self,
         subscriber: SubscriberId,
@@ -146,9 +145,8 @@ impl HostRuntime {
         taken
     }
 
-    /// Adds a piece of text copied by the player, in order; a first piece (offset 0) replaces an incomplete
-    /// text. Ignored from observers, and where [`Config::clipboard`](super::config::Config::clipboard) does
-    /// not allow it.
+    /// Adds a piece of text copied by the player, in order. A first piece (offset 0) replaces an incomplete text. It is
+    /// ignored from observers, and if [`Config::clipboard`](super::config::Config::clipboard) does not allow it.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
         let mut host = self.shared.sessions();
         let complete = host.clipboard_piece_from(subscriber, piece);
@@ -181,8 +179,7 @@ impl HostRuntime {
         host.controlled(clock::now(), subscriber, states, sampled);
     }
 
-    /// Sets a subscriber's display, used while it is the player. The first number is 1; older numbers are
-    /// ignored.
+    /// Sets a subscriber's display, used while it is the player. The first number is 1. Older numbers are ignored.
     pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
         let mut host = self.shared.sessions();
         host.set_display(clock::now(), subscriber, display);
@@ -224,8 +221,8 @@ impl Shared {
         done
     }
 
-    /// Updates the state of a subscriber's frames. The control thread is woken for the player's only; it
-    /// handles the others at its next wake-up, a quarter of a second later at most.
+    /// Updates the state of a subscriber's frames. The control thread is woken only for the player's. It handles the others
+    /// at its next wake-up, a quarter of a second later at most.
     fn note_subscriber(&self, id: SubscriberId, change: impl FnOnce(&mut Host)) {
         let mut host = self.sessions();
         change(&mut host);
@@ -266,7 +263,7 @@ impl DetachedSubscribers {
         self.lock().insert(id, entry);
     }
 
-    /// Takes the media thread's handle, once.
+    /// Takes the media thread's handle. This is possible once.
     pub(super) fn take(&self, id: SubscriberId) -> Option<Detached> {
         self.lock().get_mut(&id)?.detached.take()
     }

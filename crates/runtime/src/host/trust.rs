@@ -1,8 +1,7 @@
-//! Trust decisions of the control thread: it reads the device list directly, and a writer thread stores
-//! pairings and visits.
+//! Trust decisions of the control thread. It reads the device list directly, and a writer thread stores pairings and visits.
 //!
-//! A disk may be slow, and another program may hold the folder's lock: neither may delay the player's input.
-//! A read is a `stat`, and a small file after a change.
+//! A disk may be slow, and another program may hold the folder's lock. Neither may delay the player's input. A read costs a
+//! `stat`, and reading a small file after a change.
 //!
 //! The file and its rules are in [`crate::trust_store`].
 
@@ -20,7 +19,7 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::trust_store::{DeviceStore, PairingRequests, RequestedWindow};
 
-/// Entries that may wait for the disk (guess: the sessions of some seconds); without room an entry is lost.
+/// Maximum entries that wait for the disk (guess: the sessions of some seconds). Without room, an entry is lost.
 const MAX_ENTRIES: usize = 64;
 
 /// An entry for the writer thread.
@@ -42,12 +41,11 @@ enum TrustEvent {
     WindowOpened(String),
 }
 
-/// Devices paired in this run that are not in the file: not yet, or because it can't be written. Each was
+/// Devices paired in this run that are not in the file, either not yet or because it cannot be written. Each was
 /// authenticated by a PIN.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
-/// The control thread's access to trust. The writer thread ends after it is dropped and all entries are
-/// written.
+/// The control thread's access to trust. The writer thread ends once this is dropped and all entries have been written.
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
@@ -63,7 +61,7 @@ impl Trust {
     /// Starts the writer thread.
     ///
     /// # Errors
-    /// The system's, if the thread can't be started.
+    /// Returns the system's error if the thread cannot be started.
     pub(super) fn start(
         shared: &Arc<Shared>,
         devices: DeviceStore,
@@ -88,10 +86,10 @@ impl Trust {
         Ok((trust, thread))
     }
 
-    /// Reads the device list; returns the status of each client. A paired device that could not be stored is
-    /// allowed while the host runs, unless it is forbidden.
+    /// Reads the device list and returns the status of each client. A paired device that could not be stored is allowed
+    /// while the host runs, unless it is forbidden.
     pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
-        // Read before the file: a device that left this list is in the file.
+        // Read before the file, because a device that left this list is in the file.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;
@@ -125,7 +123,7 @@ impl Trust {
         self.write(TrustEvent::Paired(key, name));
     }
 
-    /// A newly requested pairing window; it is recorded as opened.
+    /// The newly requested pairing window, which is recorded as opened.
     pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
         let window = match self.requests.poll(now()) {
             Ok(window) => window?,
@@ -143,8 +141,8 @@ impl Trust {
         self.write(TrustEvent::SessionStarted(key));
     }
 
-    /// The display name of a device that joined under this announced name. Names are not authenticated, so
-    /// the stored one comes first.
+    /// The display name of a device that joined under this announced name. Names are not authenticated, so the stored one
+    /// comes first.
     pub(super) fn display_name(&mut self, key: PublicKey, calls_itself: &str) -> String {
         let now = DeviceName::new(calls_itself);
         let known = self.devices.devices().iter().find(|d| d.key == key);
@@ -192,7 +190,7 @@ fn run_writer(
         match (stored, event) {
             (Ok(()), TrustEvent::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
             (Ok(()), _) => {}
-            // The session continues; after this run a new device needs a PIN again.
+            // The session continues. After this run, a new device needs a PIN again.
             (Err(e), _) => shared.notice(Notice::Warning(e.to_string())),
         }
     }

@@ -1,4 +1,4 @@
-//! The clients' window sizes; the player's may set the display's size.
+//! The clients' window sizes. The player's may set the display's size.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl WindowSizes {
         self.sizes.remove(&subscriber);
     }
 
-    /// The player's window size, if it changed since the last call.
+    /// The player's window size, if it has changed since the last call.
     pub(super) fn changed(
         &mut self,
         player: Option<SubscriberId>,

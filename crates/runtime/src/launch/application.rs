@@ -10,7 +10,7 @@ use rustix::process::{
 
 use super::LaunchError;
 
-/// How long an application may take to its first picture after its launcher exited (guess).
+/// How long an application may take until its first picture once its launcher has exited (guess).
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A signal to forward to the application.
@@ -22,7 +22,7 @@ pub struct ForwardedSignal {
     pub typed: bool,
 }
 
-/// A started application. It continues when this is dropped.
+/// A started application. It continues when this value is dropped.
 #[derive(Debug)]
 pub struct Application {
     child: Child,
@@ -32,15 +32,14 @@ pub struct Application {
 }
 
 impl Application {
-    /// Starts it in this process's group, so that terminal signals reach both; `Command::process_group`
-    /// selects another. This process becomes the subreaper of the application's orphans
-    /// (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever their process group or session: see
-    /// [`has_orphans`](Application::has_orphans).
+    /// Starts it in this process's group, so that terminal signals reach both; `Command::process_group` selects another
+    /// group. This process becomes the subreaper of the application's orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever
+    /// their process group or session; see [`has_orphans`](Application::has_orphans).
     ///
     /// # Errors
-    /// It can't be started.
+    /// Returns an error if the application cannot be started.
     pub fn start(mut command: Command) -> Result<Application, LaunchError> {
-        // Inherit a launcher's orphans; supported since Linux 3.4.
+        // Inherits a launcher's orphans; supported since Linux 3.4.
         let _ = set_child_subreaper(Some(getpid()));
         let program = command.get_program().display().to_string();
         let child = command.spawn();
@@ -58,16 +57,15 @@ impl Application {
         self.child.id()
     }
 
-    /// Forwards new signals and an earlier one to the application. If that is only a launcher that has
-    /// exited, or gets a second signal, they go to the streaming process instead. Never both at once: a
-    /// launcher may forward the signal itself, and an application may treat the second as urgent.
+    /// Forwards new signals and an earlier one to the application. If the application is only a launcher that has exited or
+    /// gets a second signal, they go to the streaming process instead. They never go to both at once, because a launcher may
+    /// forward the signal itself, and an application may treat the second one as urgent.
     ///
-    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in
-    /// another one.
+    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in a different group.
     pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
-        // The process may have ended just now.
+        // The process may just have ended.
         if self.status.is_some()
             && let (Some(other), Some(signal)) = (other, self.unforwarded)
         {
@@ -96,7 +94,7 @@ impl Application {
         }
     }
 
-    /// Its exit status, if it has exited; its children may continue.
+    /// Its exit status, if it has exited. Its children may continue.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -104,10 +102,9 @@ impl Application {
         self.status
     }
 
-    /// Whether orphans of it are running, which are now children of this process: the processes left by a
-    /// launcher that exited. Reaps those that have ended, so that none stays a zombie: call it regularly,
-    /// also while the application runs. `helpers`: other children of this process, which are waited for
-    /// elsewhere.
+    /// Whether orphans of it are running. These processes were left by a launcher that exited, and are now children of this
+    /// process. Reaps those that have ended, so that none stays a zombie: call it regularly, even while the application
+    /// runs. `helpers` are other children of this process, which are waited for elsewhere.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
             let (mut running, mut ended) = (false, false);
@@ -121,7 +118,7 @@ impl Application {
                     _ => ended = true,
                 }
             }
-            // The children of a process that just ended become this process's only then: look again.
+            // The children of a process that just ended only now become this process's, so they are checked again.
             if running || !ended {
                 return running;
             }
@@ -129,8 +126,8 @@ impl Application {
     }
 }
 
-/// The children of this process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs
-/// to the thread that started or inherited it.
+/// The children of this process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs to the thread
+/// that started or inherited it.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lists = threads

@@ -1,5 +1,5 @@
-//! Registers the Vulkan layer in `libopenuvr_hook.so` with the loader: a manifest in a folder, and variables
-//! that name both. `crates/hook/src/vulkan/mod.rs` explains them.
+//! Registers the Vulkan layer in `libopenuvr_hook.so` with the loader, by a manifest in a folder and variables that name
+//! both. `crates/hook/src/vulkan/mod.rs` explains them.
 //!
 //! Nothing is installed; other programs are not affected.
 
@@ -7,17 +7,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::{fs, io};
 
-/// The layer's manifest; it names a library in its own folder.
+/// The layer's manifest. It names a library in its own folder.
 const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
 /// The default data folders (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
 
-/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`,
-/// an absolute path. `now` looks up their current values, which are appended.
+/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`, an absolute
+/// path. `now` looks up their current values, which are appended.
 ///
 /// # Errors
-/// The folder can't be written to, or the path is not UTF-8, as a manifest requires.
+/// Returns an error if the folder cannot be written to, or the path is not UTF-8, as a manifest requires.
 pub(super) fn register(
     folder: &Path,
     library: &Path,
@@ -32,7 +32,7 @@ pub(super) fn register(
     let file = layer_folder.join("VkLayer_openuvr_capture.json");
     fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
     let set = |name| now(name).filter(|value| !value.is_empty());
-    // It replaces all other search paths, so the layer's must be among them.
+    // This replaces all other search paths, so the layer's must be among them.
     let found = match set("VK_LAYER_PATH") {
         Some(path) => ("VK_LAYER_PATH", prepend(layer_folder.as_os_str(), &path)),
         None => {

@@ -10,11 +10,11 @@ pub const LIBRARY: &str = "libopenuvr_hook.so";
 /// The OpenXR runtime's file name.
 pub const XR_RUNTIME: &str = "libopenuvr_xr.so";
 
-/// The hook's absolute path: the named one, or the one installed with this program, in its folder or in
+/// The hook's absolute path: the specified one, or the one installed with this program, in its folder or in
 /// `../lib/openuvr`.
 ///
 /// # Errors
-/// It does not exist, or its path can't be passed to the loader.
+/// Returns an error if it does not exist, or its path cannot be passed to the loader.
 pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(LIBRARY, named)?;
     let found = found.ok_or_else(|| LaunchError::NoLibrary(searched(named)))?;
@@ -24,10 +24,10 @@ pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     }
 }
 
-/// The OpenXR runtime's path, likewise; any UTF-8 path is valid.
+/// The OpenXR runtime's path, found in the same way. Any UTF-8 path is valid.
 ///
 /// # Errors
-/// It does not exist.
+/// Returns an error if it does not exist.
 pub fn xr_runtime(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(XR_RUNTIME, named)?;
     found.ok_or_else(|| LaunchError::NoRuntime(searched(named)))
@@ -47,16 +47,16 @@ fn find(file: &str, named: Option<&Path>) -> Result<Option<PathBuf>, LaunchError
     })
 }
 
-/// The searched place, as text.
+/// The searched location, as text.
 fn searched(named: Option<&Path>) -> String {
-    named.map_or("beside this program or in ../lib/openuvr".into(), |path| {
+    named.map_or("next to this program or in ../lib/openuvr".into(), |path| {
         path.display().to_string()
     })
 }
 
 fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
-    // Cargo's `deps` folder first: the copy beside the program may be outdated.
+    // Cargo's `deps` folder comes first, because the copy next to the program may be outdated.
     let folders = [
         folder.join("deps"),
         folder.to_owned(),

@@ -5,13 +5,12 @@
 //!      ▲                        └─ LD_PRELOAD, the Vulkan layer, OPENUVR_RUN=socket
 //!      └─ reports ◄──────────── the host in the application's process ◄─┘
 //! ```
-//! The application is a child of this process. Its first process that shows a picture connects to the
-//! [`Socket`], receives the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the
-//! clients itself; its messages arrive as [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures
-//! bypass this process.
+//! The application is a child of this process. Its first process that shows a picture connects to the [`Socket`], receives
+//! the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the clients itself. Its messages arrive as
+//! [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures bypass this process.
 //!
-//! It prints nothing, catches no signals, and opens no terminal. All of it belongs to the thread that started
-//! the application.
+//! The module prints nothing, catches no signals, and opens no terminal. All of it belongs to the thread that started the
+//! application.
 
 mod application;
 mod layer;
@@ -33,34 +32,36 @@ pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
 pub use xr::{EYE, XR_SETTINGS, install, uninstall, xr_command};
 
-/// Why an application can't be launched.
+/// Why an application cannot be launched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The hook was not found.
-    #[error("can't find {LIBRARY} ({0}): run `./dev install`, or give its path with --hook")]
+    #[error("can't find {LIBRARY} ({0}): run `./dev install`, or specify its path with --hook")]
     NoLibrary(String),
     /// The game-pad library is not in the hook's folder.
     #[error("no game pads: can't find {}: run `./dev install`, or disable them with --pads off", .0.display())]
     NoPads(PathBuf),
     /// The OpenXR runtime was not found.
-    #[error("can't find {XR_RUNTIME} ({0}): run `./dev install`, or give its path with --runtime")]
+    #[error(
+        "can't find {XR_RUNTIME} ({0}): run `./dev install`, or specify its path with --runtime"
+    )]
     NoRuntime(String),
-    /// ld.so(8): these separate entries of `LD_PRELOAD`, and can't be quoted.
+    /// The loader uses these characters to separate entries of `LD_PRELOAD`, and they cannot be quoted (ld.so(8)).
     #[error(
         "the dynamic loader does not support a space or colon in {}: move program and library", .0.display()
     )]
     Unquotable(PathBuf),
-    /// The user has another active OpenXR runtime.
+    /// A different OpenXR runtime is the user's active one.
     #[error("another OpenXR runtime is active: remove {} first", .0.display())]
     OtherRuntime(PathBuf),
     /// The command is empty.
     #[error("no application given")]
     NoApplication,
-    /// The settings for the hook can't be serialised.
+    /// The settings for the hook cannot be serialised.
     #[error("{0}")]
     Settings(String),
-    /// The failed operation, and its error.
+    /// The operation that failed, and its error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
@@ -71,14 +72,14 @@ impl LaunchError {
     }
 }
 
-/// The command that starts `words`, a program and its arguments, with the hook `library` preloaded, the
-/// Vulkan layer registered, and the path of `socket`. The caller may set stdio, working directory and further
-/// variables before [`Application::start`].
+/// The command that starts `words`, a program and its arguments, with the hook `library` preloaded, the Vulkan layer
+/// registered, and the path of `socket`. The caller may set stdio, working directory and other variables before
+/// [`Application::start`].
 ///
 /// Existing values of these variables are appended.
 ///
 /// # Errors
-/// `words` is empty, or the layer can't be registered in the socket's folder.
+/// Returns an error if `words` is empty or the layer cannot be registered in the socket's folder.
 pub fn command(
     words: &[OsString],
     library: &Path,
@@ -104,11 +105,11 @@ pub fn command(
     Ok(command)
 }
 
-/// The command that starts `words`, an application that links `libopenuvr`, with the path of `socket`, where
-/// its first host receives its settings and sends its messages. No library is preloaded.
+/// The command that starts `words`, an application that links `libopenuvr`, with the path of `socket`, where its first host
+/// receives its settings and sends its messages. No library is preloaded.
 ///
 /// # Errors
-/// `words` is empty.
+/// Returns an error if `words` is empty.
 pub fn api_command(words: &[OsString], socket: &Socket) -> Result<Command, LaunchError> {
     let [program, arguments @ ..] = words else {
         return Err(LaunchError::NoApplication);

@@ -1,5 +1,5 @@
-//! Game pads for an application, without kernel devices: a second library in its processes, and the folder
-//! through which the host in one process provides its pads to all. Some pads may exist before a host.
+//! Game pads for an application, without kernel devices. They need a second library in its processes, and the folder through
+//! which the host in one process provides its pads to all processes. Some pads may exist before there is a host.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::{LaunchError, Socket};
 /// The library's file name, in the hook's folder.
 pub const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 
-/// Makes SDL (2.0.22 and later) scan `/dev/input` itself, since udev does not know these pads.
+/// Makes SDL (2.0.22 and later) scan `/dev/input` itself, because udev does not know these pads.
 const WITHOUT_UDEV: &str = "SDL_JOYSTICK_DISABLE_UDEV";
 
-/// Names a device to all versions of SDL; SDL 1.2 scans `event0` to `event31` itself.
+/// Names a device to all versions of SDL. SDL 1.2 scans `event0` to `event31` itself.
 const DEVICE: &str = "SDL_JOYSTICK_DEVICE";
 
 /// The folder of kernel devices.
@@ -36,7 +36,7 @@ impl GamePads {
     /// exist; others are hot-plugged.
     ///
     /// # Errors
-    /// The library is not in the hook's folder, or the folder can't be written to.
+    /// Returns an error if the library is not in the hook's folder, or the folder cannot be written to.
     pub fn prepare(hook: &Path, socket: &mut Socket, seats: u8) -> Result<GamePads, LaunchError> {
         let library = hook.with_file_name(PADS_LIBRARY);
         if !library.is_file() {
@@ -80,12 +80,12 @@ impl GamePads {
         }
     }
 
-    /// The process that served the pads has ended: releases the buttons of those that remain.
+    /// Releases the buttons of the remaining pads once the process that served them has ended.
     pub fn release_all(&self) {
         self.seats.reset();
     }
 
-    /// Updates the folder to the kernel's current devices; call it regularly.
+    /// Updates the folder to the kernel's current devices. Call it regularly.
     pub fn sync_devices(&self) {
         let devices = self.folder.join(DEVICES);
         let names = |folder: &Path| -> Vec<_> {
@@ -97,7 +97,7 @@ impl GamePads {
             let link = devices.join(name);
             match fs::symlink_metadata(&link) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    // A device that can't be linked is not provided.
+                    // A device that cannot be linked is not provided.
                     let _ = std::os::unix::fs::symlink(Path::new(KERNELS).join(name), &link);
                 }
                 _ => {}

@@ -1,8 +1,8 @@
-//! The socket to which an application's processes connect: the first that shows a picture receives the
-//! settings and sends messages; the next one gets its turn when that has ended.
+//! The socket to which an application's processes connect. The first one that shows a picture receives the settings and
+//! sends messages. The next one gets its turn when that one has ended.
 //!
-//! A stand-in process of this program may stream until the first one connects: then it is asked to end, and
-//! the other receives the settings once it has ended.
+//! A stand-in process of this program may stream until the first one connects. It is then asked to end, and the other
+//! receives the settings once it has ended.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -32,13 +32,13 @@ use super::LaunchError;
 use crate::launch_protocol::{LaunchReport, LaunchSettings};
 use crate::sys::peer_credentials;
 
-/// Most connected processes, streaming or waiting.
+/// Maximum connected processes, streaming or waiting.
 pub(super) const MAX_PROCESSES: usize = 64;
 
 const NAME: &str = "socket";
 
-/// A socket in a folder private to this user, and the connected processes. The socket and its folder are
-/// removed when it is dropped.
+/// A socket in a folder that is private to this user, and the connected processes. The socket and its folder are removed
+/// when it is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: OwnedFd,
@@ -48,12 +48,12 @@ pub struct Socket {
     settings: Vec<u8>,
     /// Pad sockets sent with the settings.
     seats: SeatSockets,
-    /// In order of connection; the first has the settings.
+    /// The processes, in order of connection. The first has the settings.
     processes: Vec<Process>,
     was_used: bool,
     /// The stand-in process.
     stand_in: Option<Pid>,
-    /// The last accept failed for lack of file descriptors.
+    /// Whether the last accept failed for lack of file descriptors.
     descriptors_exhausted: bool,
     /// Displays into which ended processes injected input.
     abandoned: Vec<String>,
@@ -64,9 +64,9 @@ pub struct Socket {
 struct Process {
     socket: OwnedFd,
     pid: Pid,
-    /// A pidfd: signals its exit even if a child still has the socket; Linux 5.3.
+    /// A pidfd, which signals the process's exit even if a child still has the socket (Linux 5.3).
     end: Option<OwnedFd>,
-    /// Its greeting has arrived, and has this version.
+    /// Whether its greeting has arrived and has this version.
     greeted: bool,
     notified: bool,
     /// The display into which it injects input.
@@ -77,7 +77,7 @@ impl Socket {
     /// Opens a socket for this user's processes.
     ///
     /// # Errors
-    /// The socket can't be created in the runtime folder.
+    /// Returns an error if the socket cannot be created in the runtime folder.
     pub fn open(settings: &LaunchSettings) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let settings = to_frame(settings)?;
@@ -126,10 +126,10 @@ impl Socket {
         self.seats = seats;
     }
 
-    /// Replaces the settings for further processes.
+    /// Replaces the settings for later processes.
     ///
     /// # Errors
-    /// They can't be serialised.
+    /// Returns an error if they cannot be serialised.
     pub fn set_settings(&mut self, settings: &LaunchSettings) -> Result<(), LaunchError> {
         self.settings = to_frame(settings)?;
         Ok(())
@@ -140,9 +140,9 @@ impl Socket {
         self.stand_in = process;
     }
 
-    /// Waits at most `turn` for messages of the streaming process.
+    /// Waits for messages of the streaming process, for `turn` at most.
     pub fn reports(&mut self, turn: Duration) -> Vec<LaunchReport> {
-        // The listener stays readable while accept fails: it is polled once per call, not in a busy loop.
+        // The listener stays readable while accept fails, so it is polled once per call, not in a busy loop.
         let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
         let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
@@ -179,7 +179,7 @@ impl Socket {
                 first.notified = true;
                 self.was_used |= !stands_in;
             } else if first.notified && stands_in && has_application {
-                // Ask it to end; it is removed once it has closed its end.
+                // Asks it to end. It is removed once it has closed its end.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
@@ -208,7 +208,7 @@ impl Socket {
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
-            // A process in another PID namespace can't be watched.
+            // A process in another PID namespace cannot be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
                 // A process that has ended is removed in the next call.
                 let _ = send(&socket, &hello::hello(), SendFlags::NOSIGNAL);
@@ -275,7 +275,7 @@ fn send_settings(
     let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
     let mut with = SendAncillaryBuffer::new(&mut space);
-    // There are never more than fit.
+    // There are never more sockets than fit.
     if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(Errno::NOBUFS);
     }
@@ -284,8 +284,8 @@ fn send_settings(
     Ok(())
 }
 
-/// Creates a private folder in the runtime folder, if that is private to this user, or else in the folder of
-/// temporary files. That is shared, so the name is unpredictable and must not exist yet.
+/// Creates a private folder in the runtime folder, if that is private to this user, and otherwise in the folder of temporary
+/// files. The latter is shared, so the name is unpredictable and must not exist yet.
 fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
     let is_ours = |folder: &&Path| {
@@ -316,10 +316,10 @@ impl Drop for Socket {
 }
 
 impl Process {
-    /// Reads its reports; returns whether it is still connected. A process of another version is disconnected,
-    /// with a notice.
+    /// Reads its reports. Returns whether it is still connected. A process of another version is disconnected, with a
+    /// notice.
     fn receive(&mut self, reports: &mut Vec<LaunchReport>) -> bool {
-        // Checked before reading: all messages sent before its exit are readable then.
+        // Checked before reading, so that all messages sent before its exit are readable.
         let ended = self.has_ended();
         let mut buffer = vec![0; PREFIX + LaunchReport::MAX_LEN];
         loop {
@@ -343,7 +343,7 @@ impl Process {
             match frame::from_bytes(bytes) {
                 Ok(LaunchReport::InputDisplay(display)) => self.injects = Some(display),
                 Ok(report) => reports.push(report),
-                // A truncated one, or of a process that was tampered with.
+                // A truncated report, or one of a process that was tampered with.
                 Err(why) => tracing::debug!("invalid report of the application's host: {why}"),
             }
         }

@@ -22,7 +22,7 @@ use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 
 /// Connects as a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    // A program that another test starts must not inherit the socket: it would keep it open.
+    // A program that another test starts must not inherit the socket, because it would keep it open.
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
@@ -130,7 +130,7 @@ fn a_process_of_another_version_is_refused_with_one_line() {
 #[test]
 fn the_stand_in_ends_when_the_application_shows_a_picture() {
     let mut socket = Socket::open(&settings()).unwrap();
-    // All connections of this test are from one process: the first is the stand-in.
+    // All connections of this test are from one process, and the first is the stand-in.
     socket.set_stand_in(Some(rustix::process::getpid()));
     let stand_in = process(&socket);
     assert_eq!(socket.reports(Duration::ZERO), []);
@@ -143,8 +143,7 @@ fn the_stand_in_ends_when_the_application_shows_a_picture() {
         [LaunchReport::Notice(Notice::SourceShown(true))]
     );
 
-    // A process of the application connects: it receives the current settings only once the stand-in has
-    // ended.
+    // A process of the application connects. It receives the current settings only once the stand-in has ended.
     let script = "import os, socket, sys
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(sys.argv[1])
@@ -186,7 +185,7 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
 fn the_number_of_waiting_processes_is_bounded() {
     let mut socket = Socket::open(&settings()).unwrap();
     let mut all = Vec::new();
-    // No more than the backlog holds each time, or connecting would block.
+    // Never more than the backlog holds, because connecting would block.
     for _ in 0..10 {
         all.extend((0..8).map(|_| process(&socket)));
         socket.reports(Duration::ZERO);
@@ -194,7 +193,7 @@ fn the_number_of_waiting_processes_is_bounded() {
     assert_eq!(socket.waiting(), super::socket::MAX_PROCESSES);
 }
 
-/// In its own process: the limit applies to all its threads.
+/// In its own process, because the limit applies to all its threads.
 #[test]
 fn a_process_is_accepted_once_a_descriptor_is_free() {
     const ALONE: &str = "OPENUVR_TEST_ALONE";
@@ -222,7 +221,7 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
     setrlimit(Resource::Nofile, none).unwrap();
     assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!(socket.waiting(), 0);
-    // The connection stays in the queue, and each call still waits: the loop does not spin.
+    // The connection stays in the queue, and each call still waits, so the loop does not spin.
     let began = Instant::now();
     for _ in 0..3 {
         assert_eq!(socket.reports(TURN), []);
@@ -275,8 +274,7 @@ fn a_missing_command_or_hook_is_reported_in_one_line() {
     let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "can't find libopenuvr_hook.so (/nowhere/hook.so): run `./dev install`, or give its path with \
-         --hook"
+        "can't find libopenuvr_hook.so (/nowhere/hook.so): run `./dev install`, or specify its path with --hook"
     );
     let folder = socket.folder().join("a b");
     std::fs::create_dir(&folder).unwrap();
@@ -318,6 +316,6 @@ fn an_openxr_command_names_runtime_and_socket() {
     let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "can't find libopenuvr_xr.so (/nowhere/xr.so): run `./dev install`, or give its path with --runtime"
+        "can't find libopenuvr_xr.so (/nowhere/xr.so): run `./dev install`, or specify its path with --runtime"
     );
 }

@@ -1,7 +1,7 @@
 //! Starts an OpenXR application on this runtime, and installs it as the user's active runtime.
 //!
-//! The OpenXR loader reads a manifest: the one named by `XR_RUNTIME_JSON`, or `openxr/1/active_runtime.json`
-//! in the user's configuration folder, or a system one.
+//! The OpenXR loader reads a manifest: the one that `XR_RUNTIME_JSON` names, `openxr/1/active_runtime.json` in the user's
+//! configuration folder, or a system one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,7 +30,7 @@ const ACTIVE: &str = "openxr/1/active_runtime.json";
 /// path of `socket`. `eye` is the per-eye resolution; `None`: the runtime's default.
 ///
 /// # Errors
-/// `words` is empty, or the manifest can't be written to the socket's folder.
+/// Returns an error if `words` is empty or the manifest cannot be written to the socket's folder.
 pub fn xr_command(
     words: &[OsString],
     library: &Path,
@@ -84,7 +84,7 @@ fn is_ours(file: &Path) -> bool {
 /// path.
 ///
 /// # Errors
-/// Another runtime is active, and is not replaced; or the files can't be written.
+/// Returns an error if another runtime is active, which is not replaced, or the files cannot be written.
 pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, LaunchError> {
     let file = active()?;
     if file.symlink_metadata().is_ok() && !is_ours(&file) {
@@ -111,10 +111,10 @@ pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, Lau
     Ok(file)
 }
 
-/// Removes it; `false` if it was not installed.
+/// Removes it. Returns `false` if it was not installed.
 ///
 /// # Errors
-/// The files can't be removed.
+/// Returns an error if the files cannot be removed.
 pub fn uninstall() -> Result<bool, LaunchError> {
     let file = active()?;
     let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;

@@ -1,5 +1,5 @@
-//! A sample file in the probes' format (`studies/probes/README.md`): one pair, which grows. It stays readable if the
-//! process dies.
+//! A sample file in the probes' format (`studies/probes/README.md`): one pair, which grows. It stays readable if the process
+//! dies.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -11,7 +11,7 @@ use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
-/// The number of the flood pattern, whose sender is unpaced; the others guarantee a rate or an answer.
+/// The number of the flood pattern, whose sender is unpaced. The other patterns guarantee a rate or an answer.
 const FLOOD: u32 = 1;
 /// Header offsets of the capacity in records, the end time, the name, and the first pair's count.
 const CAPACITY: u64 = 24;
@@ -22,7 +22,7 @@ const COUNT: u64 = 128;
 #[derive(Debug)]
 pub(super) struct SampleFile {
     file: File,
-    /// Records not yet in the file.
+    /// Records that are not in the file yet.
     unwritten: Vec<u8>,
     count: u64,
 }

@@ -1,5 +1,5 @@
-//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket, as
-//! [frames](openuvr_ipc::frame). The first of each end is its [greeting](openuvr_ipc::hello).
+//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket, as [frames](openuvr_ipc::frame). The
+//! first message of each end is its [greeting](openuvr_ipc::hello).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,7 +51,7 @@ pub(super) enum ReceiveError {
     /// The other end is gone, or sent nothing in time.
     #[error("the other end is gone")]
     Gone,
-    /// The other end is of another build.
+    /// The other end is from another build.
     #[error(transparent)]
     Version(#[from] OtherVersion),
     /// A protocol violation.
@@ -69,14 +69,14 @@ fn pieces<'a>(message: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = [&'a
     })
 }
 
-/// One end. It may be used from any thread; only one at a time receives.
+/// One end. It may be used from any thread, but only one at a time receives.
 pub(super) struct Channel {
     /// Closes it in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
-    /// The message being sent: keeps the pieces of two apart, and the memory.
+    /// The message being sent. The lock keeps the pieces of two messages apart; the memory is reused.
     sending: Mutex<Vec<u8>>,
-    /// The other end has greeted.
+    /// Whether the other end has sent its greeting.
     greeted: AtomicBool,
 }
 
@@ -91,13 +91,13 @@ impl Channel {
             sending: Mutex::default(),
             greeted: AtomicBool::new(false),
         };
-        // The buffer is empty; an end that is gone is noticed by the next call.
+        // The buffer is empty, so this fits. An end that is gone is noticed by the next call.
         let _ = channel.send_piece([&hello::hello(), &[]]);
         channel
     }
 
-    /// Connects to the listener at `path` without blocking: a stopped application does not accept connections
-    /// and counts as absent.
+    /// Connects to the listener at `path` without blocking. A stopped application does not accept connections and counts as
+    /// absent.
     pub(super) fn connect(path: &Path) -> rustix::io::Result<Channel> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -112,7 +112,7 @@ impl Channel {
         Ok(Channel::new(socket))
     }
 
-    /// Sends a message and its payload; blocks while the buffer is full. Returns the bytes sent.
+    /// Sends a message and its payload. Blocks while the buffer is full. Returns the bytes sent.
     pub(super) fn send<M: Message>(&self, message: &M, payload: &[u8]) -> Result<usize, SendError> {
         let mut buffer = lock(&self.sending);
         if encode(&mut buffer, message, payload.len()).is_err() {
@@ -129,8 +129,8 @@ impl Channel {
         Ok(buffer.len() + payload.len())
     }
 
-    /// Sends a message of one piece without blocking. Not for a channel on which other threads
-    /// [`send`](Channel::send), which may block.
+    /// Sends a message of one piece without blocking. Not for a channel on which other threads [`send`](Channel::send),
+    /// which may block.
     pub(super) fn offer<M: Message>(&self, message: &M, payload: &[u8]) -> Result<(), SendError> {
         let mut buffer = lock(&self.sending);
         if encode(&mut buffer, message, payload.len()).is_err() {
@@ -142,7 +142,7 @@ impl Channel {
         }
     }
 
-    /// The other end would refuse the message: it ends the connection.
+    /// Ends the connection, because the other end would refuse the message.
     fn too_long<T>(&self) -> Result<T, SendError> {
         self.close();
         Err(SendError::Gone)
@@ -167,7 +167,7 @@ impl Channel {
         self.message(None)
     }
 
-    /// The same, if all of it arrives within `timeout`.
+    /// Receives the next message and its payload, if all of it arrives within `timeout`.
     pub(super) fn receive_within<M: Message>(
         &self,
         timeout: Duration,
@@ -192,7 +192,7 @@ impl Channel {
                     return Err(FrameError::TooLong.into());
                 }
                 Ok(_) => {}
-                // ECONNRESET is reported once if the peer closed with unread data; its own messages follow.
+                // ECONNRESET is reported once if the peer closed with unread data. Its own messages follow.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return Err(ReceiveError::Gone),
             }
@@ -204,21 +204,21 @@ impl Channel {
         }
     }
 
-    /// Waits until an operation is possible; returns whether it is.
+    /// Waits until an operation is possible. Returns whether it is.
     fn wait_for(&self, what: PollFlags, timeout: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, what)];
         let timeout = Timespec::try_from(timeout).ok();
         loop {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(ready) => return ready > 0,
-                // Signals are handled by other threads; wait again.
+                // Signals are handled by other threads, so this waits again.
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
         }
     }
 
-    /// Closes it for both ends; blocked calls return.
+    /// Closes the channel for both ends. Blocked calls return.
     pub(super) fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }

@@ -1,4 +1,4 @@
-//! A host in another process, as seen by this process's gateways.
+//! A host in another process, for this process's gateways.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ use crate::host::{
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// Timeout for statistics: a stopped application must not delay a portal, which waits 5 s for an answer.
+/// Timeout for statistics. A stopped application must not delay a portal, which waits 5 s for an answer.
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A host in another process; see the module. The application's processes may change: each subscription
-/// belongs to the one that listens at its start.
+/// A host in another process; see the module. The application's processes may change. Each subscription belongs to the
+/// process that listens at its start.
 pub struct RemoteHost {
     path: PathBuf,
     scheduler: Scheduler,
@@ -72,14 +72,14 @@ impl RemoteHost {
         }
     }
 
-    /// Sends a request, and waits for the first answer.
+    /// Sends a request and waits for the first answer.
     fn request(
         &self,
         message: &GatewayMessage,
         within: Duration,
     ) -> Result<(Channel, HostMessage), ReceiveError> {
         let channel = Channel::connect(&self.path).map_err(|_| ReceiveError::Gone)?;
-        // If the host has closed the connection, its greeting may say why.
+        // If the host has closed the connection, its greeting may contain the reason.
         let _ = channel.offer(message, &[]);
         let (answer, _) = channel.receive_within(within)?;
         Ok((channel, answer))
@@ -186,7 +186,7 @@ impl GatewayHost for RemoteHost {
         self.send(from, &GatewayMessage::Feedback(feedback));
     }
 
-    /// Runs in its own thread: the caller does not block.
+    /// Runs in its own thread, so the caller does not block.
     fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         let path = self.path.clone();
         let admit = move || {
@@ -201,7 +201,7 @@ impl GatewayHost for RemoteHost {
             }
             Some(())
         };
-        // If the thread can't be started, `answer` is dropped.
+        // If the thread cannot be started, `answer` is dropped.
         let _ = (self.scheduler).spawn(ThreadRole::Background, "ouvr-admit", move || {
             let _ = admit();
         });

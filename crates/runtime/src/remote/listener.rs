@@ -33,10 +33,10 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::sys::peer_credentials;
 
-/// Most connections: those of gateways (32 browsers, 16 video players), and some requests.
+/// Maximum connections: those of gateways (32 browsers, 16 video players) and some requests.
 const CONNECTIONS: usize = 64;
 
-/// Listen backlog: as large, so that a connection is refused only at the limit.
+/// Listen backlog. It is as large, so that a connection is refused only at the limit.
 const BACKLOG: i32 = 64;
 
 /// Timeout for the first message of a connection.
@@ -69,10 +69,10 @@ struct Connection {
 }
 
 impl GatewayListener {
-    /// Opens it at `path`, which must be accessible to this user only.
+    /// Opens it at `path`, which must be accessible only to this user.
     ///
     /// # Errors
-    /// One line: the socket can't be created (the path is in use), or the thread can't be started.
+    /// Returns one line if the socket cannot be created (the path is in use) or the thread cannot be started.
     pub fn open(
         path: &Path,
         host: &Arc<HostRuntime>,
@@ -81,7 +81,7 @@ impl GatewayListener {
         let shown = path.display();
         let failed =
             |why: &dyn std::fmt::Display| format!("can't accept gateways at {shown}: {why}");
-        // Remove the socket of an earlier process, but no file and no socket with a listener.
+        // Removes the socket of an earlier process, but no other file and no socket with a listener.
         let socket = |there: std::fs::Metadata| there.file_type().is_socket();
         let refuses = matches!(Channel::connect(path), Err(Errno::CONNREFUSED));
         if refuses && path.symlink_metadata().is_ok_and(socket) {
@@ -113,7 +113,7 @@ impl GatewayListener {
         };
         self.shared.stop.store(true, Ordering::Release);
         self.shared.waker.wake();
-        // A panicked thread has ended, too.
+        // A panicked thread has also ended.
         let _ = thread.join();
         let connections = std::mem::take(&mut *lock(&self.shared.connections));
         connections.iter().for_each(|one| one.channel.close());
@@ -151,7 +151,7 @@ impl Shared {
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
-                // Out of file descriptors: the waiting connection keeps the socket readable.
+                // Out of file descriptors, so the waiting connection keeps the socket readable.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
                     let _ = poll(&mut stop, Timespec::try_from(ACCEPT_PAUSE).ok().as_ref());
@@ -170,7 +170,7 @@ impl Shared {
                 shared.serve(&its);
                 its.close();
             });
-            // If the thread can't be started, the connection is closed.
+            // If the thread cannot be started, the connection is closed.
             connections.extend(thread.map(|thread| Connection { channel, thread }));
         }
     }
@@ -221,7 +221,7 @@ impl Shared {
         let its = channel.clone();
         host.listen(move |payload| {
             let sound = HostMessage::Sound(payload.captured, payload.samples);
-            // A payload without room is lost.
+            // A payload that finds no room is lost.
             its.offer(&sound, payload.bytes) != Err(SendError::Gone)
         });
         drop(host);
@@ -264,7 +264,7 @@ impl Shared {
         }
     }
 
-    /// Subscribes, and answers; nothing else is sent before the answer.
+    /// Subscribes and answers. Nothing else is sent before the answer.
     fn subscribe(&self, channel: &Arc<Channel>, request: SubscribeRequest) -> Option<SubscriberId> {
         let host = self.host.upgrade()?;
         let gate = Arc::new(Mutex::new(()));
@@ -290,8 +290,7 @@ impl Shared {
         Some(id)
     }
 
-    /// Passes an event to the host, retrying while it is busy: both ends number events, so none may be
-    /// skipped.
+    /// Passes an event to the host, and retries while the host is busy. Both ends number events, so none may be skipped.
     fn input(&self, host: &HostRuntime, id: SubscriberId, event: InputEvent, sampled: PeerInstant) {
         while host.input(id, event, sampled) == Err(InputRefused::Busy) {
             if self.stop.load(Ordering::Acquire) {
@@ -302,7 +301,7 @@ impl Shared {
     }
 }
 
-/// Waits until the peer closes, which it does after it has received the answer.
+/// Waits until the peer closes, which it does once it has received the answer.
 fn wait_for_close(channel: &Channel) {
     let _ = channel.receive::<GatewayMessage>();
 }
@@ -310,7 +309,7 @@ fn wait_for_close(channel: &Channel) {
 /// Forwards a subscriber's calls, in its thread of the host.
 struct Forwarder {
     channel: Arc<Channel>,
-    /// Held until the answer to the subscription is sent.
+    /// Held until the answer to the subscription has been sent.
     gate: Arc<Mutex<()>>,
     /// The departure of the current frame.
     departure: Departure,
@@ -348,7 +347,7 @@ impl Subscriber for Forwarder {
         self.send(&HostMessage::End(now), &[]);
         match self.departure.overflowed {
             false => Progress::Sent(self.departure),
-            // The connection has ended; its own thread cleans up.
+            // The connection has ended, and its own thread cleans up.
             true => Progress::Missed,
         }
     }

@@ -23,20 +23,20 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use super::channel::{Channel, ReceiveError, SendError};
 use crate::lock::lock;
 
-/// Timeout for an answer of the application: the answer itself is cheap, but its threads may be preempted.
+/// Timeout for an answer of the application. The answer itself is cheap, but the application's threads may be preempted.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retry interval for a message that found no room.
 const SEND_RETRY: Duration = Duration::from_millis(5);
 
-/// Retry interval for a key-frame request: the host keeps a request no longer (`proto::send::key_frame`).
+/// Retry interval for a key-frame request, because the host keeps a request no longer (`proto::send::key_frame`).
 const KEY_FRAME_RETRY: Duration = OBSERVER_BUDGET;
 
 /// State shared by the caller and the subscription's thread.
 pub(super) struct Subscription {
     channel: Arc<Channel>,
     plays: AtomicBool,
-    /// Number of the newest event; the host counts equally.
+    /// Number of the newest event. The host counts in the same way.
     input: AtomicU32,
     /// Answers to role requests.
     answers: Mutex<Receiver<Result<Grant, Refusal>>>,
@@ -49,7 +49,7 @@ pub(super) struct Calls {
     subscriber: Box<dyn Subscriber>,
     /// The frame in progress.
     open: Option<FrameId>,
-    /// Of that frame: the lowest next slice index, and the bytes received.
+    /// The lowest next slice index of that frame, and the bytes received.
     progress: (u16, usize),
     /// Whether it needs a key frame.
     needs_key_frame: bool,
@@ -90,7 +90,7 @@ impl Subscription {
     }
 
     pub(super) fn send(&self, message: &GatewayMessage) {
-        // A message without room is repeated by the caller, or is not essential.
+        // A message that finds no room is repeated by the caller, or is not essential.
         let _ = self.channel.offer(message, &[]);
     }
 
@@ -125,11 +125,11 @@ impl Subscription {
 
     pub(super) fn request_role(&self, role: Role, take_over: bool) -> Result<Grant, Refusal> {
         let answers = lock(&self.answers);
-        // Discard a late answer to an earlier request.
+        // Discards a late answer to an earlier request.
         while answers.try_recv().is_ok() {}
         let message = GatewayMessage::Role { role, take_over };
         let until = clock::now() + ANSWER_TIMEOUT;
-        // Retried until there is room; `send` would block other threads meanwhile.
+        // Retried until there is room, because `send` would block other threads in the meantime.
         while self.channel.offer(&message, &[]) == Err(SendError::Full) && clock::now() < until {
             std::thread::sleep(SEND_RETRY);
         }
@@ -143,7 +143,7 @@ impl Subscription {
 }
 
 impl Calls {
-    /// Runs until the connection ends; then notifies the subscriber, unless it was notified already.
+    /// Runs until the connection ends, then notifies the subscriber unless it has already been notified.
     pub(super) fn run(mut self) {
         let channel = self.subscription.channel.clone();
         while !self.over {
@@ -246,7 +246,7 @@ impl Calls {
         self.subscription.send(&GatewayMessage::Feedback(request));
     }
 
-    /// Repeats the key-frame request while frames depend on a missed one: it may have found no room.
+    /// Repeats the key-frame request while frames depend on a missed one, because the request may have found no room.
     fn retry_key_frame(&mut self, now: Instant, frame: &Frame) {
         if self.needs_key_frame
             && !frame.header.is_key()

@@ -1,4 +1,4 @@
-//! The lock-free ring of one site: the woken thread fills it, the writer drains it.
+//! The lock-free ring of one site. The woken thread fills it, and the writer drains it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
@@ -19,9 +19,9 @@ pub(crate) struct Ring {
     pending: AtomicI64,
     /// The receiving thread's [`thread_id`]; 0: not known yet.
     receiver: AtomicUsize,
-    /// Samples written; modified only by the woken thread.
+    /// Samples written. Modified only by the woken thread.
     written: AtomicU64,
-    /// Samples read; modified only by the writer.
+    /// Samples read. Modified only by the writer.
     read: AtomicU64,
     lost: AtomicU64,
     slots: Box<[[AtomicI64; 3]]>,
@@ -68,7 +68,7 @@ impl Ring {
 
     pub(super) fn received(&self, now: Instant) {
         self.receiver.store(thread_id(), Ordering::Relaxed);
-        // Most iterations have another cause: those cost only a load.
+        // Most iterations have another cause, and those cost only a load.
         if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }

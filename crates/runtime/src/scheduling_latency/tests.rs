@@ -10,7 +10,7 @@ fn all(ring: &Ring) -> Vec<[i64; 3]> {
     all
 }
 
-/// Sends from another thread: a thread that wakes itself is not recorded.
+/// Sends from another thread, because a thread that wakes itself is not recorded.
 fn send(ring: &Ring, at: i64) {
     thread::scope(|scope| scope.spawn(|| ring.sent(Instant(at))).join().expect("sent"));
 }

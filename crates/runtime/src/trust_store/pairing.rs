@@ -1,7 +1,7 @@
-//! Requests for a pairing window at running hosts, including background ones: `openuvr devices pair` writes a
-//! request to the trust folder, and each host of that folder opens its window and records that in the file.
+//! Requests for a pairing window at running hosts, including background ones. `openuvr devices pair` writes a request to the
+//! trust folder, and each host of that folder opens its window and records that in the file.
 //!
-//! The PIN is in the file (mode 0600, beside the keys) until the request is withdrawn, some seconds later.
+//! The PIN is in the file (mode 0600, next to the keys) until the request is withdrawn some seconds later.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const FILE: &str = "pairing.toml";
 /// The longest pairing window.
 pub const MAX_WINDOW: Duration = Duration::from_hours(1);
 
-/// Most requests in the file, and most processes that answer one (guesses: a person makes one).
+/// Maximum requests in the file, and maximum processes that answer one (guesses: a user makes one).
 const MAX_REQUESTS: usize = 16;
 /// See [`MAX_REQUESTS`].
 const MAX_ANSWERS: usize = 64;
@@ -57,14 +57,14 @@ impl PairingRequest {
     /// since 1970.
     ///
     /// # Errors
-    /// [`StoreError`]: the file can't be changed.
+    /// [`StoreError`] if the file cannot be changed.
     pub fn submit(
         dir: &Path,
         pin: &Pin,
         span: Duration,
         now: u64,
     ) -> Result<PairingRequest, StoreError> {
-        // Unique among the few requests in a file; not a secret.
+        // Unique among the few requests in a file, and not a secret.
         let id = format!("{}-{}", std::process::id(), clock::now().0);
         let mut file = TrustFile::new(dir, FILE);
         file.change(|all: &mut Requests| {
@@ -87,7 +87,7 @@ impl PairingRequest {
     /// The processes that have opened a window so far.
     ///
     /// # Errors
-    /// [`StoreError`]: the file can't be read.
+    /// [`StoreError`] if the file cannot be read.
     pub fn opened(&self) -> Result<Vec<u32>, StoreError> {
         let all: Requests = self.file.parse()?;
         let mut ours = all.request.into_iter().filter(|one| one.id == self.id);
@@ -97,7 +97,7 @@ impl PairingRequest {
     /// Withdraws the request. Open windows stay open.
     ///
     /// # Errors
-    /// [`StoreError`]: the file can't be changed.
+    /// [`StoreError`] if the file cannot be changed.
     pub fn withdraw(mut self) -> Result<(), StoreError> {
         let id = self.id;
         self.file.change(|all: &mut Requests| {
@@ -111,14 +111,14 @@ impl PairingRequest {
 #[derive(Clone, Debug)]
 pub struct PairingRequests {
     file: TrustFile,
-    /// Requests already handled, or older than this host.
+    /// Requests that have already been handled, or are older than this host.
     seen: Vec<String>,
 }
 
 /// A requested pairing window.
 #[derive(Debug)]
 pub struct RequestedWindow {
-    /// The id for [`PairingRequests::opened`].
+    /// The id to pass to [`PairingRequests::opened`].
     pub id: String,
     /// The PIN.
     pub pin: Pin,
@@ -141,11 +141,11 @@ impl DeviceStore {
 }
 
 impl PairingRequests {
-    /// The window requested at `now`, in seconds since 1970; each request is returned once. Costs one `stat`
-    /// without a change.
+    /// The window requested at `now`, in seconds since 1970. Each request is returned once. Without a change, this costs one
+    /// `stat`.
     ///
     /// # Errors
-    /// [`StoreError`], once per version of the file.
+    /// [`StoreError`] once per version of the file.
     pub fn poll(&mut self, now: u64) -> Result<Option<RequestedWindow>, StoreError> {
         let Some(found) = self.file.read_if_changed::<Requests>()? else {
             return Ok(None);
@@ -169,7 +169,7 @@ impl PairingRequests {
     /// Records that this process has opened the window.
     ///
     /// # Errors
-    /// [`StoreError`]: the file can't be changed.
+    /// [`StoreError`] if the file cannot be changed.
     pub fn opened(&mut self, id: &str) -> Result<(), StoreError> {
         self.file.change(|all: &mut Requests| {
             let request = all.request.iter_mut().find(|one| one.id == id);
@@ -235,7 +235,7 @@ mod tests {
             host.seen.clear();
             assert!(!matches!(host.poll(1001), Ok(Some(_))), "{bad}");
         }
-        // A damaged file is reported to the person.
+        // A damaged file is reported to the user.
         let why = PairingRequest::submit(dir.path(), &pin(), SPAN, 1000).unwrap_err();
         assert!(why.to_string().contains("pairing.toml"), "{why}");
     }

@@ -37,7 +37,7 @@ fn a_device_comes_and_goes() {
 
     again.set_allowed("attic \"x\"", false).unwrap();
     assert_eq!(again.standing(&id), DeviceStatus::Forbidden(key(1)));
-    // Pairing again doesn't lift it, and `seen` doesn't revive a forgotten device.
+    // Pairing again does not lift it, and `seen` does not revive a forgotten device.
     again.pair(key(1), &name("attic"), 3000).unwrap();
     assert!(!is_allowed(&again, &key(1)));
     again.forget("attic").unwrap();
@@ -59,7 +59,7 @@ fn the_stored_name_is_kept_beside_the_announced_one() {
         let again = DeviceStore::open(temp.path()).unwrap();
         assert_eq!(again.devices()[0].title(), title);
     }
-    // It is found by the stored name only.
+    // The device is found only by the stored name.
     store.calls_itself(&key(1), &name("cellar")).unwrap();
     assert_eq!(find(store.devices(), "attic").unwrap(), key(1));
     assert!(find(store.devices(), "cellar").is_err());
@@ -92,7 +92,7 @@ fn a_running_host_notices_a_forbid() {
     assert!(is_allowed(&host, &key(1)));
     host.refresh().unwrap();
     assert!(!is_allowed(&host, &key(1)));
-    // A host that hasn't refreshed yet doesn't write the old state back.
+    // A host that has not refreshed yet does not write the old state back.
     command.set_allowed("attic", true).unwrap();
     host.seen(&key(1), 9).unwrap();
     assert!(is_allowed(&host, &key(1)));

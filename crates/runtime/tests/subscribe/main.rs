@@ -1,5 +1,4 @@
-//! Subscribers other than OpenUVR sessions, beside a real client: real capture, encoder, sockets and
-//! decoders.
+//! Subscribers other than OpenUVR sessions, together with a real client: real capture, encoder, sockets and decoders.
 
 #![expect(clippy::unwrap_used, reason = "a test fails there")]
 
@@ -102,8 +101,8 @@ fn watch(host: &HostRuntime, subscriber: impl Subscriber + 'static) -> Subscribe
     host.subscribe(request, Box::new(subscriber)).unwrap().0
 }
 
-/// The application as input sink: records received events, and an [`InputEvent::ReleaseAll`] for each release
-/// of all keys.
+/// The application as input sink. It records received events, and an [`InputEvent::ReleaseAll`] for each release of all
+/// keys.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -141,7 +140,7 @@ struct Player {
 }
 
 impl Player {
-    /// Waits for this many further pictures.
+    /// Waits for this many more pictures.
     fn see(&self, pictures: usize) -> Vec<u32> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         std::iter::repeat_with(next)
@@ -162,7 +161,7 @@ impl Player {
 
 /// A host that streams the test pattern, and its player.
 struct Streaming {
-    // Dropped in this order: the client says goodbye first.
+    // Dropped in this order, so that the client says goodbye first.
     player: Player,
     host: HostRuntime,
     /// Input received by its application.

@@ -1,4 +1,4 @@
-//! Players other than sessions, such as browsers, beside OpenUVR clients.
+//! Players other than sessions, such as browsers, together with OpenUVR clients.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -133,7 +133,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     let seq = host.input(id, press(30), here(clock::now())).unwrap();
     let typed = || received.recv_timeout(TIMEOUT).expect("input");
     assert_eq!([typed(), typed()], [InputEvent::ReleaseAll, press(30)]);
-    // A frame that may show it echoes it to the browser only.
+    // A frame that may show it echoes it only to the browser.
     let shows = arrives(&arrived, "the echo", |arrived| {
         frame(arrived).filter(|header| header.echo.seq == seq)
     });

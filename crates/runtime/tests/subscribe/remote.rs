@@ -33,7 +33,7 @@ use super::{Misbehaving, Player, Streaming, Writer, start};
 
 /// A host that listens for gateways, and a remote handle to it.
 pub(crate) struct Outside {
-    // Dropped in this order: the listening socket holds the host.
+    // Dropped in this order, because the listening socket holds the host.
     pub(crate) remote: RemoteHost,
     gateways: GatewayListener,
     player: Player,
@@ -135,7 +135,7 @@ fn a_paused_remote_recorder_gets_every_frame() {
     };
     it.remote.subscribe(request, Box::new(stopped)).unwrap();
     at_a_slice.recv_timeout(TIMEOUT).expect("its third slice");
-    // More than the socket buffers hold: the rest waits in the application's process.
+    // More than the socket buffers hold, so the rest waits in the application's process.
     it.player.see(240);
     go.send(()).expect("it listens");
     let frames: Vec<_> = (0..300)
@@ -185,7 +185,7 @@ fn a_remote_player_types_and_gives_the_role_back() {
         Arrived::Update(_) => None,
     });
 
-    // It gives the role back: its input is refused from then on.
+    // It gives the role back, so its input is refused from then on.
     let grant = it.remote.request_role(id, Role::Observer, false).unwrap();
     assert_eq!(grant.role, Role::Observer);
     let refused = it.remote.input(id, press(1), PeerInstant(1));
@@ -294,7 +294,7 @@ fn a_device_is_admitted_only_with_the_pin() {
         answer.recv_timeout(TIMEOUT).expect("an answer")
     };
     assert_eq!(ask(None), Err(AdmitRefused::Unknown));
-    // The first client's window is closed; open another.
+    // The first client's window is closed, so this opens another.
     let span = std::time::Duration::from_secs(60);
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
@@ -345,7 +345,7 @@ fn a_malformed_message_ends_only_its_connection() {
     let piece = [0xff; 32 << 10];
     let sent = (0..1000).take_while(|_| send(&socket, &piece, SendFlags::NOSIGNAL).is_ok());
     assert!(sent.count() < 300, "16 KiB are the limit");
-    // Streaming continues beside 50 silent connections.
+    // Streaming continues while 50 silent connections are open.
     let silent: Vec<OwnedFd> = (0..50).map(|_| stranger(&it.path())).collect();
     let (writer, written) = Writer::new();
     it.remote

@@ -17,7 +17,7 @@ use super::support::stalls::measured_without_stalls;
 use super::support::{MANY, STALLED, TIMEOUT};
 use super::{CodedFrame, Misbehaving, SIZE, Streaming, Writer, start, watch};
 
-/// Decodes the stream; returns the number that the pattern drew into each picture.
+/// Decodes the stream. Returns the number that the pattern drew into each picture.
 fn decoded(written: &[CodedFrame]) -> Vec<u32> {
     let mut decoder = decode::open(Codec::H264).unwrap();
     let mut decode = |(frame, bytes): &CodedFrame| {
@@ -83,7 +83,7 @@ fn an_observer_gets_the_players_frames() {
     assert_eq!(decoded(&[key]).len(), 1, "it decodes independently");
 
     host.unsubscribe(id);
-    // Its thread drops it after its pending frames.
+    // Its thread drops it once its pending frames are done.
     while written.recv_timeout(TIMEOUT).is_ok() {}
     player.see(10);
 }
@@ -119,11 +119,11 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let keys: Vec<bool> = keys.collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // It blocks again; the host stops nonetheless.
+    // It blocks again, but the host still stops.
 }
 
-/// A subscriber that pauses at its third slice until the player has seen `pictures` more: it gets every
-/// frame, and the ledger records all as sent.
+/// A subscriber that pauses at its third slice until the player has seen `pictures` more. It gets every frame, and the
+/// ledger records all as sent.
 fn paused_recorder(name: &str, pictures: usize) {
     let Streaming { host, player, .. } = &start(name);
     let notices = host.notices();

@@ -15,10 +15,10 @@ use openuvr_proto::control::negotiate::ClientConstraints;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 
-/// Longer than any step takes on a busy machine.
+/// Timeout, which is longer than any step takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A thread stalled this long may miss frames: two at 60 frames/s.
+/// Stall from which a thread may miss frames: two frames at 60 frames/s.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// More pictures and notices than a test produces.

@@ -21,7 +21,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Ten stalls of 40 ms per second: 60 % of a core remain.
+    /// Ten stalls of 40 ms per second, which leave 60 % of a core.
     pub(crate) const OFTEN: Pattern = Pattern {
         spin: Duration::from_millis(40),
         period: Duration::from_millis(100),
@@ -34,7 +34,7 @@ impl Pattern {
     };
 }
 
-/// The running loops; they end on drop.
+/// The running loops. They end on drop.
 pub(crate) struct RealTimeLoops {
     stop: Arc<AtomicBool>,
     stops: Arc<AtomicU64>,
@@ -42,11 +42,10 @@ pub(crate) struct RealTimeLoops {
 }
 
 impl RealTimeLoops {
-    /// Starts them in phase. `None` without the privilege for real-time threads, which is printed; a failure
-    /// with `CI=true`.
+    /// Starts the loops in phase. Returns `None` without the privilege for real-time threads, and prints that.
     ///
     /// # Panics
-    /// With `CI=true` and without the privilege.
+    /// Panics with `CI=true` and without the privilege.
     #[must_use]
     #[expect(clippy::print_stderr, reason = "reports a skipped test")]
     pub(crate) fn start(pattern: Pattern) -> Option<RealTimeLoops> {
@@ -64,8 +63,7 @@ impl RealTimeLoops {
             let thread = scheduler.spawn(role, "real-time-loop", move || {
                 let mut alone = CpuSet::new();
                 alone.set(core);
-                // If it fails, loops may share a core and leave others free; the caller detects that by
-                // `stops`.
+                // If this fails, loops may share a core and leave others free. The caller detects that with `stops`.
                 let _ = sched_setaffinity(None, &alone);
                 run(pattern, begin, &stop, &stops);
             });
@@ -113,7 +111,7 @@ fn run(pattern: Pattern, begin: Instant, stop: &AtomicBool, stops: &AtomicU64) {
     }
 }
 
-/// The cores that this process may run on.
+/// The cores on which this process may run.
 fn cores() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);

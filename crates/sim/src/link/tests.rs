@@ -1,4 +1,4 @@
-//! A virtual clock and fixed seeds: every figure here is exact and reproducible.
+//! The tests use a virtual clock and fixed seeds, so every figure here is exact and reproducible.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn jitter_stays_in_its_range_and_keeps_the_order() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(jittery, 7);
-    // Far apart: each datagram has its own delay.
+    // Far apart, so each datagram has its own delay.
     let arrived = run(&mut link, 10_000, 4, 10 * MS);
     let mut sum = 0;
     for (at, id) in &arrived {
@@ -84,7 +84,7 @@ fn jitter_stays_in_its_range_and_keeps_the_order() {
     }
     let mean = sum / 10_000;
     assert!((3_950_000..4_050_000).contains(&mean), "{mean}");
-    // Close together: still in order.
+    // Close together, but still in order.
     let ids = ids(&run(&mut link, 10_000, 4, Duration::from_micros(10)));
     assert!(ids.is_sorted() && ids.len() == 10_000);
 }
@@ -174,7 +174,7 @@ fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
         .collect();
     assert_eq!(arrived, want);
     assert_eq!(link.counters().overflowed, 10);
-    // A datagram larger than the queue passes an idle bottleneck; otherwise a small queue would block the link.
+    // A datagram larger than the queue passes an idle bottleneck. Otherwise, a small queue would block the link.
     link.send(Instant(1_000_000_000), vec![0; 20_000]);
     assert_eq!(link.next_timeout(), Some(Instant(1_021_000_000)));
 }
@@ -187,7 +187,7 @@ fn a_queue_in_time_bounds_the_wait() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
-    // 1 ms each: those with a queueing delay of 0 to 5 ms are sent.
+    // 1 ms each, so those with a queueing delay of 0 to 5 ms are sent.
     let arrived = run(&mut link, 20, 1000, Duration::ZERO);
     assert_eq!(ids(&arrived), [0, 1, 2, 3, 4, 5]);
     assert_eq!(arrived[5].0, Instant(6_000_000));
@@ -216,7 +216,7 @@ fn a_schedule_changes_the_link_at_its_times() {
     }
     let mut arrived = Vec::new();
     drain(&mut link, begin + 99 * MS, &mut arrived);
-    // From 0.5 ms on 1 ms each; the fifth is half sent when the link becomes ten times faster.
+    // From 0.5 ms on, 1 ms each. The fifth is half sent when the link becomes ten times faster.
     let microseconds: Vec<u128> = arrived
         .iter()
         .map(|(at, _)| at.since(begin).as_micros())

@@ -12,7 +12,7 @@ use crate::schedule::ImpairmentSchedule;
 /// A connecting device, and its link.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Determines its key and address. A device that reconnects replaces its own session.
+    /// Determines the device's key and address. A device that reconnects replaces its own session.
     pub number: u8,
     /// Requested role.
     pub role: Role,
@@ -62,13 +62,13 @@ impl Device {
         sound.into_iter().chain(views).collect()
     }
 
-    /// The same impairment both ways.
+    /// Sets the same impairment in both directions.
     #[must_use]
     pub fn behind(self, link: &Impairment) -> Device {
         self.over(link.into())
     }
 
-    /// The same schedule of impairments both ways, from the connection on.
+    /// Sets the same schedule of impairments in both directions, from the connection on.
     #[must_use]
     pub fn over(mut self, schedule: ImpairmentSchedule) -> Device {
         self.up = schedule.clone();

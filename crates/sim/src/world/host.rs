@@ -270,7 +270,7 @@ impl World {
         view.coding = Some(coding);
     }
 
-    /// Continues a frame with its next slice, or with paced datagrams; returns the frame until everything is sent.
+    /// Continues a frame with its next slice, or with paced datagrams. Returns the frame until everything has been sent.
     fn code(&mut self, i: usize, mut coding: Coding) -> Option<Coding> {
         if let Some((place, bytes)) = coding.slice() {
             let slice = Slice {

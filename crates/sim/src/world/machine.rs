@@ -27,7 +27,7 @@ use super::view::View;
 use super::wakeups::Wakeups;
 use crate::link::LinkModel;
 
-/// A finished frame at a client; times of the world's clock.
+/// A finished frame at a client, with times of the world's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct DisplayedFrame {
     /// The view.
@@ -135,7 +135,7 @@ impl Machine {
         self.send_up(now);
     }
 
-    /// Time of its next activity, considering stalls.
+    /// Time of its next activity, taking stalls into account.
     pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
         let own = control.into_iter().chain(self.playout.media.next_timeout());
@@ -149,7 +149,7 @@ impl Machine {
         self.control.next_timeout()
     }
 
-    /// Performs due activities at `now`; returns whether there were any.
+    /// Performs due activities at `now`. Returns whether there were any.
     pub(super) fn turn(&mut self, now: Instant, views: &[View]) -> bool {
         if !self.wakeups.runs(now) {
             return false;
@@ -172,7 +172,7 @@ impl Machine {
         busy | self.send_up(now)
     }
 
-    /// Receives a datagram at `now`, which is `mine` on its clock; it `arrived` by its clock.
+    /// Receives a datagram at `now`, which is `mine` on its clock. `arrived` is the arrival time on its clock.
     fn take(
         &mut self,
         (now, mine, arrived): (Instant, Instant, Instant),

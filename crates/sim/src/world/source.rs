@@ -34,8 +34,7 @@ pub(super) struct Source {
     pub(super) next: Option<Instant>,
     /// Length of an intra refresh, in frames.
     pub(super) clean_after: u16,
-    /// Remaining frames of the current refresh, and whether another one is pending: libx264 starts
-    /// it after the current one.
+    /// Remaining frames of the current refresh, and whether another one is pending. libx264 starts it after the current one.
     refresh: u16,
     pending: bool,
 }
@@ -58,7 +57,7 @@ impl Source {
         let Some(mut next) = self.next.filter(|at| *at <= now) else {
             return false;
         };
-        // It keeps its own clock, as an application does: frames drawn meanwhile are never captured.
+        // It keeps its own clock, as an application does. Frames drawn in the meantime are never captured.
         while next <= now {
             next = next + FRAME_INTERVAL;
         }
@@ -87,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Advances the refresh; returns its length if the next frame starts one.
+    /// Advances the refresh. Returns its length if the next frame starts one.
     fn refresh(&mut self, plan: &Plan<'_>) -> Option<u16> {
         self.pending |= plan.refresh;
         if plan.is_key() {
@@ -147,8 +146,8 @@ impl Coding {
     }
 }
 
-/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key
-/// frame; or 0.5 to 1.5 times a slice's share of `size`.
+/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key frame; or 0.5 to 1.5
+/// times a slice's share of `size`.
 fn bytes(seed: u64, (frame, key_frame): (FrameId, bool), index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(frame.0) << 8 | u64::from(index));
     let length = match size.map(|size| size / u64::from(SLICES)) {

@@ -91,8 +91,7 @@ impl Tone {
 /// A client's reception of a tone.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedTone {
-    /// The number of the first sample received: earlier ones were sent before the client knew the
-    /// stream.
+    /// The number of the first sample received. Earlier ones were sent before the client knew the stream.
     pub first: Option<u64>,
     /// Number of received samples, each compared with the sent one.
     pub samples: u64,

@@ -52,7 +52,7 @@ impl Transmit for Outbox {
 
 /// The content of frames, of which only the sizes are modelled.
 pub(super) struct Content {
-    /// Bits of a frame at quantiser 0; a key frame takes four times as many.
+    /// Bits of a frame at quantiser 0. A key frame takes four times as many.
     complexity: f64,
     noise: Random,
 }
@@ -86,7 +86,7 @@ pub(super) struct View {
     pub(super) source: Source,
     pub(super) coding: Option<Coding>,
     pub(super) content: Option<Content>,
-    /// The newest picture was skipped due to congestion.
+    /// Whether the newest picture was skipped because of congestion.
     pub(super) held: bool,
 }
 
@@ -106,7 +106,7 @@ impl View {
         }
     }
 
-    /// When a frame is due without motion: the media thread's own deadline.
+    /// When a frame is due without motion, which is the media thread's own deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let idle = self.coding.is_none() && self.source.is_pictured();
         self.rendition.next_deadline().filter(|_| idle)

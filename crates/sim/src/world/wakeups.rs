@@ -1,4 +1,4 @@
-//! Scheduling of a machine's threads: stalled while other work occupies its cores.
+//! Scheduling of a machine's threads, which are stalled while other work occupies its cores.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use openuvr_proto::time::Instant;
 /// Periodic occupation of all cores of a machine: a build, or a real-time loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// Period; the phase within it varies.
+    /// Period. The phase within it varies.
     pub every: Duration,
     /// Duration.
     pub lasts: Duration,
 }
 
-/// The wake-ups of one machine: punctual unless stalled.
+/// The wake-ups of one machine, which are punctual unless stalled.
 #[derive(Clone, Debug, Default)]
 pub struct Wakeups {
     stalls: Vec<Stall>,

@@ -1,5 +1,5 @@
-//! The rate limit of messages: repeated lines are merged and floods are suppressed. A message that a
-//! peer can trigger ten thousand times a second must fill neither a log nor a screen.
+//! The rate limit of messages: repeated lines are merged and floods are suppressed. A message that a peer can trigger ten
+//! thousand times a second must not fill a log or a screen.
 //!
 //! Three limits apply at once: to identical texts, to texts that differ only in numbers, and to all
 //! messages. Suppressed lines are counted and reported within [`REPORT_INTERVAL`]. Sans-I/O: the
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// The longest time until suppressed lines are reported.
+/// Maximum time until suppressed lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The most texts, and patterns of texts, that are tracked.
+/// Maximum number of texts, and of patterns of texts, that are tracked.
 const MAX_GROUPS: usize = 256;
 
 /// Identical texts (guess: four are enough to be noticed).
@@ -22,7 +22,7 @@ const IDENTICAL: Rate = Rate {
     each: Duration::from_secs(10),
 };
 
-/// Texts that differ only in numbers: one for each of the most clients.
+/// Texts that differ only in numbers: one for each of the maximum number of clients.
 const SIMILAR: Rate = Rate {
     burst: 66,
     each: Duration::from_secs(1),
@@ -40,7 +40,7 @@ pub(super) struct Limiter {
     identical: Groups,
     similar: Groups,
     all: Bucket,
-    /// Suppressed lines that no group reports.
+    /// Suppressed lines that are not reported by a group.
     overflow: Suppressed,
 }
 
@@ -59,7 +59,7 @@ impl Limiter {
         }
     }
 
-    /// Whether this text is shown now; a suppressed one is counted.
+    /// Whether this text is shown now. A suppressed one is counted.
     pub(super) fn allows(&mut self, now: Instant, text: &str) -> bool {
         let allowed = self.identical.allows(now, text, text, &mut self.overflow)
             && (self.similar).allows(now, &pattern(text), text, &mut self.overflow);
@@ -112,7 +112,7 @@ impl Limiter {
     }
 }
 
-/// The text with each number replaced by `#`: equal for messages of one origin.
+/// The text with each number replaced by `#`. It is equal for messages of one origin.
 fn pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {
@@ -219,7 +219,7 @@ impl Groups {
     }
 }
 
-/// A token bucket's parameters: its size, and the time for one token.
+/// A token bucket's parameters: its size, and the time per token.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     burst: u32,
@@ -250,7 +250,7 @@ impl Bucket {
         let back = u32::try_from(back).unwrap_or(u32::MAX);
         self.left = self.left.saturating_add(back).min(self.rate.burst);
         if self.left == self.rate.burst {
-            // Full: a fraction of a token expires.
+            // Full, so a fraction of a token expires.
             self.filled = Some(now);
         } else {
             self.filled = Some(filled + self.rate.each * back);

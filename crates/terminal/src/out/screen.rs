@@ -1,8 +1,8 @@
 //! Screen layout: messages that scroll, and below them table rows that are redrawn in place.
 //!
-//! The cursor rests on an empty row above the table, where typed characters are echoed. The module
-//! owns everything below the cursor and nothing above it, so it need not know how many terminal rows
-//! a table takes. A change of the terminal's width causes a full redraw.
+//! The cursor rests on an empty row above the table, where typed characters are echoed. The module owns everything below the
+//! cursor and nothing above it, so it does not need the number of terminal rows that a table takes. A change of the
+//! terminal's width causes a full redraw.
 //!
 //! Sans-I/O: it produces the bytes (ECMA-48) that the writer sends.
 
@@ -27,28 +27,28 @@ pub(super) struct Screen {
     messages: VecDeque<String>,
     /// The incomplete last line of a child's output.
     unfinished: String,
-    /// The rows on the terminal, and its size then.
+    /// The number of rows drawn on the terminal, and its size at that time.
     drawn: Option<(usize, TerminalSize)>,
     /// Whether typed lines are reported, so that the input can be preserved.
     tracks_typed_lines: bool,
 }
 
-/// Autowrap off (DECAWM): rows are cut at the edge, also before a narrower size is known.
+/// Autowrap off (DECAWM), so that rows are cut at the edge even before a narrower size is known.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// Erases the cursor's row and all rows below, in two steps: some terminals move a screen that is
-/// erased from its first row into the scrollback.
+/// Erases the cursor's row and all rows below it, in two steps, because some terminals move a screen that is erased from its
+/// first row into the scrollback.
 const ERASE: &str = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A";
 
-/// To the first row; erase a row and go to the next. See [`ERASE`].
+/// Moves to the first row, erases a row and moves to the next. See [`ERASE`].
 const TOP: &str = "\x1b[H";
 const ERASE_ROW: &str = "\x1b[K\x1b[1B";
 
 /// Messages that are printed again after a change of width: one screen.
 const MAX_KEPT_MESSAGES: usize = 64;
 
-/// The longest incomplete line, in bytes; a longer one is split.
+/// Maximum length of an incomplete line, in bytes. A longer one is split.
 const MAX_UNFINISHED: usize = 4096;
 
 impl Screen {
@@ -57,12 +57,12 @@ impl Screen {
         self.table = rows;
     }
 
-    /// From now on the caller reports each typed line with [`Screen::line_typed`].
+    /// Call this if the caller reports each typed line with [`Screen::line_typed`] from now on.
     pub(super) fn track_typed_lines(&mut self) {
         self.tracks_typed_lines = true;
     }
 
-    /// Takes output of a child; returns the complete lines.
+    /// Takes output of a child. Returns the complete lines.
     pub(super) fn take_output(&mut self, text: &str) -> String {
         self.unfinished.push_str(text);
         let whole = match self.unfinished.rfind('\n') {
@@ -88,7 +88,7 @@ impl Screen {
         }
         let mut bytes = String::new();
         match self.drawn {
-            // The terminal may have rewrapped its rows; the cursor's position is unknown.
+            // The terminal may have rewrapped its rows, so the cursor's position is unknown.
             Some((_, before)) if before.columns != size.columns => {
                 bytes.push_str(TOP);
                 bytes.push_str(&ERASE_ROW.repeat(size.rows));
@@ -125,9 +125,9 @@ impl Screen {
         }
     }
 
-    /// The bytes that preserve the input in the cursor's row: `above` is inserted before it, and `rows`
-    /// are drawn after it. `None` if the input cannot be preserved: after a change of size, on a terminal
-    /// with too few rows, or for text of unknown width.
+    /// The bytes that preserve the input in the cursor's row: `above` is inserted before it, and `rows` are drawn after it.
+    /// `None` if the input cannot be preserved: after a change of size, on a terminal with too few rows, or for text of
+    /// unknown width.
     fn draw_around_typed(
         &self,
         above: &str,
@@ -147,7 +147,7 @@ impl Screen {
         }
         let mut bytes = String::new();
         if inserted > 0 || rows.len() != before {
-            // Makes room below: IND scrolls at the last row and keeps the column.
+            // Makes room below. IND scrolls at the last row and keeps the column.
             bytes.push_str(&"\x1bD".repeat(below));
             push(&mut bytes, format_args!("\x1b[{below}A"));
         }
@@ -172,7 +172,7 @@ impl Screen {
         Some(bytes)
     }
 
-    /// A line was typed: the cursor is on the next row.
+    /// Records that a line was typed, so the cursor is on the next row.
     pub(super) fn line_typed(&mut self) {
         if let Some((_, size)) = &mut self.drawn {
             // Forces a full redraw.
@@ -180,7 +180,7 @@ impl Screen {
         }
     }
 
-    /// The final bytes: they erase the table and print the incomplete line of the child.
+    /// The final bytes, which erase the table and print the incomplete line of the child.
     pub(super) fn close(&mut self, size: TerminalSize) -> String {
         self.table.clear();
         let mut rest = std::mem::take(&mut self.unfinished);
@@ -235,7 +235,7 @@ fn clipped(row: &str, columns: usize) -> String {
     text
 }
 
-/// The rest of a control sequence (ECMA-48, 5.4): CSI up to its final byte, else one character.
+/// The rest of a control sequence (ECMA-48, 5.4): CSI up to its final byte, or otherwise one character.
 fn sequence(chars: &mut std::str::Chars<'_>) -> String {
     let mut rest = String::new();
     for c in chars {
@@ -247,8 +247,8 @@ fn sequence(chars: &mut std::str::Chars<'_>) -> String {
     rest
 }
 
-/// The width of a character in columns, by blocks of wide and zero-width characters (Unicode Standard
-/// Annex 11); exceptions inside the blocks are ignored.
+/// The width of a character in columns, by blocks of wide and zero-width characters (Unicode Standard Annex 11). Exceptions
+/// inside the blocks are ignored.
 fn width(c: char) -> usize {
     match u32::from(c) {
         0..0x20 | 0x7f..0xa0 | 0x300..0x370 | 0x200b..0x2010 | 0xfe00..0xfe10 => 0,

@@ -1,4 +1,4 @@
-//! The thread that writes messages and draws the table, and the queue before it.
+//! The thread that writes messages and draws the table, and its queue.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,7 +35,7 @@ pub(super) enum Job {
     LineTyped,
 }
 
-/// The most queued jobs.
+/// Maximum number of queued jobs.
 const MAX_QUEUED: usize = 1024;
 
 /// How long the end of the program, or a prompt, waits for a stalled terminal.
@@ -59,9 +59,9 @@ struct State {
     queue: VecDeque<Job>,
     /// Jobs dropped because the queue was full.
     lost: u64,
-    /// A job is being written.
+    /// Whether a job is being written.
     busy: bool,
-    /// Whether the writer thread runs; otherwise the calling thread writes.
+    /// Whether the writer thread runs. Otherwise, the calling thread writes.
     threaded: bool,
     /// `None` while a job is being written.
     terminal: Option<Terminal>,
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// Queues a job; drops it if the queue is full.
+    /// Queues a job, or drops it if the queue is full.
     pub(super) fn put(&self, job: Job) {
         let mut state = self.state();
         if let Some(state) = &mut *state {
@@ -104,7 +104,7 @@ impl Shared {
         self.wake_writer(state);
     }
 
-    /// Queues a job; blocks while the queue is full.
+    /// Queues a job. Blocks while the queue is full.
     pub(super) fn put_blocking(&self, job: Job) {
         let full = |state: &mut Option<State>| {
             let state = state.as_ref();
@@ -125,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the queue is empty, at most [`TIMEOUT`].
+    /// Waits until the queue is empty, for [`TIMEOUT`] at most.
     pub(super) fn flush(&self) {
         let unwritten = |state: &mut Option<State>| {
             let state = state.as_ref();
@@ -135,7 +135,7 @@ impl Shared {
         drop(self.written.wait_timeout_while(state, TIMEOUT, unwritten));
     }
 
-    /// At the end of the program: reports suppressed lines and erases the table.
+    /// Called at the end of the program: reports suppressed lines and erases the table.
     pub(super) fn finish(&self) {
         let mut state = self.state();
         let rest = state.as_mut().map(|state| state.limit.rest());
@@ -160,7 +160,7 @@ impl Shared {
                 && let Some(mut terminal) = open.terminal.take()
             {
                 open.busy = true;
-                // Callers must wait for the lock only, not for the terminal.
+                // Callers must only wait for the lock, not for the terminal.
                 drop(state);
                 terminal.write(job);
                 state = self.state();
@@ -216,9 +216,9 @@ impl State {
 /// The destination of messages and the table.
 struct Terminal {
     screen: Screen,
-    /// Whether messages go to the terminal that the table is drawn on.
+    /// Whether messages go to the terminal on which the table is drawn.
     shared: bool,
-    /// The table was erased, or its output failed.
+    /// Whether the table was erased or its output failed.
     over: bool,
 }
 
@@ -267,7 +267,7 @@ impl Terminal {
         if self.shared {
             self.draw(text);
         } else {
-            // In one write: other processes may append to the same file.
+            // Written in one call, because other processes may append to the same file.
             let line = format!("{}\n", text.trim_end_matches('\n'));
             // A closed stderr is not an error.
             let _ = write_all(stderr().as_fd(), line.as_bytes());
@@ -303,7 +303,7 @@ pub(super) fn terminal_size() -> TerminalSize {
     }
 }
 
-/// Writes all bytes, also if a process that shares the terminal has made it non-blocking.
+/// Writes all bytes, even if a process that shares the terminal has made it non-blocking.
 fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(to, bytes) {

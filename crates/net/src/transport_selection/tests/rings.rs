@@ -18,7 +18,7 @@ fn numbered(numbers: Range<u32>) -> Vec<u8> {
     numbers.flat_map(one).collect()
 }
 
-/// The numbers of datagrams; panics on a corrupt one.
+/// The numbers of datagrams. Panics on a corrupt one.
 fn numbers(datagrams: &[Vec<u8>]) -> Vec<u32> {
     let number = |bytes: &Vec<u8>| {
         let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
@@ -59,7 +59,7 @@ fn rings_wrap_around_intact_and_in_order() {
     in_veth_namespace("mapped rings", "", || {
         for kinds in PAIRS {
             let (host, client, to) = pair(kinds);
-            // Both rings wrap around several times, each time at another slot: 97 is prime.
+            // Both rings wrap around several times, each time at another slot, because 97 is prime.
             let (most, step) = (2 * RX_SLOTS + TX_SLOTS, 97);
             for first in (0..u32::try_from(most).unwrap()).step_by(step) {
                 let batch = first..first + u32::try_from(step).unwrap();

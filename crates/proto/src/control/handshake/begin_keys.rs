@@ -7,15 +7,15 @@ use zeroize::Zeroizing;
 use super::noise::begin_key;
 use crate::control::identity::{Identity, PublicKey};
 
-/// Maximum cached keys, 64 bytes each; evicted ones are computed again on demand.
+/// Maximum cached keys, 64 bytes each. Evicted keys are computed again on demand.
 const KEPT: usize = 256;
 
-/// Oldest first.
+/// The cached keys, oldest first.
 #[derive(Default)]
 pub(super) struct BeginKeys(VecDeque<(PublicKey, Zeroizing<[u8; 32]>)>);
 
 impl BeginKeys {
-    /// The tag key of the device with `key` towards `identity`; `None` if that key is weak.
+    /// The tag key that the device with `key` uses towards `identity`; `None` if that key is weak.
     pub(super) fn with(&mut self, identity: &Identity, key: PublicKey) -> Option<&[u8; 32]> {
         let place = match self.0.iter().position(|(of, _)| *of == key) {
             Some(place) => place,

@@ -1,4 +1,4 @@
-//! The client's side: retransmits until answered, and ends in a session or in one clear error.
+//! The client's side: retransmits until it is answered, and ends in a session or in one clear error.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ const FIRST_RESEND: Duration = Duration::from_millis(250);
 /// The longest retransmission timeout: a restarted host is found within it.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
-/// Unanswered sends of Begin or Finish after which the client restarts from Hello: its cookie may be damaged
-/// or expired, or the host may have evicted it.
+/// Number of unanswered sends of Begin or Finish after which the client restarts from Hello: its cookie may be damaged or
+/// expired, or the host may have evicted its handshake.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// Time for which an untagged Refused is not believed: an on-path attacker can forge it, and an honest host's
-/// answer arrives earlier.
+/// Time for which an untagged Refused is not believed. An on-path attacker can forge it, and an honest host's answer arrives
+/// earlier.
 const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// How a client authenticates the host.
@@ -49,8 +49,8 @@ pub enum Trust {
     },
 }
 
-/// One client's attempt to get a session with one host. Feed it the host's datagrams, send what
-/// [`ClientHandshake::poll_transmit`] gives, and call [`ClientHandshake::handle_timeout`] at
+/// One client's attempt to get a session with one host. Feed it the host's datagrams, send the datagrams that
+/// [`ClientHandshake::poll_transmit`] returns, and call [`ClientHandshake::handle_timeout`] at
 /// [`ClientHandshake::next_timeout`].
 pub struct ClientHandshake {
     identity: Identity,
@@ -66,7 +66,7 @@ pub struct ClientHandshake {
     wait: Duration,
     sends: u32,
     pending_refusal: Option<(Instant, HandshakeError)>,
-    /// Challenges arrived, but no Answer.
+    /// Challenges arrived, but no Answer did.
     unproven: bool,
 }
 
@@ -80,7 +80,7 @@ enum Stage {
 struct Begun {
     noise: Noise,
     version: u8,
-    /// The SPAKE2 exchange at pairing; taken when an Answer is proven authentic.
+    /// The SPAKE2 exchange at pairing, taken once an Answer is proven authentic.
     exchange: Option<PinExchange>,
 }
 
@@ -93,10 +93,10 @@ struct Finishing {
 }
 
 impl ClientHandshake {
-    /// Starts at `now`; the first datagram is due at once. The host lists this device as `name`.
+    /// Starts a handshake at `now`; the first datagram is due at once. The host lists this device as `name`.
     ///
     /// # Errors
-    /// [`HandshakeError::NoRandomness`].
+    /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
     pub fn new(
         now: Instant,
         identity: &Identity,
@@ -106,10 +106,10 @@ impl ClientHandshake {
         Self::with_versions(now, identity, name, trust, Versions::OURS)
     }
 
-    /// Like [`ClientHandshake::new`], for a program that speaks `versions`.
+    /// Like [`ClientHandshake::new`], for a program that supports `versions`.
     ///
     /// # Errors
-    /// [`HandshakeError::NoRandomness`].
+    /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
     pub fn with_versions(
         now: Instant,
         identity: &Identity,
@@ -162,8 +162,8 @@ impl ClientHandshake {
     /// Ends the handshake on timeout.
     ///
     /// # Errors
-    /// The reason for failure: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
-    /// [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is over then.
+    /// The reason for the failure: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
+    /// [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is then over.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
             return Ok(());
@@ -190,7 +190,7 @@ impl ClientHandshake {
     /// Handles a datagram from the host's address. Foreign, damaged and forged datagrams have no effect.
     ///
     /// # Errors
-    /// The reason for failure; the handshake is over then.
+    /// The reason for the failure. The handshake is then over.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -288,7 +288,7 @@ impl ClientHandshake {
         else {
             return Ok(());
         };
-        // snow can read another second message after a failed one: it derives that message's keys again.
+        // snow can read another second message after a failed one because it derives that message's keys again.
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };
@@ -381,13 +381,13 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // Only a peer that completed the exchange may reject the PIN, and only the host to which this
-            // device proved its key may forbid it.
+            // Only a peer that completed the exchange may reject the PIN, and only the host that verified this device's key
+            // may forbid it.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
             reason => match reason.of_ticket() {
-                // Valid before the host has proven its key, because this refusal costs it nothing.
+                // Accepted before the host has proved its key, because this refusal costs the host nothing.
                 Some(why) if proven || why == TicketRefused::NotTaken => {
                     HandshakeError::Ticket(why)
                 }

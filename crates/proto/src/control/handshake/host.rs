@@ -1,5 +1,5 @@
-//! The host's side: many clients at a time, no state before a client has proven its address, no trust before
-//! it has proven its identity.
+//! The host's side of many handshakes at a time. It keeps no state before a client has proved its address, and trusts no
+//! client before it has proved its identity.
 
 mod finish;
 mod shown_ticket;
@@ -35,27 +35,27 @@ use crate::time::Instant;
 
 pub use self::typed_pin::{PinRefused, foreign_key};
 
-/// The handshakes of one host with all its clients. Pass it every datagram of the handshake plane; it answers
-/// each at most once, never with more bytes than it received.
+/// The handshakes of one host with all its clients. Pass it every datagram of the handshake plane. It answers each at most
+/// once, and never with more bytes than it received.
 pub struct HostHandshake {
     identity: Identity,
     versions: Versions,
     cookies: CookieJar,
     window: Option<PairingWindow>,
     windows: u64,
-    /// Oldest first; at most [`MAX_HALF_OPEN`] of each pattern.
+    /// The handshakes, oldest first; at most [`MAX_HALF_OPEN`] of each pattern.
     halves: VecDeque<HalfOpen>,
-    /// Work for pairings, by network.
+    /// The budget for pairings, by network.
     pairings: Budget<[u8; 16]>,
-    /// Work for tickets, by network.
+    /// The budget for tickets, by network.
     ticket_holders: Budget<[u8; 16]>,
-    /// Work for reconnections, by device.
+    /// The budget for reconnections, by device.
     reconnections: Budget<ClientId>,
     begin_keys: BeginKeys,
-    /// Verifies tickets; `time_of_day` is the time for it.
+    /// Verifies tickets against the time in `time_of_day`.
     tickets: Option<TicketGate>,
     time_of_day: UnixTime,
-    /// At most [`super::MAX_TRIES`] and one end for each opened window.
+    /// At most [`super::MAX_TRIES`] events and one end for each opened window.
     events: VecDeque<PairingEvent>,
 }
 
@@ -66,8 +66,8 @@ pub enum DeviceStatus {
     Unknown,
     /// Paired and allowed, with this key.
     Allowed(PublicKey),
-    /// Paired but forbidden: rejects this key and PINs. The host reports this only to a client that has
-    /// proven the key.
+    /// Paired but forbidden: the host rejects this key and PINs. It reports this only to a client that has proved possession
+    /// of the key.
     Forbidden(PublicKey),
 }
 
@@ -106,7 +106,7 @@ pub enum PairingEvent {
 pub struct Reaction {
     /// A reply to the sender.
     pub reply: Option<Vec<u8>>,
-    /// A new session: its path, its keys and the authentication method.
+    /// A new session: its path, its keys and its authentication method.
     pub established: Option<(PathId, Established, Paired)>,
 }
 
@@ -125,7 +125,7 @@ pub enum Paired {
         /// The highest role that the ticket grants.
         role: Role,
     },
-    /// By its stored key, or by one that a ticket admitted before.
+    /// By its stored key, or by a key that a ticket admitted before.
     Known,
 }
 
@@ -142,7 +142,7 @@ pub(super) struct PairingStatus {
 struct HalfOpen {
     from: PathId,
     of: QuotaOwner,
-    /// Digest of the Begin that opened it, so that a repeated one gets the same Answer.
+    /// Digest of the Begin that opened the handshake, so that a repeated Begin gets the same Answer.
     begin: [u8; 32],
     nonce: [u8; 16],
     session: SessionId,
@@ -196,15 +196,15 @@ impl HostHandshake {
     /// A host without an open pairing window.
     ///
     /// # Errors
-    /// [`HandshakeError::NoRandomness`].
+    /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
     pub fn new(identity: &Identity) -> Result<HostHandshake, HandshakeError> {
         Self::with_versions(identity, Versions::OURS)
     }
 
-    /// Like [`HostHandshake::new`], for a program that speaks `versions`.
+    /// Like [`HostHandshake::new`], for a program that supports `versions`.
     ///
     /// # Errors
-    /// [`HandshakeError::NoRandomness`].
+    /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
     pub fn with_versions(
         identity: &Identity,
         versions: Versions,
@@ -226,12 +226,12 @@ impl HostHandshake {
         })
     }
 
-    /// Accepts the tickets of `gate`, but none before [`HostHandshake::time_of_day`].
+    /// Accepts the tickets of `gate`, but only once [`HostHandshake::time_of_day`] has been called.
     pub fn take_tickets(&mut self, gate: TicketGate) {
         self.tickets = Some(gate);
     }
 
-    /// Whether it accepts tickets; then call [`HostHandshake::time_of_day`] before each datagram.
+    /// Whether this host accepts tickets. If it does, call [`HostHandshake::time_of_day`] before each datagram.
     #[must_use]
     pub fn takes_tickets(&self) -> bool {
         self.tickets.is_some()
@@ -253,8 +253,8 @@ impl HostHandshake {
         self.events.pop_front()
     }
 
-    /// Lets one client pair by `pin` within `span` from `now`. Closes an open window; the new one closes
-    /// after its first success.
+    /// Lets one client pair with `pin` within `span` from `now`. Closes an open window. The new window closes after its
+    /// first success.
     pub fn open_pairing(&mut self, now: Instant, pin: Pin, span: Duration) {
         self.windows += 1;
         self.window = Some(PairingWindow::open(self.windows, now, pin, span));
@@ -293,10 +293,10 @@ impl HostHandshake {
         }
     }
 
-    /// Handles a datagram from `from`. `standing` returns the host's record of a client; it is called at most
-    /// once, and only after the client has proven its address.
+    /// Handles a datagram from `from`. `standing` returns the host's record of a client. It is called at most once, and only
+    /// after the client has proved its address.
     ///
-    /// Datagrams that are not handshake messages, damaged, forged or late have no effect.
+    /// Datagrams that are not handshake messages, or are damaged, forged or late, have no effect.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -371,7 +371,7 @@ impl HostHandshake {
         }
     }
 
-    /// At the limit for this pattern, evicts the oldest handshake of the owner that has most.
+    /// At the limit for this pattern, evicts the oldest handshake of the owner that has the most.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {
@@ -386,8 +386,8 @@ impl HostHandshake {
         }
     }
 
-    /// The expensive work, for a client that has proven its address: at most four X25519 operations and, at
-    /// pairing, one SPAKE2 exchange.
+    /// Does the expensive work for a client that has proved its address: at most four X25519 operations and, at pairing, one
+    /// SPAKE2 exchange.
     fn open(
         &mut self,
         now: Instant,
@@ -416,7 +416,7 @@ impl HostHandshake {
                 (None, None)
             }
             Opening::Reconnection(id) => match self.standing(id, standing) {
-                // A forbidden device learns it at its Finish, which proves that it has the key.
+                // A forbidden device learns of it at its Finish, which proves that it has the key.
                 DeviceStatus::Allowed(key) | DeviceStatus::Forbidden(key) => {
                     let tagged_under = self.begin_keys.with(&self.identity, key);
                     if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
@@ -499,7 +499,7 @@ impl HostHandshake {
         })
     }
 
-    /// The host's record of a client, which may also be known by a ticket.
+    /// The host's record of a client. A client may also be known through a ticket.
     fn standing(
         &self,
         id: &ClientId,
@@ -514,7 +514,7 @@ impl HostHandshake {
         }
     }
 
-    /// The pairing window, if it accepts a try from there now.
+    /// The pairing window, if it accepts a try from this path now.
     fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Rejection> {
         let closed = Refusal(Reason::PairingClosed, 0);
         let Some(window) = &self.window else {
@@ -560,9 +560,9 @@ fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection>
     })
 }
 
-/// How a client is rejected.
+/// How the host rejects a client.
 enum Rejection {
-    /// No honest client sends this, or the machine has no random bytes.
+    /// No honest client sends this, or the machine provides no random bytes.
     Silently,
     With(Refusal),
 }

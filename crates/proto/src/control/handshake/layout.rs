@@ -1,8 +1,7 @@
 //! The bytes of the six handshake messages and of Refused.
 //!
-//! Every message is a structure of bytes with one fixed length, so that parsing is a length check and a check
-//! that reserved bytes are zero. Numbers are little-endian. A host's reply is never longer than the message
-//! it answers.
+//! Every message is a fixed-length structure of bytes, so that parsing only checks the length and that reserved bytes are
+//! zero. Numbers are little-endian. A host's reply is never longer than the message that it answers.
 
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -170,7 +169,7 @@ impl Hello {
     }
 }
 
-/// Host: demands proof of the client's address.
+/// Host: requests proof of the client's address.
 ///
 /// ```text
 ///  0      12         14     16      32       52
@@ -203,8 +202,8 @@ impl Challenge {
     }
 }
 
-/// Client: starts the key exchange. `client` and `tag` are zero at pairing, `spake` at reconnection. Noise 1
-/// is an ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
+/// Client: starts the key exchange. `client` and `tag` are zero at pairing, `spake` at reconnection. In both patterns, Noise
+/// 1 is an ephemeral key and the tag of an empty payload. A Begin is as long as its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52       68      101       149       161   193
@@ -275,8 +274,8 @@ impl Begin {
     }
 }
 
-/// Client: starts the key exchange with a ticket. Noise 1 is an ephemeral key, the sealed static key and a
-/// sealed [`TicketPayload`]. Longer than its Answer.
+/// Client: starts the key exchange with a ticket. Noise 1 is an ephemeral key, the sealed static key and a sealed
+/// [`TicketPayload`]. This message is longer than its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52        471   503
@@ -341,7 +340,7 @@ pub(super) struct TicketPayload {
 }
 
 impl TicketPayload {
-    /// `None` if the ticket is too long.
+    /// Returns `None` if the ticket is too long.
     pub(super) fn new(name: &DeviceName, ticket: &[u8]) -> Option<TicketPayload> {
         let mut payload = TicketPayload {
             name: name_to_bytes(name),
@@ -359,7 +358,7 @@ impl TicketPayload {
         name_from_bytes(&self.name)
     }
 
-    /// Empty if the length is invalid.
+    /// The ticket's bytes; empty if the length is invalid.
     pub(super) fn ticket(&self) -> &[u8] {
         let length = usize::from(self.length.get());
         self.ticket.get(..length).unwrap_or_default()
@@ -418,8 +417,8 @@ impl Opening {
     }
 }
 
-/// Host: completes its side of the key exchange. The session id is in the head *and* sealed in Noise 2. Noise
-/// 2 is zero-padded (at pairing it is 48 bytes shorter: no static key).
+/// Host: completes its side of the key exchange. The session id is in the head *and* sealed in Noise 2. Noise 2 is
+/// zero-padded, because except at pairing it contains no static key and is 48 bytes shorter.
 ///
 /// ```text
 ///  0      12      28        193
@@ -437,7 +436,7 @@ pub(super) struct Answer {
 const NOISE_2: usize = 32 + 48 + size_of::<AnswerPayload>() + 16;
 
 impl Answer {
-    /// `None` if `noise` does not have the length of `pattern`.
+    /// Returns `None` if `noise` does not have the length of `pattern`.
     pub(super) fn new(
         session: SessionId,
         pattern: Pattern,
@@ -488,8 +487,8 @@ pub(super) struct AnswerPayload {
     pub(super) spake: [u8; SPAKE_MESSAGE],
 }
 
-/// Client: proves its identity. Noise 3 (sealed static key, sealed name) is zero except at pairing: in the
-/// other patterns two messages suffice, and the tag proves that the client read the Answer.
+/// Client: proves its identity. Noise 3 (sealed static key, sealed name) is zero except at pairing. In the other patterns,
+/// two messages suffice, and the tag proves that the client read the Answer.
 ///
 /// ```text
 ///  0      12        141   173

@@ -1,7 +1,7 @@
 //! The three Noise patterns and their keys, over crate `snow`.
 //!
-//! After a failed message snow restores its hash state, but not its cipher: the third message of a pairing
-//! can be read only once. Its outer tag is therefore checked first.
+//! After a failed message, snow restores its hash state but not its cipher, so the third message of a pairing can be read
+//! only once. Its outer tag is therefore checked first.
 
 use aws_lc_rs::{hkdf, hmac};
 use snow::params::NoiseParams;
@@ -53,7 +53,7 @@ pub(super) struct Keys {
 }
 
 impl Noise {
-    /// The client's side; `peer` except at pairing.
+    /// The client's side. `peer` is set except at pairing.
     pub(super) fn client(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -64,7 +64,7 @@ impl Noise {
         })
     }
 
-    /// The host's side; `peer` at reconnection.
+    /// The host's side. `peer` is set at reconnection.
     pub(super) fn host(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -102,7 +102,7 @@ impl Noise {
             .map_err(|_| HandshakeError::Crypto)
     }
 
-    /// Gives XXpsk3 its pre-shared key, any time before the third message.
+    /// Sets the pre-shared key of XXpsk3, at any time before the third message.
     pub(super) fn set_psk(&mut self, key: &[u8]) -> Result<(), HandshakeError> {
         self.0.set_psk(PSK, key).map_err(|_| HandshakeError::Crypto)
     }
@@ -118,7 +118,7 @@ impl Noise {
         Ok(message)
     }
 
-    /// The payload of the peer's next message, or `None` if it is not the peer's.
+    /// The payload of the peer's next message; `None` if the message is not the peer's.
     pub(super) fn read(&mut self, message: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut payload = Zeroizing::new(vec![0; MAX_MESSAGE]);
         let length = self.0.read_message(message, &mut payload).ok()?;
@@ -126,7 +126,7 @@ impl Noise {
         Some(payload)
     }
 
-    /// The peer's identity after its message was read; `None` if the key is weak.
+    /// The peer's identity once its message has been read; `None` if the key is weak.
     pub(super) fn peer(&self) -> Option<PublicKey> {
         let key = PublicKey(self.0.get_remote_static()?.try_into().ok()?);
         (!key.is_weak()).then_some(key)
@@ -157,7 +157,7 @@ impl Noise {
     }
 }
 
-/// The tag key of a reconnection's Begin, which lets a host reject strangers by one HMAC. It proves
+/// The tag key of a reconnection's Begin, with which a host rejects strangers at the cost of one HMAC. The tag proves
 /// possession of the client's key; the handshake proves liveness.
 pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
     let shared = identity.agree(peer)?;
@@ -166,8 +166,8 @@ pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizi
     Some(key)
 }
 
-/// The tag key of a Begin with a ticket: without the host's key, which no host shows to strangers, a sender
-/// costs the host one HMAC (like `mac1` of WireGuard).
+/// The tag key of a Begin with a ticket. Hosts do not show their key to strangers, and a sender without it costs the host
+/// one HMAC (like `mac1` of WireGuard).
 pub(super) fn ticket_begin_key(host: &PublicKey) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(hmac::sign(&mac_key(&host.0), b"openuvr ticket begin").as_ref());
@@ -182,7 +182,7 @@ pub(super) fn tag(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Verifies the tag in the last 32 bytes of `message`; constant time.
+/// Verifies the tag in the last 32 bytes of `message` in constant time.
 pub(super) fn is_tagged(key: &[u8; 32], message: &[u8]) -> bool {
     message
         .split_last_chunk::<32>()

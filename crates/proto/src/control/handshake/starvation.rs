@@ -1,4 +1,4 @@
-//! A flood of Begins from few addresses must not starve an honest client; on a virtual clock.
+//! A flood of Begins from few addresses must not starve an honest client. The tests use a virtual clock.
 
 use std::time::Duration;
 
@@ -189,7 +189,7 @@ fn a_tagged_begin_is_valid_only_from_its_own_address() {
     assert!(world.send(LEGITIMATE, &begin).reply.is_some());
 }
 
-/// Many addresses in one network get no more than one address.
+/// Many addresses in one network get no more tries than one address.
 #[test]
 fn addresses_of_one_network_share() {
     let path = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Client and host joined by a seeded channel on a virtual clock.
+//! Client and host, joined by a seeded channel on a virtual clock.
 
 mod tickets;
 
@@ -221,7 +221,7 @@ impl World {
         self.draw() % 100 < percent
     }
 
-    /// Both sides have exactly one session, the same one.
+    /// Both sides have exactly one session, which is the same.
     fn assert_agreed(&self) -> &Paired {
         assert_eq!((self.at_client.len(), self.at_host.len()), (1, 1));
         let (client, (host, paired)) = (&self.at_client[0], &self.at_host[0]);
@@ -280,7 +280,7 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
         };
         match world.run() {
             Ok(()) => {
-                // Datagrams in flight and late duplicates open no further session.
+                // Datagrams in flight and late duplicates open no other session.
                 agreed += 1;
                 let client = world.at_client[0].clone();
                 let host_session = world
@@ -320,7 +320,7 @@ fn wrong_pins_are_reported_delayed_and_limited() {
     assert_eq!(pairing_events(&mut world.host), [wrong(2)]);
     for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
-        // The right PIN is delayed too; otherwise the delay would reveal it.
+        // The right PIN is also delayed, because the delay would otherwise reveal it.
         assert_eq!(
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
@@ -410,13 +410,13 @@ fn the_end_of_a_pairing_window_is_reported_once() {
 
 #[test]
 fn a_finish_without_confirm_is_a_wrong_pin() {
-    // At the client: the receiver of its Finish may have tested a guess.
+    // At the client, because the receiver of its Finish may have tested a guess.
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
     let outcome = client.handle_timeout(now + HANDSHAKE_TIMEOUT);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
-    // At the host: also from a forbidden device with the right PIN.
+    // At the host, even from a forbidden device with the right PIN.
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::Forbidden));
     let tried = PairingEvent::ForbiddenTried {
@@ -628,7 +628,7 @@ fn versions_are_negotiated_or_refused_with_a_reason() {
     assert_eq!(why, HandshakeError::Version { ours, theirs });
     assert_eq!(
         why.to_string(),
-        "the host speaks protocol versions 2 to 3, this program version 1: update the older one"
+        "the host uses protocol versions 2 to 3, this program version 1: update the older one"
     );
 }
 
@@ -673,8 +673,8 @@ fn no_flipped_bit_establishes_or_kills_the_honest_handshake() {
             world.assert_agreed();
         };
         for (kind, length) in lengths {
-            // A client accepts one Challenge and one Answer head, so each flipped bit there gets a handshake
-            // of its own and must make the client restart.
+            // A client accepts one Challenge and one Answer head, so each flipped bit there gets its own handshake and must
+            // make the client restart.
             let alone = match kind {
                 Kind::Challenge => length * 8,
                 Kind::Answer => 12 * 8,
@@ -819,7 +819,7 @@ fn one_address_has_a_limit_and_evicts_no_other() {
     assert!(confirmed.unwrap().is_some());
 }
 
-/// A few addresses fill the memory at the rate limit; they evict their own handshakes.
+/// A few addresses fill the memory at the rate limit, and evict their own handshakes.
 #[test]
 fn the_owner_with_most_handshakes_is_evicted() {
     let mut world = World::pairing("123456");
@@ -874,7 +874,7 @@ fn many_addresses_share_a_budget() {
         worked += usize::from(reply.reply.is_some());
     }
     assert_eq!(worked, PAIRINGS_PER_SECOND);
-    // Later the budget is available again.
+    // Later, the budget is available again.
     world.now = world.now + Duration::from_secs(2);
     world.run().unwrap();
     world.assert_agreed();

@@ -9,10 +9,11 @@ use super::{
 use crate::control::identity::{ClientId, PublicKey};
 use crate::control::negotiate::Role;
 
-/// Remembered redeemed tickets, each until it would be rejected as expired. 72 bytes each.
+/// Maximum number of remembered redeemed tickets, 72 bytes each. A ticket is remembered until it would be rejected as
+/// expired.
 pub const MAX_USED: usize = 4096;
 
-/// Devices admitted by tickets, while the host runs. 36 bytes each.
+/// Maximum number of devices admitted by tickets while the host runs, 36 bytes each.
 pub const MAX_ADMITTED: usize = 1024;
 
 /// Redeems the tickets of one portal for one session.
@@ -20,9 +21,9 @@ pub const MAX_ADMITTED: usize = 1024;
 pub struct TicketGate {
     key: TicketKey,
     session: SessionUuid,
-    /// At most [`MAX_USED`].
+    /// The redeemed tickets; at most [`MAX_USED`].
     used: VecDeque<Used>,
-    /// At most [`MAX_ADMITTED`].
+    /// The admitted devices; at most [`MAX_ADMITTED`].
     admitted: Vec<(PublicKey, Role)>,
 }
 
@@ -30,7 +31,7 @@ pub struct TicketGate {
 struct Used {
     id: [u8; 16],
     by: KeyHash,
-    /// From then on the ticket is rejected as expired.
+    /// The time from which the ticket is rejected as expired.
     until: UnixTime,
 }
 
@@ -58,12 +59,12 @@ impl TicketGate {
         self.session
     }
 
-    /// Redeems the ticket of a device that has proven to own `device`, and returns the highest role. From
-    /// then on the device is [admitted](TicketGate::admitted). The same device may show its ticket again,
-    /// since a reply may be lost; no other device may.
+    /// Redeems the ticket of a device that has proved possession of `device`, and returns the highest role. From then on,
+    /// the device is [admitted](TicketGate::admitted). The same device may show its ticket again, because a reply may be
+    /// lost; no other device may.
     ///
     /// # Errors
-    /// [`TicketRefused`]; nothing has changed then.
+    /// [`TicketRefused`] if the ticket is rejected. Nothing has changed then.
     pub fn redeem(
         &mut self,
         now: UnixTime,
@@ -125,7 +126,7 @@ impl TicketGate {
         self.used.len()
     }
 
-    /// A newer ticket replaces the role.
+    /// Admits a device. A newer ticket replaces its role.
     fn admit(&mut self, device: &PublicKey, role: Role) -> Result<(), TicketRefused> {
         if let Some(known) = self.admitted.iter_mut().find(|(key, _)| key == device) {
             known.1 = role;

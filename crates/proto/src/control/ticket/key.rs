@@ -15,7 +15,7 @@ use crate::control::identity::{NoRandomness, random};
 /// Bytes of a signature (RFC 8032, section 5.1.6).
 pub const SIGNATURE: usize = 64;
 
-/// An Ed25519 key pair that signs tickets (RFC 8032). `Debug` shows the public half only.
+/// An Ed25519 key pair that signs tickets (RFC 8032). `Debug` shows only the public half.
 pub struct TicketSigner {
     seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
@@ -25,14 +25,13 @@ impl TicketSigner {
     /// A new key pair from the operating system's randomness.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the system has no random bytes.
+    /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<TicketSigner, NoRandomness> {
         let seed = Zeroizing::new(random()?);
         TicketSigner::from_seed(&seed).ok_or(NoRandomness)
     }
 
-    /// The key pair of this seed (RFC 8032, section 5.1.5: the private key); `None` only if the cryptographic
-    /// library fails.
+    /// The key pair of this seed (RFC 8032, section 5.1.5: the private key). `None` only if the cryptographic library fails.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Option<TicketSigner> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
@@ -114,5 +113,5 @@ impl FromStr for TicketKey {
 
 /// The text is not a portal's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a portal's key is 43 letters, digits, - and _: copy it as the portal prints it")]
+#[error("expected a portal's key of 43 letters, digits, - and _: copy it as the portal prints it")]
 pub struct BadTicketKey;

@@ -1,4 +1,4 @@
-//! Tickets are redeemed once, in time, by their holder.
+//! Tickets are redeemed once, in time, and by their holder.
 
 use proptest::prelude::*;
 

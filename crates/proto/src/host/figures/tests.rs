@@ -83,7 +83,7 @@ fn subscribers_without_reports_have_no_figures() {
 #[test]
 fn figures_are_those_of_the_newest_seconds() {
     let mut figures = playing(10_000);
-    // The worst of 100 has expired; of the newest 250 frames three are late.
+    // The worst of 100 has expired. Of the newest 250 frames, three are late.
     figures.note(at(10_010), &displayed(PLAYER, ms(90)));
     for frame in 1..=250 {
         let late = frame > 247;
@@ -98,7 +98,7 @@ fn figures_are_those_of_the_newest_seconds() {
         bound: Duration::from_micros(300),
     };
     assert_eq!(known.latency, Some(latency));
-    // One second later four fifths remain.
+    // One second later, four fifths remain.
     assert_eq!(one(&figures, at(16_010)).frames_per_second, Some(40.0));
 }
 

@@ -158,8 +158,8 @@ impl KnownRoles {
 }
 
 proptest! {
-    /// After any sequence of actions there is at most one player, every member knows its role, and no claim
-    /// is left while the role is free ([`Roles::check_invariants`]).
+    /// After any sequence of actions, there is at most one player, every member knows its role, and no claim is left while
+    /// the role is free ([`Roles::check_invariants`]).
     #[test]
     fn any_order_leaves_one_player_and_no_open_claim(
         second in prop::sample::select(vec![

@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 /// which counts as jitter.
 const REMEMBERED: usize = 2048;
 
-/// Worst events in the window that the jitter excludes: lateness every 5 s is concealed (guess). An event is
-/// a late payload with its neighbours, which the same stall delayed.
+/// Number of worst events in the window that the jitter excludes, because lateness every 5 s is concealed (guess). An event
+/// is a late payload with its neighbours, which the same stall delayed.
 const TOLERATED: usize = 2;
 const NEAR: usize = 32;
 
 /// Maximum shortfall for an excluded event, so that concealment stays below 20 ms. A datagram lost together
 /// with the three after it arrives 20 ms late, as a repetition.
 const MISSED: i64 = 15_000_000;
-/// A longer stall may be unique (guess).
+/// A stall longer than this may be unique (guess).
 const MAX_STALL: i64 = 50_000_000;
 
 /// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
@@ -90,7 +90,7 @@ impl Arrivals {
         self.jitter = latest.saturating_sub(self.fastest);
     }
 
-    /// The latest payload with its index that is no neighbour of the worst ones.
+    /// The latest payload that is not a neighbour of the worst ones, with its index.
     fn latest(&self) -> Option<(usize, i64)> {
         let far = |place: usize| self.worst.iter().all(|worst| place.abs_diff(*worst) > NEAR);
         let others = self.transits.iter().copied().enumerate();
@@ -104,7 +104,7 @@ impl Arrivals {
         self.fastest
     }
 
-    /// The jitter: by how much nearly all others exceed the shortest, in nanoseconds.
+    /// The jitter: how much nearly all others exceed the shortest, in nanoseconds.
     pub(super) fn jitter(&self) -> i64 {
         match self.transits.len() < KNOWN {
             true => self.jitter.max(UNKNOWN),

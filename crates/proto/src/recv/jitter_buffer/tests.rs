@@ -1,5 +1,4 @@
-//! Simulated audio over simulated links for an hour: the sender, the link and the device have their own
-//! clocks.
+//! Simulated audio over simulated links for an hour. The sender, the link and the device have their own clocks.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +111,7 @@ impl World {
         whole(n as f64 * 5e6 / (1.0 + self.ppm * 1e-6))
     }
 
-    /// Plays this many payloads; `link` returns the delay of each, or `None` for a loss.
+    /// Plays this many payloads. `link` returns the delay of each, or `None` for a loss.
     fn run(&mut self, payloads: u64, mut link: impl FnMut(u64) -> Option<i64>) {
         for n in self.sent..self.sent + payloads {
             let sent = self.begins(n + 1);
@@ -310,8 +309,8 @@ fn few_bursts_are_concealed_for_longer_than_20_ms() {
         world.run(9 * MINUTE, &mut link);
         assert!((1800..3000).contains(&lost), "{lost}");
         let counters = world.buffer.counters();
-        // Of 1200 bursts one in 512 has ten datagrams or more, the longest of these seeds 14: those exceed
-        // delay and concealment together, and are partly silent.
+        // Of 1200 bursts, one in 512 has ten datagrams or more, and the longest of these seeds has 14. Those exceed delay
+        // and concealment together, and are partly silent.
         assert!(counters.longest_concealment <= 48 * 50, "{counters:?}");
         assert!(
             world.sink.gaps <= 8,
@@ -364,7 +363,7 @@ fn the_delay_is_the_same_after_a_pause_of_the_sender() {
     let mut world = World::new(0.0, 0.0);
     world.run(MINUTE, |_| Some(0));
     let (before, counters) = (world.delay(1000, 0.5), world.buffer.counters());
-    // The sequence numbers continue, the timestamps skip 7 s.
+    // The sequence numbers continue, but the timestamps skip 7 s.
     let begins = world.pause(1400);
     let skipped = begins - world.sent;
     let gap = world.begins(skipped);

@@ -1,7 +1,7 @@
 //! Wait times for missing data, and retransmission requests.
 //!
-//! A wait must not extend beyond the next frame's due time: that would cost more frames than it saves. Until
-//! then it is worth waiting for FEC repair or a retransmission.
+//! A wait must not extend beyond the time at which the next frame is due, because that would cost more frames than it saves.
+//! Until then, it is worth waiting for FEC repair or a retransmission.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::wire::control::RetransmissionRequest;
 /// Maximum processing time of a request at the host, which may be encoding (guess).
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 
-/// Frame interval before the host has announced it.
+/// Frame interval until the host has announced it.
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 impl VideoReceiver {
-    /// Until when to wait for frames before the front one that are not its references and may only be late.
+    /// The time until which to wait for frames before the front one that are not its references and may only be late.
     pub(super) fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;
@@ -39,7 +39,7 @@ impl VideoReceiver {
         is_missing.then_some((reference, front.first_seen, deadline))
     }
 
-    /// Until when to wait for that frame.
+    /// The time until which to wait for that frame.
     pub(super) fn frame_requested_until(&self) -> Option<Instant> {
         let (frame, since, deadline) = self.missing_reference()?;
         let frame_requested = self
@@ -64,7 +64,7 @@ impl VideoReceiver {
         Duration::from_secs(1) / u32::from(fps)
     }
 
-    /// Until when to wait for the front frame's gap.
+    /// The time until which to wait for the front frame's gap.
     pub(super) fn slice_gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let since = front.slice_gap_since()?;
@@ -80,12 +80,12 @@ impl VideoReceiver {
         Some(until.max(since + REORDER_WAIT))
     }
 
-    /// Sets the shortest recent round trip; without it nothing is requested.
+    /// Sets the shortest recent round trip. Without it, nothing is requested.
     pub fn round_trip(&mut self, round_trip: Option<Duration>) {
         self.round_trip = round_trip;
     }
 
-    /// The next retransmission request; call it until `None`, after [`VideoReceiver::poll`].
+    /// The next retransmission request. Call it after [`VideoReceiver::poll`], until it returns `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<RetransmissionRequest> {
         let timing = self.retransmit_timing()?;
         if let Some((frame, at)) = self.frame_request_at(&timing)
@@ -108,7 +108,7 @@ impl VideoReceiver {
             .find_map(|frame| frame.request_missing(now, &timing))
     }
 
-    /// When to request a frame without any data.
+    /// When to request a frame of which no data has arrived.
     fn frame_request_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
         let (frame, since, deadline) = self.missing_reference()?;
         let requested = self
@@ -127,8 +127,8 @@ impl VideoReceiver {
         })
     }
 
-    /// When to call [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] without a datagram: a request
-    /// or the end of a wait is due.
+    /// When to call [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] without a datagram, because a request or the
+    /// end of a wait is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let request = self.retransmit_timing().and_then(|timing| {

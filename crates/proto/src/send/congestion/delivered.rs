@@ -10,14 +10,14 @@ use crate::time::PeerInstant;
 /// Counts the bits that arrived after the first late frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivered {
-    /// Completion of the first and of the newest late frame.
+    /// Completion times of the first and of the newest late frame.
     span: Option<(PeerInstant, PeerInstant)>,
     /// Bits that arrived in between.
     bits: f64,
 }
 
 impl Delivered {
-    /// A late frame completed, or ended incomplete, at `last`; `bits` of it arrived.
+    /// Adds a late frame that was completed, or ended incomplete, at `last`, and of which `bits` arrived.
     pub(super) fn note(&mut self, last: PeerInstant, bits: f64) {
         let (first, newest) = self.span.unwrap_or((last, last));
         if last > first {

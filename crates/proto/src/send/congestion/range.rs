@@ -5,7 +5,7 @@ use crate::units::Bitrate;
 /// The bounds of the target rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The minimum: below it the picture is useless.
+    /// The minimum, below which the picture is useless.
     pub min: Bitrate,
     /// The initial rate.
     pub start: Bitrate,
@@ -14,7 +14,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// With a new maximum, which is also the initial rate.
+    /// The range with a new maximum, which is also the initial rate.
     #[must_use]
     pub fn up_to(self, max: Bitrate) -> Range {
         Range {

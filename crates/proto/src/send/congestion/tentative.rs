@@ -1,16 +1,16 @@
 //! Verification of a decrease by the frames after it.
 //!
-//! A link with the assumed capacity spreads the smaller frames that follow, too. If it does not, it was never
-//! full: a machine was busy, or the link stalled briefly. Then the earlier rate is restored at once.
+//! A link with the assumed capacity also spreads the smaller frames that follow. If it does not, it was never full: a
+//! machine was busy, or the link stalled briefly. The earlier rate is then restored at once.
 
 use std::time::Duration;
 
-/// Consecutive contradicting frames that revert a decrease: 0.13 s at 60 frames/s, so that the rate is
-/// restored within a second and a usual round trip.
+/// Number of consecutive contradicting frames that revert a decrease: 0.13 s at 60 frames/s, so that the rate is restored
+/// within a second and a usual round trip.
 const CONTRADICTIONS: u32 = 8;
-/// A frame with less than this share of the expected crossing time contradicts.
+/// A frame with less than this share of the expected crossing time contradicts the decrease.
 const CONTRADICTS: f64 = 0.5;
-/// A frame with more than this share confirms.
+/// A frame with more than this share confirms the decrease.
 const CONFIRMS: f64 = 0.75;
 
 /// A decrease that can still be reverted.
@@ -27,14 +27,14 @@ pub(super) struct TentativeDecrease {
 pub(super) struct OnTime {
     /// Bits after its first datagram; zero if it had only one.
     pub(super) bits: f64,
-    /// From its first datagram to its last.
+    /// Time from its first datagram to its last.
     pub(super) spread: Duration,
     /// Whether the link spread it beyond the sending time.
     pub(super) spread_by_link: bool,
 }
 
 impl TentativeDecrease {
-    /// For a decrease from `before` with the assumed `capacity`.
+    /// A decrease from `before` with the assumed `capacity`.
     pub(super) fn new(before: f64, capacity: Option<f64>) -> TentativeDecrease {
         TentativeDecrease {
             before,
@@ -48,13 +48,13 @@ impl TentativeDecrease {
         self.before
     }
 
-    /// A frame sent after the decrease was late or incomplete.
+    /// Handles a frame sent after the decrease that was late or incomplete.
     pub(super) fn on_bad_frame(&mut self) {
         self.against = 0;
     }
 
-    /// A frame sent after the decrease was on time. `Some(true)`: the decrease was wrong; `Some(false)`: it
-    /// was right.
+    /// Handles a frame sent after the decrease that was on time. Returns `Some(true)` if the decrease was wrong, and
+    /// `Some(false)` if it was right.
     pub(super) fn on_time(&mut self, frame: &OnTime) -> Option<bool> {
         let Some(capacity) = self.capacity else {
             self.against += 1;

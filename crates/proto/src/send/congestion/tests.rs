@@ -35,8 +35,7 @@ struct Path {
     clock: i64,
     /// Arrivals are quantised to multiples of this many nanoseconds.
     grain: i64,
-    /// Every how many frames a client without kernel timestamps processes the second half late, and by how
-    /// much.
+    /// After how many frames a client without kernel timestamps processes the second half late, and by how much.
     pauses: (u32, i64),
     /// Maximum datagrams of a frame.
     most: u32,
@@ -297,8 +296,7 @@ fn a_new_path_is_measured_again() {
     assert_eq!(path.changes, []);
 }
 
-/// Like a radio that sends its queue at once in its time slot: the spread of a frame does not measure such a
-/// link.
+/// A radio that sends its queue at once in its time slot, so the spread of a frame does not measure the link.
 #[test]
 fn a_narrow_link_that_delivers_in_bursts_is_followed() {
     for grain in [20, 40, 100] {

@@ -78,7 +78,7 @@ fn a_lost_frame_costs_no_key_frame() {
     assert!(policy.due().is_some_and(|due| due <= at(8)));
     assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
-    // Frames in flight are reported as tainted; neither these reports nor the request change anything.
+    // Frames in flight are reported as tainted. Neither these reports nor the request change anything.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     report_frame(&mut policy, 6, 4, tainted);
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
@@ -200,7 +200,7 @@ fn losses_of_complete_frames_are_counted() {
     let mut policy = following();
     for frame in 1..=60 {
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two of ten frames are lost completely; the next report counts their datagrams.
+        // Two of ten frames are lost completely, and the next report counts their datagrams.
         let (outcome, missing) = match frame % 10 {
             1 | 2 => (LOST, 0),
             3 => (WHOLE, 40),

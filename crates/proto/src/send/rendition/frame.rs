@@ -19,7 +19,7 @@ pub struct Settings {
     pub static_refinement: bool,
     /// Whether the frame rate is limited to the refresh rate of the player's display, if known.
     pub follows_display: bool,
-    /// Limit of a frame rate that the player's user chose, in Hz; `None`: such rates have no effect.
+    /// Limit of a frame rate chosen by the player's user, in Hz; `None`: such rates have no effect.
     pub max_fps: Option<f64>,
 }
 
@@ -68,9 +68,9 @@ pub struct Plan<'a> {
     pub refresh: bool,
     /// Its quantiser.
     pub qp: u8,
-    /// Code only this part of the picture.
+    /// The part of the picture to code, if not all of it.
     pub part: Option<Improvement>,
-    /// For each macroblock whether it is known to be unchanged.
+    /// For each macroblock, whether it is known to be unchanged.
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -100,19 +100,19 @@ pub struct FrameOutcome {
 /// The macroblocks that are marked as unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Marked {
-    /// None: all are coded.
+    /// No macroblocks: all are coded.
     #[default]
     Nothing,
-    /// Those unchanged since the newest frame.
+    /// Macroblocks that are unchanged since the newest frame.
     SinceNewest,
-    /// Those unchanged since an older frame, the reference.
+    /// Macroblocks that are unchanged since an older frame, the reference.
     SinceReference,
 }
 
 /// The current frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Current {
-    /// The picture was sent before, and was not skipped.
+    /// Whether the picture was sent before and was not skipped.
     pub(super) still: bool,
     pub(super) echo: InputEcho,
     pub(super) pose: Option<PoseEcho>,
@@ -123,6 +123,6 @@ pub(super) struct Current {
     pub(super) qp: u8,
     pub(super) improvement: Option<Improvement>,
     pub(super) marked: Marked,
-    /// All slices were delivered.
+    /// Whether all slices have been delivered.
     pub(super) encoded: bool,
 }

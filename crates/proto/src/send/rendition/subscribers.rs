@@ -18,20 +18,20 @@ pub(super) struct Member<S> {
     pub(super) role: Role,
     pub(super) constraints: ClientConstraints,
     pub(super) link: Option<LinkState>,
-    /// Its first key frame: earlier frames are useless to it.
+    /// The subscriber's first key frame. Earlier frames are useless to it.
     pub(super) started: Option<FrameId>,
     /// When its first frame started.
     observer_since: Option<Instant>,
     /// Whether it was subscribed at the newest capture, so that the frame gets an outcome for it.
     pub(super) present: bool,
-    /// The state of the current frame; `None`: it does not get it.
+    /// The state of the current frame; `None` if the subscriber does not get it.
     progress: Option<Phase>,
     pub(super) subscriber: S,
 }
 
 #[derive(Clone, Copy)]
 enum Phase {
-    /// It gets the slices.
+    /// The subscriber gets the slices.
     Begun,
     Over(Progress),
 }
@@ -48,7 +48,7 @@ impl<S> Member<S> {
 
 pub(super) struct Subscribers<S> {
     view: ViewId,
-    /// The player first.
+    /// The subscribers, with the player first.
     pub(super) members: Vec<Member<S>>,
 }
 
@@ -103,7 +103,7 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// The player's slices are sent first.
+    /// Sorts the player first, because its slices are sent first.
     pub(super) fn sort(&mut self) {
         self.members.sort_by_key(|m| m.role == Role::Observer);
     }
@@ -123,7 +123,7 @@ impl<S: Subscriber> Subscribers<S> {
         self.members.iter().filter_map(wanted).min()
     }
 
-    /// A frame was captured.
+    /// Handles the capture of a frame.
     pub(super) fn frame_captured(&mut self) {
         for member in &mut self.members {
             member.present = true;
@@ -131,7 +131,7 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// Starts the frame for all that can use it.
+    /// Starts the frame for all subscribers that can use it.
     pub(super) fn start_frame(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
         let header = &frame.header;
         for member in self.members.iter_mut().filter(|member| member.present) {
@@ -145,14 +145,14 @@ impl<S: Subscriber> Subscribers<S> {
             member.observer_since.get_or_insert(now);
             let plays = member.role == Role::Player;
             let frame = Frame {
-                // Input numbers are per session: the player's mean nothing to others.
+                // Input numbers are per session, so the player's are meaningless to others.
                 header: match plays {
                     true => *header,
                     false => without_echo(header),
                 },
                 pose: frame.pose.filter(|_| plays),
                 link: member.link,
-                // The policy knows the player's link only.
+                // The policy only has the capacity of the player's link.
                 capacity: frame.capacity.filter(|_| plays),
                 ..*frame
             };
@@ -164,7 +164,7 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// Until when a subscriber must be waited for.
+    /// The time until which a subscriber must be waited for.
     pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
         let mut until: Option<Instant> = None;
         let mut player = None;
@@ -216,7 +216,7 @@ impl<S: Subscriber> Subscribers<S> {
                         false => Ok(cost(current, &left)),
                     }
                 }
-                // Later frames refer to it: useless before another key frame.
+                // Later frames refer to it, so they are useless before another key frame.
                 Some(_) => {
                     member.started = None;
                     let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
@@ -279,7 +279,7 @@ pub struct FanOut<'a, S> {
 }
 
 impl<S: Subscriber> FanOut<'_, S> {
-    /// The encoder delivered a slice.
+    /// Passes on a slice that the encoder delivered.
     pub fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
         self.stamps.stamp(Stage::FirstSlice, now);
         if let Some(frames) = slice.clean_after.filter(|_| slice.place.index == 0) {

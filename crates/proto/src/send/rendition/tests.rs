@@ -25,7 +25,7 @@ enum Call {
     Dropped(FrameId, Stage, DropCause),
 }
 
-/// Records its calls; at the end of a frame it returns the next of `answers`, then a transmission.
+/// Records its calls. At the end of a frame, it returns the next of `answers`, then a transmission.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Call>,
@@ -97,7 +97,7 @@ fn at(frame: u32) -> Instant {
     Instant(i64::from(frame) * 16_666_667)
 }
 
-/// Starts coding a captured frame; returns whether it is a key frame.
+/// Starts coding a captured frame. Returns whether it is a key frame.
 fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     if rendition.needs_encoder(SIZE) {
         rendition.encoder_opened(OpenedEncoder {
@@ -130,7 +130,7 @@ fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     key
 }
 
-/// Captures and codes a frame without waiting; returns whether it is a key frame.
+/// Captures and codes a frame without waiting. Returns whether it is a key frame.
 fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     assert!(rendition.captured(now, true));
     let key = start_frame(rendition, now);
@@ -143,7 +143,7 @@ fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameOutcome> {
     std::iter::from_fn(|| rendition.poll_end()).collect()
 }
 
-/// Codes a still picture whenever a frame is due, until `until`; returns the times.
+/// Codes a still picture whenever a frame is due, until `until`. Returns the times.
 fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Instant> {
     let mut coded = Vec::new();
     while let Some(due) = rendition.next_deadline().filter(|due| *due < until) {
@@ -410,7 +410,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     code(&mut rendition, at(1));
     join(&mut rendition, PLAYER, Role::Player);
     code(&mut rendition, at(2));
-    // It starts with a key frame, the third; it never knew earlier frames.
+    // It starts with a key frame, the third frame, and never had earlier frames.
     assert!(code(&mut rendition, at(10)));
     rendition.feedback(at(10), PLAYER, lost(2));
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
@@ -472,7 +472,7 @@ fn frames_a_second_follow_the_players_display() {
     }
 }
 
-/// A rate that the player's user chose counts up to the host's limit, whatever the usual one.
+/// A rate that the player's user chose applies up to the host's limit, whatever the usual rate.
 #[test]
 fn frames_a_second_follow_the_players_choice() {
     let mut settings = rendition().settings;
@@ -552,7 +552,7 @@ fn a_still_picture_is_repeated_for_those_that_need_it() {
 #[test]
 fn a_lost_last_frame_is_followed_by_another() {
     let mut rendition = rendition();
-    // A client that does not acknowledge frames, also as the player, notices a loss by the next one.
+    // A client that does not acknowledge frames, even as the player, notices a loss when the next one arrives.
     let client = Recorder {
         intake: Some(Intake::Unacknowledged),
         ..Recorder::default()

@@ -12,15 +12,14 @@ use crate::bytes::{Reader, Reject, Writer};
 pub struct AudioReport {
     /// The number of the audio stream.
     pub stream: u8,
-    /// From the capture of a sample to its playback, as far as the client's device reports it: median of the
-    /// payloads played since the previous report. `None`: nothing was played, or the clocks are not
-    /// synchronised.
+    /// Median time from the capture of a sample to its playback, as far as the client's device reports it, over the payloads
+    /// played since the previous report. `None`: nothing was played, or the clocks are not synchronised.
     #[serde(with = "crate::validated::optional_span")]
     pub latency: Option<Duration>,
     /// The 99th percentile of the same, by nearest rank.
     #[serde(with = "crate::validated::optional_span")]
     pub latency_p99: Option<Duration>,
-    /// Error bound of both: that of the clock estimate.
+    /// Error bound of both values, which is that of the clock estimate.
     #[serde(with = "crate::validated::optional_span")]
     pub bound: Option<Duration>,
     /// Delay relative to the fastest payloads within which nearly all payloads of the last seconds arrived.
@@ -33,8 +32,7 @@ pub struct AudioReport {
     pub played: u64,
     /// Sample frames that were concealed because their payload was lost or late.
     pub concealed: u64,
-    /// Sample frames of the longest concealment, including the silence after it where the gap was longer than
-    /// the concealment.
+    /// Sample frames of the longest concealment, including the silence after it if the gap was longer than the concealment.
     pub longest_concealment: u32,
     /// Number of underruns of the device.
     pub underruns: u64,
@@ -42,7 +40,7 @@ pub struct AudioReport {
     pub discarded: u64,
 }
 
-/// Replaces an unknown duration.
+/// Encodes an unknown duration.
 const UNKNOWN: u32 = u32::MAX;
 
 fn micros(span: Duration) -> u32 {

@@ -83,7 +83,7 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
     }
 }
 
-/// `None` for an event that only a newer host sends: it is for display only, so it can be skipped.
+/// Returns `None` for an event that only a newer host sends. Events are only for display, so it can be skipped.
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> {
     let rate = |r: &mut Reader<'_>| Ok::<_, Reject>(Bitrate(r.u64()?));
     let span = |r: &mut Reader<'_>| Ok::<_, Reject>(Duration::from_micros(r.u32()?.into()));
@@ -134,7 +134,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
     }))
 }
 
-/// In whole microseconds; saturates at 71 minutes.
+/// Encodes whole microseconds; saturates at 71 minutes.
 fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }

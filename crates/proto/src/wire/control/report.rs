@@ -11,7 +11,7 @@ use crate::input::echo::EchoKind;
 use crate::time::PeerInstant;
 use crate::trace::{DisplayLatency, DropCause, Fidelity, FrameRecord, Outcome, Stage};
 
-/// The result of one frame at the client; timestamps on the client's clock.
+/// The result of one frame at the client, with timestamps on the client's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The view.
@@ -34,7 +34,7 @@ pub struct Report {
     /// From `first_received` to [`Stage::Presented`].
     #[serde(with = "crate::validated::optional_span")]
     pub presented: Option<Duration>,
-    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to its last
+    /// Time from [`Stage::InputSampled`] of the newest input that this frame is the first to show, to the frame's last
     /// stage.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
@@ -53,7 +53,7 @@ pub struct Report {
     pub resent: u16,
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
-    /// The age of that pose; only for the client, not sent.
+    /// The age of that pose. Only for the client; it is not sent.
     #[serde(skip)]
     pub age: DisplayLatency,
 }
@@ -110,7 +110,7 @@ impl From<&FrameRecord> for Report {
     }
 }
 
-/// The time of a first datagram that never arrived, or was not measured.
+/// Encodes the time of a first datagram that never arrived, or was not measured.
 const NO_INSTANT: i64 = i64::MIN;
 
 /// Accepted by a receiver without a display.

@@ -11,7 +11,7 @@ pub struct RetransmissionRequest {
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// At most [`MAX_RANGES`]; none: the whole frame.
+    /// At most [`MAX_RANGES`] ranges. If there are none, the whole frame is requested.
     pub ranges: Vec<MissingRange>,
 }
 
@@ -35,7 +35,7 @@ pub struct MissingRange {
     pub last: u16,
 }
 
-/// Maximum number of ranges in one request: further missing parts are requested later.
+/// Maximum number of ranges in one request. Other missing parts are requested later.
 pub const MAX_RANGES: usize = 64;
 
 pub(super) fn write(w: &mut Writer<'_>, request: &RetransmissionRequest) {

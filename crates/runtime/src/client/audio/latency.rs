@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openuvr_proto::quantile::nearest_rank;
 
-/// Most payloads counted between two reports: 2.5 s of payloads of 2.5 ms.
+/// Maximum payloads counted between two reports: 2.5 s of payloads of 2.5 ms.
 const MAX_SAMPLES: usize = 1000;
 
 /// Latencies since the last report.
@@ -31,7 +31,7 @@ impl Latencies {
         }
     }
 
-    /// Takes their quantiles; `None` if there were none.
+    /// Returns their quantiles and clears them; `None` if there were none.
     pub(super) fn take(&mut self) -> Option<Latency> {
         self.spans.sort_unstable();
         let latency = Latency {

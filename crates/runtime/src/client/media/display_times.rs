@@ -1,7 +1,7 @@
 //! Reports of frames that wait for the time at which the display shows them.
 //!
-//! The host gets its report at once, since rate and repair depend on it; the application gets it with
-//! the stage Presented, in the order of the frames.
+//! The host gets its report at once, because rate and repair depend on it. The application gets the report with the stage
+//! Presented, in the order of the frames.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::Report;
 
-/// The most reports that wait (guess): a quarter of a second at 60 frames a second. A silent
-/// display delays each by this number of frames.
+/// Maximum number of waiting reports (guess): a quarter of a second at 60 frames a second. If the display stays silent, each
+/// report is delayed by this number of frames.
 const MAX_WAITING: usize = 16;
 
 /// The waiting reports, in the order of their frames.
@@ -22,13 +22,13 @@ pub(super) struct DisplayTimes {
 
 struct WaitingReport {
     report: Report,
-    /// Whether no report of the display is awaited.
+    /// Whether the report waits for nothing from the display.
     complete: bool,
 }
 
 impl DisplayTimes {
-    /// Adds the report of a finished frame. `reported`: whether the display will report on it. Completed
-    /// reports go to `pass`.
+    /// Adds the report of a finished frame. `reported` states whether the display will report on it. Completed reports go to
+    /// `pass`.
     pub(super) fn add(&mut self, report: Report, reported: bool, mut pass: impl FnMut(Report)) {
         if !reported {
             self.finish(&mut pass);
@@ -45,8 +45,9 @@ impl DisplayTimes {
         self.pass_complete(pass);
     }
 
-    /// The display reports on a frame: `at` is when it became visible, or it never was. Visible frames are
-    /// reported in order; a replaced one at once, before earlier ones that are still to become visible.
+    /// Handles the display's report on a frame: `at` is the time at which it became visible, or `None` if it never did.
+    /// Visible frames are reported in order. A replaced frame is reported at once, before earlier frames that are still to
+    /// become visible.
     pub(super) fn presented(
         &mut self,
         frame: FrameId,
@@ -66,26 +67,26 @@ impl DisplayTimes {
         self.pass_complete(pass);
     }
 
-    /// Passes the reports before the first that waits.
+    /// Passes the reports before the first one that waits.
     fn pass_complete(&mut self, mut pass: impl FnMut(Report)) {
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.complete) {
             pass(waiting.report);
         }
     }
 
-    /// Passes all reports: the session ends, or the display reports nothing any more.
+    /// Passes all reports, because the session ends or the display no longer reports.
     pub(super) fn finish(&mut self, mut pass: impl FnMut(Report)) {
         let all = self.waiting.drain(..);
         all.for_each(|waiting| pass(waiting.report));
     }
 }
 
-/// Stamps Presented, and extends motion to photon to it.
+/// Stamps Presented, and extends motion-to-photon to it.
 fn stamp(report: &mut Report, at: Option<Instant>) {
     let (Some(at), Some(first)) = (at, report.first_received) else {
         return;
     };
-    // The report is written for the host: here the stamp is on the own clock.
+    // The report is written for the host, but here the stamp is on this machine's own clock.
     let presented = at.since(Instant(first.0));
     let later = report.submitted.map_or_else(Default::default, |submitted| {
         presented.saturating_sub(submitted)
@@ -129,20 +130,20 @@ mod tests {
             times.add(report, true, |report| out.push(report));
         }
         assert_eq!(out, [dropped(1)]);
-        // The third was replaced before the second became visible.
+        // The third frame was replaced before the second became visible.
         times.presented(FrameId(3), None, |report| out.push(report));
         assert_eq!(out.len(), 1);
         times.presented(FrameId(2), Some(Instant(7_000_000)), |r| out.push(r));
         assert_eq!(out[1].presented, Some(Duration::from_millis(6)));
         assert_eq!(out[1].motion_to_photon, Some(Duration::from_millis(12)));
         assert_eq!(out[2..], [displayed(3), dropped(4)]);
-        // The display lost its report on the fifth.
+        // The display lost its report on the fifth frame.
         times.add(displayed(6), true, |report| out.push(report));
         times.add(displayed(7), true, |report| out.push(report));
         times.presented(FrameId(6), Some(Instant(9_000_000)), |r| out.push(r));
         assert_eq!(out[4], displayed(5));
         assert_eq!(out[5].presented, Some(Duration::from_millis(8)));
-        // Unknown frames change nothing; the end passes the rest.
+        // Unknown frames change nothing. The end passes the rest.
         times.presented(FrameId(99), Some(Instant(0)), |report| out.push(report));
         times.finish(|report| out.push(report));
         assert_eq!(out[6], displayed(7));

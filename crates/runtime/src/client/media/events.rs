@@ -112,8 +112,8 @@ impl ActiveSession {
         observer_reason: Option<ObserverReason>,
     ) {
         media.shared.keys.store(keys as u8, Ordering::Relaxed);
-        // A reconnect does not take over again: that would demote a newer player. A demoted client reconnects
-        // as an observer, and as a player once it is one again.
+        // A reconnect does not take over again, because that would demote a newer player. A demoted client reconnects as an
+        // observer, and as a player once it is one again.
         let offer = &mut media.setup.offer;
         offer.take_over = false;
         if observer_reason == Some(ObserverReason::TakenOver) {
@@ -147,7 +147,7 @@ impl ActiveSession {
 }
 
 impl Media {
-    /// The host allows clipboard text in these directions.
+    /// Handles the clipboard directions that the host allows.
     fn clipboard_directions(
         &mut self,
         directions: ClipboardDirections,
@@ -170,7 +170,7 @@ impl Media {
         }
     }
 
-    /// The host accepts this player's game pads.
+    /// Announces the game pads to a host that accepts them.
     fn pads_taken(&mut self, session: &mut ClientSession) {
         let shared = &self.shared;
         let rumbler = shared.pads.announce(session, self.setup.pads.is_some());

@@ -37,16 +37,16 @@ pub(super) struct ActiveSession {
     /// Creates the senders of the streams to the host.
     uplink: MediaSender,
     pub(super) prober: TransportProber,
-    /// If the session carries sound.
+    /// Set if the session carries sound.
     audio: Option<SoundPlayer>,
-    /// If the session carries the person's microphone.
+    /// Set if the session carries the user's microphone.
     microphone: Option<Microphone>,
-    /// The role that the host has granted; `None` before the first grant.
+    /// The role that the host granted; `None` before the first grant.
     pub(super) granted: Option<GrantedRole>,
     pub(super) first_picture: FirstPicture,
 }
 
-/// A role that the host has granted.
+/// A role granted by the host.
 pub(super) struct GrantedRole {
     pub(super) role: Role,
     /// The window title.
@@ -94,7 +94,7 @@ impl ActiveSession {
         *shared = Some(session);
         drop(shared);
         media.screen.reset();
-        // A host that wants it requests it again.
+        // A host that wants relative motion requests it again.
         media.screen.relative_mouse(false);
         ActiveSession {
             playout: Playout::new(established),
@@ -194,7 +194,7 @@ impl ActiveSession {
                     media.overlay.received(datagram.len());
                     // A late wake-up must not count as link delay.
                     let arrived = arrived.unwrap_or(now).min(now);
-                    // A rejected datagram is forged, replayed or malformed: it is ignored.
+                    // A rejected datagram is forged, replayed or malformed, and is ignored.
                     let _ = (self.playout.media)
                         .handle_arrival(ArrivalTimes { arrived, now }, datagram);
                 }
@@ -217,8 +217,8 @@ impl ActiveSession {
         {
             audio.receive(now, timed);
         }
-        // A window is opened with the host's name and the role, which may arrive with the first picture or,
-        // after a loss, later.
+        // A window is opened with the host's name and the role. They may arrive with the first picture or, after a loss,
+        // later.
         if self.granted.is_none() {
             let ended = self.poll(media);
             if ended.is_some() || self.granted.is_none() {
@@ -230,7 +230,7 @@ impl ActiveSession {
         }
         media.take_display_times();
         self.write_overlay(media);
-        // Opening a window or decoding may take long: datagrams that arrived meanwhile wait in the socket.
+        // Opening a window or decoding may take long. Datagrams that arrived in the meantime wait in the socket.
         media.note_stall(now);
         self.poll(media)
     }

@@ -1,13 +1,13 @@
 //! When to draw: once per display refresh, and sooner for a new picture.
 //!
-//! Takes the time as an argument; has no clock.
+//! The module takes the time as an argument and has no clock.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Least interval between two drawings, in percent of the display's period: a new picture is drawn early, but
-/// at most four are drawn in three periods.
+/// Minimum interval between two drawings, in percent of the display's period. A new picture is drawn early, but at most four
+/// are drawn in three periods.
 const MIN_INTERVAL_PERCENT: u32 = 75;
 
 /// The drawing times of a display.

@@ -21,13 +21,13 @@ use crate::lock::lock;
 /// Age from which a pose is no longer extrapolated, as in the host's OpenXR runtime.
 const MAX_POSE_AGE: Duration = Duration::from_millis(330);
 
-/// A smaller head rotation, in radians, is not redrawn: a tenth of a pixel at 90 degrees on 640 pixels.
+/// Minimum head rotation, in radians, for which a picture is redrawn: a tenth of a pixel at 90 degrees on 640 pixels.
 const MIN_TURN: f32 = 0.000_2;
 
-/// How often a still picture is checked, with a renderer that must redraw for a changed window.
+/// How often a still picture is checked, for a renderer that must redraw when the window changes.
 const STILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Weight of the smoothed display latency: a new measurement counts one part in this many.
+/// Weight of the smoothed display latency: a new measurement counts as one part in this many.
 const SMOOTHING: u32 = 8;
 
 /// Bucket width of the cost histogram in microseconds, and the number of buckets.
@@ -36,7 +36,7 @@ const STEPS: usize = 1000;
 
 /// How a picture is split into parts of the surface.
 struct Layout {
-    /// The pictures it applies to: size, number of eyes, eye view.
+    /// The pictures to which it applies: size, number of eyes, eye view.
     of: (Size, usize, EyeView),
     /// The surface's size.
     size: Size,
@@ -58,7 +58,7 @@ pub(super) struct Renderer {
     aimed: Vec<AimedRegion>,
     /// The head rotation of the picture on the surface.
     shown: Option<Option<Rotation>>,
-    /// From the pose's selection to the surface.
+    /// Time from the pose's selection to the surface.
     display_latency: Duration,
     costs: Vec<u64>,
     on_event: Box<dyn Fn(StereoEvent) + Send>,
@@ -95,7 +95,7 @@ impl Renderer {
         }
     }
 
-    /// Draws until it is stopped or the surface is lost; then reports the cost, if anything was drawn.
+    /// Draws until it is stopped or the surface is lost, then reports the cost if anything was drawn.
     pub(super) fn run(mut self) {
         // OpenedReprojector here, since it must stay on this thread.
         let mut backend = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
@@ -118,7 +118,7 @@ impl Renderer {
         }
     }
 
-    /// Waits for the next drawing, and applies other updates to the surface meanwhile.
+    /// Waits for the next drawing, and applies other updates to the surface in the meantime.
     fn wait(&mut self, backend: &OpenedReprojector) -> Result<Work, PresentError> {
         let mailbox = Arc::clone(&self.mailbox);
         let mut pending = lock(&mailbox.pending);
@@ -176,14 +176,14 @@ impl Renderer {
         self.reprojects && viewpoint.views.is_some() && viewpoint.pose.is_some()
     }
 
-    /// The predicted head rotation at the time when the drawing is displayed; `None` without reprojection.
+    /// The predicted head rotation at the time at which the drawing will be displayed; `None` without reprojection.
     fn predicted_rotation(&self, frame: &Frame, now: Instant) -> Option<Rotation> {
         if !self.can_reproject(frame) {
             return None;
         }
         let (pose, sampled) = (*lock(&self.mailbox.head))?;
         let age = now.since(sampled);
-        // Otherwise the pose is stale, or its clock jumped.
+        // Otherwise, the pose is stale or its clock jumped.
         let ahead = if age < MAX_POSE_AGE {
             age + self.display_latency
         } else {
@@ -232,7 +232,7 @@ impl Renderer {
             if backend.with == DrawBackend::Software {
                 return Err(PresentError(why));
             }
-            // The surface may still work; the software renderer finds out.
+            // The surface may still work, which the software renderer will find out.
             let name = backend.with.name();
             let why =
                 format!("{name} failed to draw stereo pictures: {why}; falling back to software");
@@ -266,7 +266,7 @@ impl Renderer {
         self.layout = Some(Layout { of: key, size, cut });
     }
 
-    /// The homography of one eye's picture; the identity if it can't be reprojected.
+    /// The homography of one eye's picture; the identity if it cannot be reprojected.
     fn aim(
         &self,
         frame: &Frame,

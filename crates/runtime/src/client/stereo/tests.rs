@@ -1,4 +1,4 @@
-//! Stereo pictures on a surface in memory: frames and head poses go in, the drawn pictures are checked.
+//! Stereo pictures on a surface in memory. Frames and head poses go in, and the drawn pictures are checked.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant as Deadline};
@@ -154,7 +154,7 @@ impl Rig {
         self.expect_while(what, || (), predicate);
     }
 
-    /// The same; calls `meanwhile` repeatedly until then.
+    /// Waits in the same way, and calls `meanwhile` repeatedly until then.
     fn expect_while(
         &self,
         what: &str,
@@ -179,8 +179,7 @@ impl Rig {
     }
 }
 
-/// Whether the middle of the left eye shows the column seen by a head turned left by `degrees` after
-/// rendering.
+/// Whether the middle of the left eye shows the column seen by a head that has turned left by `degrees` since rendering.
 fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
     let column = 32.0 * (1.0 - degrees.to_radians().tan());
     move |size, pixels| {
@@ -225,7 +224,7 @@ fn a_frame_without_views_is_presented_directly() {
     rig.expect("the picture", |size, pixels| size == EYES && pixels[2] == 0);
     assert!(matches!(rig.presenter.output, Output::Direct(_)));
     assert!(rig.shows_rows());
-    // Without a head and with both eyes selected there is nothing to process.
+    // Without a head and with both eyes selected, there is nothing to process.
     let mut rig = Rig::new(fast(), false);
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(matches!(rig.presenter.output, Output::Direct(_)));
@@ -235,7 +234,7 @@ fn a_frame_without_views_is_presented_directly() {
 fn a_picture_follows_the_head_without_a_new_frame() {
     let mut rig = Rig::new(fast(), true);
     rig.mailbox.set_head(head_turned(0.0), clock::now());
-    // The first is on the surface already; the next must be painted completely.
+    // The first is already on the surface, so the next must be painted completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(!rig.shows_rows(), "another thread draws whole pictures");
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));

@@ -81,7 +81,8 @@ impl Config {
         let choice = match &self.microphone {
             SoundChoice::Auto => {
                 return Err(
-                    "microphone: auto is not supported: name a sink, such as pulse:SINK".to_owned(),
+                    "microphone: auto is not supported: choose a sink, such as pulse:SINK"
+                        .to_owned(),
                 );
             }
             choice => choice,
@@ -112,7 +113,7 @@ impl Config {
         match self.sound_frame {
             2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
             other => Err(format!(
-                "sound_frame: {other} \u{b5}s is no Opus frame duration: choose 2500, 5000, 10000 or 20000"
+                "sound_frame: {other} \u{b5}s is not an Opus frame duration: choose 2500, 5000, 10000 or 20000"
             )),
         }
     }

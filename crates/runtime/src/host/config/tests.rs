@@ -81,8 +81,8 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         both(&["x264", "openh264"])
             .contains("both encode H.264: no client would ever get openh264")
     );
-    assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
-    assert!(both(&[]).contains("name at least one"));
+    assert!(both(&["jpeg", "jpeg"]).contains("jpeg is listed twice"));
+    assert!(both(&[]).contains("expected at least one"));
     let jpeg_refreshed = |c: &mut Config| {
         c.recovery = Recovery::Refresh;
         c.encoders = vec![EncoderName("jpeg")];

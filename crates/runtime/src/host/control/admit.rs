@@ -68,7 +68,7 @@ impl Control {
         }
     }
 
-    /// The highest role of a device with a session: a ticket may allow observing only.
+    /// The highest role of a device with a session, because a ticket may only allow observing.
     pub(super) fn max_role(&mut self, key: &PublicKey) -> Role {
         let listed = self.trust.statuses()(&ClientId::of(key)) != DeviceStatus::Unknown;
         let by_ticket = self.handshake.admitted(key).filter(|_| !listed);

@@ -17,7 +17,7 @@ use super::super::{ApplicationInput, Input, Notice};
 use super::Control;
 
 impl Control {
-    /// Sets the player; the previous player's pads are unplugged.
+    /// Sets the player and unplugs the previous player's pads.
     pub(super) fn set_player(&mut self, subscriber: SubscriberId) {
         if let Some(before) = self.player.filter(|before| *before != subscriber) {
             self.clear_player(before);
@@ -87,8 +87,8 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = Some(injected);
     }
 
-    /// Applies an event that is not for a mapped device. Returns whether it is applied now, not later when
-    /// the application takes it.
+    /// Applies an event that is not for a mapped device. Returns whether it is applied now, as opposed to later when the
+    /// application takes it.
     pub(super) fn apply(
         &mut self,
         remaining: Translated,
@@ -120,7 +120,7 @@ impl Control {
         }
     }
 
-    /// Allows the player's held keys to repeat, or not while the player is silent. Applications that take
+    /// Sets whether the player's held keys may repeat, which they may not while the player is silent. Applications that take
     /// input themselves, and readers of mapped devices, do not repeat keys.
     pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input

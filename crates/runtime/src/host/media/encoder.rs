@@ -14,8 +14,8 @@ use crate::host::encodings::{Encoding, SUBPEL_PIXELS};
 const BT709_LIMITED: u8 = 1;
 const RGB_FULL: u8 = 2;
 
-/// Opens it for pictures of `size`; `target` is used if the codec library controls the rate. Also returns its
-/// properties for the rendition.
+/// Opens the encoder for pictures of `size`. `target` is used if the codec library controls the rate. Also returns the
+/// encoder's properties for the rendition.
 pub(in crate::host) fn open(
     encoding: &Encoding,
     size: Size,
@@ -41,7 +41,7 @@ pub(in crate::host) fn open(
         ..usual
     };
     if backend.codec == Codec::H264 && settings.pixels == Chroma::Yuv420 {
-        // The conversion pads.
+        // The conversion pads the picture.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
     let encoder = encode::open(backend.name, &settings)?;

@@ -39,7 +39,7 @@ pub(super) struct PictureInfo {
     pub(super) captured: Instant,
     /// The application's metadata of the drawing.
     pub(super) drawn: RenderInfo,
-    /// The newest input injected before.
+    /// The newest input injected before the capture.
     pub(super) injected: Option<AppliedInput>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Pipeline {
     id: RenditionId,
     shared: Arc<Shared>,
     encoding: Encoding,
-    /// It has a single client, whose feedback drives it even as an observer.
+    /// Whether it has a single client, whose feedback drives it even as an observer.
     single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
@@ -106,7 +106,7 @@ impl Pipeline {
         self.rendition.subscribers().map(|(id, _)| id).collect()
     }
 
-    /// The highest frame rate useful to the player.
+    /// The highest frame rate that is useful to the player.
     pub(super) fn fps(&self) -> f64 {
         self.rendition.fps()
     }
@@ -115,16 +115,15 @@ impl Pipeline {
         self.rendition.is_unwatched()
     }
 
-    /// Prepares it for another thread. The encoder's threads inherit the priority of the thread that opens
-    /// it, so it is reopened there. Pictures submitted to this thread are lost, so the changed region is
-    /// unknown.
+    /// Prepares the pipeline for another thread. The encoder's threads inherit the priority of the thread that opens the
+    /// encoder, so it is reopened there. Pictures submitted to this thread are lost, so the changed region is unknown.
     pub(super) fn prepare_move(mut self) -> Pipeline {
         self.close();
         (self.damage, self.converted) = (Damage::default(), false);
         self
     }
 
-    /// Ends it without subscribers; returns its converter for reuse.
+    /// Ends a pipeline without subscribers. Returns its converter for reuse.
     pub(super) fn end(mut self) -> Converter {
         self.close();
         self.converter
@@ -247,8 +246,8 @@ impl Pipeline {
         self.rendition.superseded(clock::now());
     }
 
-    /// Encodes a picture; `fresh`: it was just captured. Slices are sent from the encoder's callback. Returns
-    /// whether a frame is being sent: see [`Pipeline::send_rest`].
+    /// Encodes a picture. `fresh`: it was just captured. Slices are sent from the encoder's callback. Returns whether a
+    /// frame is being sent; see [`Pipeline::send_rest`].
     pub(super) fn frame(&mut self, picture: &Picture<'_>, info: &PictureInfo, fresh: bool) -> bool {
         self.converted &= !fresh;
         if !self.rendition.captured(info.captured, fresh) {
@@ -264,7 +263,7 @@ impl Pipeline {
         }
     }
 
-    /// Sends the rest of the frame. `Some`: the player's link is full; call again at that time.
+    /// Sends the rest of the frame. Returns `Some` if the player's link is full: call it again at that time.
     pub(super) fn send_rest(&mut self) -> Option<Instant> {
         let waits = self.rendition.end(clock::now());
         if waits.is_none() {
@@ -274,7 +273,7 @@ impl Pipeline {
         waits
     }
 
-    /// The newest picture as converted for the encoder, if other renditions can use it: NV12 of `size`.
+    /// The newest picture as converted for the encoder, if other renditions can use it as NV12 of `size`.
     pub(super) fn converted(&self, size: Size) -> Option<Picture<'_>> {
         let converted = self.converter.nv12().filter(|_| self.converted);
         converted.filter(|converted| converted.size == size)
@@ -288,7 +287,7 @@ impl Pipeline {
     }
 
     fn fail(&mut self, stage: Stage, why: String) {
-        // Open a new encoder for the next frame: this one may be the cause.
+        // A new encoder is opened for the next frame, because this one may be the cause.
         self.encoder = None;
         self.rendition.failed(clock::now(), stage);
         // Reported once for consecutive frames.
@@ -300,8 +299,8 @@ impl Pipeline {
         self.last_error = Some(why);
     }
 
-    /// Sets the input echo: the newest input injected before the capture, or taken by the application before
-    /// drawing. Also sets pose and drawing times.
+    /// Sets the input echo: the newest input injected before the capture, or taken by the application before drawing. Also
+    /// sets pose and drawing times.
     fn echo(&mut self, info: &PictureInfo) {
         if let Some(at) = info.drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
@@ -381,7 +380,7 @@ impl Pipeline {
         if self.encoder.is_some() && !self.rendition.needs_encoder(size) {
             return Ok(());
         }
-        // Close first: a device may support only one.
+        // Closed first, because a device may support only one.
         self.encoder = None;
         let (encoder, opened) =
             open(&self.encoding, size, self.rendition.target()).map_err(at(Stage::FirstSlice))?;
@@ -409,7 +408,7 @@ fn no_encoder() -> StageError {
     (Stage::FirstSlice, "no encoder is open".to_owned())
 }
 
-/// Encodes a frame; each slice is forwarded as soon as it is available.
+/// Encodes a frame. Each slice is forwarded as soon as it is available.
 fn encode_frame(
     encoder: &mut dyn Encoder,
     picture: &Picture<'_>,

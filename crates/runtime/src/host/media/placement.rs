@@ -1,8 +1,8 @@
 //! The set of renditions, and the thread of each.
 //!
-//! A rendition starts with its first subscriber and ends with its last: then its encoder is closed and its
-//! thread, if any, ends. The media thread produces the player's rendition, or the oldest without a player.
-//! The others have their own threads.
+//! A rendition starts with its first subscriber and ends with its last. Its encoder is then closed, and its thread, if any,
+//! ends. The media thread produces the player's rendition, or the oldest if there is no player. The others have their own
+//! threads.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;
@@ -83,7 +83,7 @@ impl Media {
         }
     }
 
-    /// Places a rendition in this thread if it is the player's or the only one, else in its own thread.
+    /// Places a rendition in this thread if it is the player's or the only one, and otherwise in its own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
         let plays = self
             .player
@@ -184,7 +184,7 @@ impl Media {
         }
     }
 
-    /// Ends all renditions: the host stops, or the source has ended.
+    /// Ends all renditions because the host stops or the source has ended.
     pub(super) fn end_all(self) {
         // Unblocks threads that wait for room in the channel.
         drop(self.media_commands);

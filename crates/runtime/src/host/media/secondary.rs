@@ -1,12 +1,12 @@
-//! A secondary rendition, in addition to that of the media thread. It has its own thread without real-time
-//! priority, so it can't delay the player.
+//! A secondary rendition, in addition to that of the media thread. It has its own thread without real-time priority, so it
+//! cannot delay the player.
 //!
 //! ```text
 //! media thread ─► slot: the newest picture, shared ─► convert, encode, send
 //!              ─► media_commands                          ◄─ outcomes: to the control thread
 //! ```
-//! At most one picture waits. A newer one replaces it, and the older one is recorded as a dropped frame. The
-//! media thread never waits for the slot: if it is locked, it retries later.
+//! At most one picture waits. A newer one replaces it, and the older one is recorded as a dropped frame. The media thread
+//! never waits for the slot: if the slot is locked, it retries later.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,14 +36,14 @@ pub(super) struct SharedPicture {
     pub(super) info: PictureInfo,
     /// The region that differs from the thread's previous picture; `None`: unknown.
     pub(super) changed: Option<Block>,
-    /// Number of pictures it replaced.
+    /// Number of pictures that it replaced.
     pub(super) superseded: u32,
     /// Link states of the rendition's subscribers.
     pub(super) links: Vec<(SubscriberId, LinkState)>,
 }
 
 impl SharedPicture {
-    /// Merges in an older picture that it replaces.
+    /// Merges in an older picture that this one replaces.
     fn supersede(&mut self, older: &SharedPicture) {
         self.superseded += older.superseded + 1;
         self.changed = match (self.changed.take(), &older.changed) {
@@ -87,10 +87,10 @@ pub(super) struct SecondaryRendition {
 }
 
 impl SecondaryRendition {
-    /// Starts the thread; `returns` and `capturing` lead to the media thread.
+    /// Starts the thread. `returns` and `capturing` lead to the media thread.
     ///
     /// # Errors
-    /// The system's, if the thread can't be started; the pipeline is dropped then.
+    /// Returns the system's error if the thread cannot be started. The pipeline is then dropped.
     pub(super) fn start(
         mut pipeline: Pipeline,
         shared: &Arc<Shared>,
@@ -112,7 +112,7 @@ impl SecondaryRendition {
             picture: None,
         };
         let report = PanicReporter(shared.clone(), "rendition");
-        // Not real-time: the player has priority.
+        // Not real-time, because the player has priority.
         let role = sched::ThreadRole::Background;
         let thread = scheduler.spawn(role, "ouvr-rendition", move || {
             let _report = report;
@@ -158,7 +158,7 @@ impl SecondaryRendition {
         self.retry();
     }
 
-    /// Drops the unsent commands of a subscriber that left; returns whether its `Add` was among them.
+    /// Drops the unsent commands of a subscriber that left. Returns whether its `Add` was among them.
     fn forget(&mut self, gone: SubscriberId) -> bool {
         let joined =
             |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
@@ -173,7 +173,7 @@ impl SecondaryRendition {
         Arc::ptr_eq(&self.slot, &returned.slot)
     }
 
-    /// Retries unsent commands and the pending picture; returns whether any remain.
+    /// Retries unsent commands and the pending picture. Returns whether any remain.
     pub(super) fn retry(&mut self) -> bool {
         if self.unsent.is_empty() && self.pending.is_none() {
             return false;
@@ -193,7 +193,7 @@ impl SecondaryRendition {
         self.pending.is_some() || !self.unsent.is_empty()
     }
 
-    /// Submits the newest picture; it replaces a waiting one.
+    /// Submits the newest picture. It replaces a waiting one.
     pub(super) fn offer(&mut self, mut newest: SharedPicture) {
         if let Some(pending) = self.pending.take() {
             newest.supersede(&pending);
@@ -286,7 +286,7 @@ impl Thread {
         }
     }
 
-    /// Handles pending commands; returns whether the channel is open.
+    /// Handles pending commands. Returns whether the channel is open.
     fn take_commands(&mut self) -> bool {
         let open = loop {
             match self.media_commands.try_recv() {
@@ -322,7 +322,7 @@ impl Thread {
         self.slot.takes_nv12.store(takes, Ordering::Relaxed);
     }
 
-    /// Encodes the current picture again: a subscriber needs it, or static refinement is due.
+    /// Encodes the current picture again, because a subscriber needs it or static refinement is due.
     fn repeat(&mut self) {
         if let Some((_, info)) = &self.picture {
             let info = PictureInfo {

@@ -12,7 +12,7 @@ use openuvr_proto::time::Instant;
 pub(super) struct SessionPath {
     link: Arc<dyn Link>,
     pub(super) path: PathId,
-    /// The first send error other than a full buffer, and whether it was reported.
+    /// The first send error other than a full buffer, and whether it has been reported.
     error: Option<(String, bool)>,
 }
 
@@ -25,7 +25,7 @@ impl SessionPath {
         }
     }
 
-    /// The send error, once.
+    /// The send error, returned once.
     pub(super) fn take_error(&mut self) -> Option<String> {
         let (why, reported) = self.error.as_mut()?;
         (!std::mem::replace(reported, true)).then(|| why.clone())
@@ -36,8 +36,8 @@ impl Transmit for SessionPath {
     fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
         let mut sent = Transmitted::default();
         for (bytes, each) in datagrams.runs() {
-            // The first datagram is sent at this time at the earliest, the last when the call has returned at
-            // the latest: preemption in between does not make the measured rate too high.
+            // The first datagram is sent at this time at the earliest, and the last by the time the call returns, so
+            // preemption in between does not make the measured rate too high.
             let sent_at = clock::now();
             match self.link.send(self.path, bytes, each) {
                 Ok(()) => {
@@ -45,7 +45,7 @@ impl Transmit for SessionPath {
                     sent.last = Some(clock::now());
                 }
                 Err(LinkError::Full) => sent.overflowed = true,
-                // The network may return: treat this frame as if the buffer were full.
+                // The network may return, so this frame is treated as if the buffer were full.
                 Err(e) => {
                     sent.overflowed = true;
                     self.error.get_or_insert_with(|| (e.to_string(), false));

@@ -1,5 +1,5 @@
-//! The subscribers of a rendition: sessions, which send directly in the media thread, and others, each with
-//! its own thread.
+//! The subscribers of a rendition: sessions, which send directly in the media thread, and others, which each have their own
+//! thread.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::intake::Intake;

@@ -1,10 +1,10 @@
-//! A subscriber in its own thread, so that one that blocks, is slow or panics does not delay others. Frames
-//! it can't take at once wait in memory, bounded in bytes and age by its [`Intake`]: its thread may have been
-//! preempted, and a missed frame costs all frames up to the next key frame. Beyond the bound it misses
-//! frames, and requests a key frame once its backlog is empty.
+//! A subscriber in its own thread, so that one that blocks, is slow or panics does not delay others. Frames that it cannot
+//! take at once wait in memory, bounded in bytes and age by its [`Intake`], because its thread may have been preempted and a
+//! missed frame costs all frames up to the next key frame. Beyond the bound, it misses frames, and requests a key frame once
+//! its backlog is empty.
 //!
-//! Updates ([`Update`]) are delivered by the same thread: a gateway forwards pointer, role and frames over
-//! one connection, and needs no second thread or lock.
+//! Updates ([`Update`]) are delivered by the same thread. A gateway forwards pointer, role and frames over one connection,
+//! and needs no second thread or lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -25,12 +25,12 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::host::{MediaCommand, Notice, Shared};
 use crate::scheduling_latency::WakeupSite;
 
-/// Most pending notifications of frames dropped before they began: several seconds (guess). Further ones are
-/// not delivered.
+/// Maximum pending notifications of frames dropped before they began: several seconds (guess). Additional ones are not
+/// delivered.
 const MAX_DROPS: usize = 1024;
 
-/// Frames accepted regardless of age and size: one in progress and one waiting. After a stall of the whole
-/// machine the frame in progress is old, but nothing was missed.
+/// Number of frames accepted regardless of age and size: one in progress and one waiting. After a stall of the whole
+/// machine, the frame in progress is old, but nothing was missed.
 const MIN_FRAMES: u32 = 2;
 
 /// Memory of a waiting frame without its slices: metadata, calls, and its ledger entry.
@@ -50,8 +50,8 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Its memory while it waits. Calls counted as 0 have other bounds: one end per frame, [`MAX_DROPS`], and
-    /// one update per completed call.
+    /// The memory of a call while it waits. Calls counted as 0 have other bounds: one end per frame, [`MAX_DROPS`], and one
+    /// update per completed call.
     fn cost(&self) -> usize {
         match self {
             Call::Begin(..) => FRAME_COST,
@@ -68,13 +68,13 @@ pub(super) struct Backlog {
     frames: AtomicU32,
     /// Memory of their waiting calls.
     bytes: AtomicUsize,
-    /// When the oldest of them began, if there is one.
+    /// When the oldest of these frames began, if there is one.
     oldest: AtomicI64,
     /// Pending drop notifications.
     drops: AtomicUsize,
     /// Whether an update is pending.
     pub(super) updated: AtomicBool,
-    /// The newest missed frame, until a key frame is requested; 0: none.
+    /// The newest missed frame, until a key frame is requested; 0 if there is none.
     missed: AtomicU32,
 }
 
@@ -91,7 +91,7 @@ impl Backlog {
         }
     }
 
-    /// Whether another frame is accepted; it is counted then. Called by the media thread only.
+    /// Whether another frame is accepted. If it is, it is counted. Called only by the media thread.
     fn take(&self, now: Instant) -> bool {
         let frames = self.frames.load(Ordering::Acquire);
         if frames == 0 {
@@ -114,7 +114,7 @@ pub(in crate::host) struct Detached {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
     wakeup_site: WakeupSite,
-    /// Progress of the current frame; `None`: it is missed.
+    /// Progress of the current frame; `None` if it is missed.
     taken: Option<Departure>,
 }
 
@@ -132,10 +132,10 @@ impl Detached {
         }
     }
 
-    /// Queues a call. The channel is unbounded; [`Backlog::take`] enforces the bound. Fails only if the
-    /// thread has ended, and then the frame is missed.
+    /// Queues a call. The channel is unbounded; [`Backlog::take`] enforces the bound. Fails only if the thread has ended, in
+    /// which case the frame is missed.
     fn call(&mut self, call: Call) {
-        // Before sending: the thread may take it at once.
+        // Called before sending, because the thread may take it at once.
         self.wakeup_site.sent();
         self.backlog.bytes.fetch_add(call.cost(), Ordering::AcqRel);
         if self.calls.send(call).is_err() {
@@ -228,7 +228,7 @@ impl Thread {
         }
     }
 
-    /// Delivers pending updates; returns whether it continues.
+    /// Delivers pending updates. Returns whether the subscriber continues.
     fn update(&self, subscriber: &mut dyn Subscriber) -> bool {
         loop {
             let update = self.shared.sessions().poll_update(self.id);
@@ -285,8 +285,7 @@ impl Thread {
                     if frames.needs_key_frame {
                         self.backlog.missed.store(frame.0, Ordering::Release);
                     }
-                    // A subscriber that took nothing of a frame has lost it, whether it needs a key frame or
-                    // not.
+                    // A subscriber that took nothing of a frame has lost it, whether or not it needs a key frame.
                     let took = |left: &Departure| left.first.is_some() || !left.overflowed;
                     self.departed(frame, progress.filter(took).ok_or(OVERFLOW));
                     self.frame_done();
@@ -338,7 +337,7 @@ impl Thread {
     }
 }
 
-/// Ends a complete frame; returns its departure. `None`: it was missed, and a key frame is needed.
+/// Ends a complete frame. Returns its departure, or `None` if it was missed and a key frame is needed.
 fn end(subscriber: &mut dyn Subscriber) -> Option<Departure> {
     loop {
         match subscriber.end(clock::now()) {
@@ -395,11 +394,11 @@ mod tests {
         let sixtieth = SECOND / 60;
         // 10 Mb/s at 60 frames/s.
         let frame = 20_833;
-        // A browser gets new frames only, a video player those of the last half second …
+        // A browser gets only new frames, and a video player those of the last half second.
         assert_eq!(taken(Intake::Newest, frame, sixtieth), 4);
         assert_eq!(taken(Intake::Steady, frame, sixtieth), 31);
         assert_eq!(taken(Intake::Steady, frame, sixtieth / 4), 121);
-        // … and a recorder all frames within 32 MiB.
+        // A recorder gets all frames within 32 MiB.
         assert_eq!(taken(Intake::Complete, frame, sixtieth), 1536);
         assert_eq!(taken(Intake::Complete, 1 << 20, SECOND), 32);
         // Key frames of 4 MiB.

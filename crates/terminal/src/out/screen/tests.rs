@@ -112,7 +112,7 @@ impl Terminal {
             .collect()
     }
 
-    /// A change of width on a terminal that rewraps its lines: the cursor stays with its character.
+    /// A change of width on a terminal that rewraps its lines. The cursor stays with its character.
     fn resize(&mut self, columns: usize) {
         let mut rows = Vec::new();
         let mut at = self.at;
@@ -137,7 +137,7 @@ fn table(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A screen and the terminal that it is drawn on.
+/// A screen and the terminal on which it is drawn.
 struct Fixture {
     screen: Screen,
     terminal: Terminal,
@@ -246,7 +246,7 @@ fn resize(tracks_typed_lines: bool) {
     fixture.print("a message that stays where it is\n");
     for columns in [20, 7, 33, 12, 40] {
         fixture.table(&["a row that is as long as that", "another such row"]);
-        // The program learns the new size later.
+        // The program detects the new size later.
         let before = fixture.terminal.size;
         fixture.terminal.resize(columns);
         fixture

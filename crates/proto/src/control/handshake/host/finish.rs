@@ -1,4 +1,4 @@
-//! The last handshake message: the client proves its PIN or key and is admitted or refused.
+//! The last handshake message: the client proves its PIN or possession of its key, and is admitted or refused.
 
 use zerocopy::IntoBytes;
 
@@ -28,7 +28,7 @@ impl HostHandshake {
                 && finish.head.pattern() == Some(half.pattern)
         })?;
         let half = &self.halves[index];
-        // The key proves that the sender has read the Answer. Other senders do not count as a try.
+        // The key proves that the sender has read the Answer. A Finish from any other sender does not count as a try.
         if !is_tagged(&half.key, datagram) {
             return None;
         }
@@ -102,7 +102,7 @@ impl HostHandshake {
         if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }
-        // From here on a Finish without a Confirm uses up a try.
+        // From here on, a Finish without a Confirm uses up a try.
         let name = noise.read(&finish.noise);
         let (Some(name), Some(peer)) = (name, noise.peer()) else {
             self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
@@ -143,8 +143,8 @@ impl HostHandshake {
     }
 }
 
-/// The Finish's tag is valid, and only the owner of `key` could make it. What remains is whether the device
-/// is still allowed.
+/// The Finish's tag is valid, and only the owner of `key` could have made it. This function checks whether the device is
+/// still allowed.
 fn finish_by_key(
     status: DeviceStatus,
     key: PublicKey,

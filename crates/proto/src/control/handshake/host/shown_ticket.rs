@@ -1,4 +1,4 @@
-//! Tickets in the handshake, and over a connection sealed by other means: a browser's.
+//! Tickets in the handshake, and over a connection that is sealed by other means, such as a browser's.
 
 use super::{DeviceStatus, HostHandshake, Paired, PairingEvent, Refusal, Rejection, TicketClaim};
 use crate::control::handshake::layout::Reason;
@@ -9,7 +9,7 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::PathId;
 
 impl HostHandshake {
-    /// The client has proven its key: verifies and redeems its ticket.
+    /// Verifies and redeems the ticket of a client that has proved possession of its key.
     pub(super) fn finish_by_ticket(
         &mut self,
         from: PathId,
@@ -31,7 +31,7 @@ impl HostHandshake {
     /// Redeems the ticket of a device at `from` with `key` and returns the highest role that it grants.
     ///
     /// # Errors
-    /// [`TicketRefused`]
+    /// [`TicketRefused`] if the ticket is rejected.
     pub fn shown_ticket(
         &mut self,
         from: PathId,

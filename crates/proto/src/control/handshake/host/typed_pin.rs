@@ -1,8 +1,7 @@
-//! A PIN sent in clear over a connection sealed by other means: a browser's.
+//! A PIN sent in the clear over a connection that is sealed by other means, such as a browser's.
 //!
-//! It counts as a try of the same window as in [`super::finish`], with the same limits, and the first success
-//! closes the window. Unlike the handshake, it does not prove the absence of an on-path attacker: the other
-//! connection must do that.
+//! It counts as a try in the same window as in [`super::finish`], with the same limits, and the first success closes the
+//! window. Unlike the handshake, it does not prove the absence of an on-path attacker. The other connection must do that.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,10 +29,11 @@ pub enum PinRefused {
 }
 
 impl HostHandshake {
-    /// Tries the PIN of a device at `from` with `key` and record `standing`.
+    /// Tries the PIN of a device at `from` with `key` and the record `standing`.
     ///
     /// # Errors
-    /// [`PinRefused`]; all but [`PinRefused::Closed`] and [`PinRefused::Wait`] used up a try.
+    /// [`PinRefused`] if the PIN is not accepted. All variants except [`PinRefused::Closed`] and [`PinRefused::Wait`] use up
+    /// a try.
     pub fn typed_pin(
         &mut self,
         now: Instant,
@@ -70,8 +70,8 @@ impl HostHandshake {
     }
 }
 
-/// The storage key of a device without an X25519 key: 32 bytes that only it can prove, such as the hash of a
-/// public key for which it signs.
+/// The storage key of a device without an X25519 key: 32 bytes that only this device can prove, such as the hash of the
+/// public key with which it signs.
 #[must_use]
 pub fn foreign_key(kind: &str, public_key: &[u8]) -> PublicKey {
     let length = (kind.len() as u64).to_le_bytes();

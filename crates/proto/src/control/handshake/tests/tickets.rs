@@ -53,7 +53,7 @@ fn a_ticket_admits_a_stranger_that_then_reconnects() {
     assert_eq!(world.assert_agreed(), &Paired::Ticket { name, role });
     let key = world.client_identity.public();
     assert_eq!(world.host.admitted(&key), Some(Role::Observer));
-    // It reconnects by its key after the ticket has expired.
+    // It reconnects with its key after the ticket has expired.
     world.host.time_of_day(UnixTime(TIME.0 + 10_000));
     let host = world.host_identity.public();
     attempt(&mut world, Trust::Known(host)).unwrap();
