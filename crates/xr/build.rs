@@ -1,5 +1,5 @@
-//! Prevents unloading the library: the OpenXR loader would unload it with the last instance, while threads of
-//! the runtime are still ending. Also compiles the shaders to SPIR-V.
+//! Prevents unloading of the library: the OpenXR loader would unload it with the last instance, while threads of the runtime
+//! are still ending. Also compiles the shaders to SPIR-V.
 
 use std::path::{Path, PathBuf};
 

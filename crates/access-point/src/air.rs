@@ -1,4 +1,4 @@
-//! The air around a card, and the rules that apply to it: what `iw` reports.
+//! The networks around a card, and the rules that apply to it, as `iw` reports them.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -16,19 +16,19 @@ use crate::journal::Journal;
 use crate::nmcli;
 use crate::programs::Program;
 
-/// How long a question to the kernel may take.
+/// How long a query to the kernel may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long a scan may take: three bands with passive channels need 10 s (guess).
+/// How long a scan may take (guess). Three bands with passive channels need 10 s.
 const SCAN: Duration = Duration::from_secs(60);
 
-/// How often a scan is tried while the card is busy with another one, once per second.
+/// How often a scan is tried, once per second, while the card is busy with another one.
 const TRIES: u32 = 10;
 
-/// How long a change of the country takes at most: the kernel reads its file of rules (guess).
+/// The maximum duration of a change of the country (guess). The kernel reads its file of rules.
 const COUNTRY_CHANGE: Duration = Duration::from_secs(5);
 
-/// Rules and air.
+/// The rules, and the networks around the card.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
     pub(crate) phy: Phy,
@@ -42,7 +42,7 @@ impl Surroundings {
     /// Ranks the channels.
     ///
     /// # Errors
-    /// None is permitted.
+    /// Returns an error if none is permitted.
     pub(crate) fn rank(&self, selection: &Selection) -> Result<Vec<Candidate>> {
         let air = choice::Air {
             networks: &self.networks,
@@ -51,7 +51,7 @@ impl Surroundings {
         Ok(choice::rank(&self.channels, &self.phy, selection, air)?)
     }
 
-    /// The number of networks in the air.
+    /// The number of networks that were found.
     pub(crate) fn networks(&self) -> usize {
         self.networks.len()
     }
@@ -65,7 +65,7 @@ impl Surroundings {
 /// The abilities of a card that can be an access point.
 ///
 /// # Errors
-/// It cannot, or `iw` fails.
+/// Returns an error if the card cannot be an access point, or if `iw` fails.
 pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
     let phy = phy::parse(&iw.run(&["phy", &card.phy, "info"], ANSWER)?);
     if !phy.access_point {
@@ -82,7 +82,7 @@ pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
 /// Scans with `iw`, as root, or with NetworkManager. The interface is brought up for `iw`.
 ///
 /// # Errors
-/// A program fails.
+/// Returns an error if a program fails.
 pub(crate) fn look_around(
     iw: &Program,
     nmcli: Option<&Program>,
@@ -131,7 +131,7 @@ fn domain(iw: &Program, card: &Card) -> Result<Option<Domain>> {
 /// Makes the rules of this country apply.
 ///
 /// # Errors
-/// The card or the kernel has others.
+/// Returns an error if the card or the kernel applies other rules.
 pub(crate) fn set_country(
     iw: &Program,
     card: &Card,
@@ -147,8 +147,8 @@ pub(crate) fn set_country(
     }
     if let Some(domain) = before.as_ref().filter(|domain| domain.self_managed) {
         bail!(
-            "the country of {} is {} by its own firmware, and can't be {wanted}: leave out --country, or use another \
-             card",
+            "the firmware of {} sets its country to {}, which can't be changed to {wanted}: leave out --country, or use \
+             another card",
             card.interface,
             domain.country
         );
@@ -161,10 +161,10 @@ pub(crate) fn set_country(
     while domain(iw, card)?.is_none_or(|domain| domain.country != wanted) {
         if Instant::now() >= end {
             let remedy = match fs::exists("/lib/firmware/regulatory.db") {
-                Ok(true) => "is it a country of the kernel's list (ISO 3166)?",
+                Ok(true) => "check that it is in the kernel's list (ISO 3166)",
                 _ => "its rules are missing: run apt install wireless-regdb",
             };
-            bail!("the kernel does not take the country {wanted}: {remedy}");
+            bail!("the kernel does not accept the country {wanted}: {remedy}");
         }
         thread::sleep(Duration::from_millis(100));
     }

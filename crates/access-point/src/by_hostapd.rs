@@ -1,4 +1,4 @@
-//! An access point by hostapd and dnsmasq, on a card without a manager.
+//! An access point with hostapd and dnsmasq, on a card without a manager.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 use crate::subnet::Subnet;
 
-/// How long a start takes at most, without a check for radar (guess: on a busy machine).
+/// The maximum duration of a start, without a check for radar (guess: on a busy machine).
 const START: Duration = Duration::from_secs(60);
 
-/// How long a change of an interface takes at most.
+/// The maximum duration of a change of an interface.
 const STEP: Duration = Duration::from_secs(10);
 
 /// The interval of checks for signals.
@@ -34,7 +34,7 @@ impl Programs {
     /// Finds them.
     ///
     /// # Errors
-    /// One is missing.
+    /// Returns an error if one is missing.
     pub(crate) fn find() -> Result<Programs> {
         Ok(Programs {
             hostapd: Program::require("hostapd", "hostapd")?,
@@ -46,7 +46,7 @@ impl Programs {
     /// Brings the interface up, for a scan.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub(crate) fn bring_up(&self, card: &Card, journal: &mut Journal) -> Result<()> {
         let up = card.is_up();
         journal.record(|changes| changes.up = Some(up))?;
@@ -65,10 +65,10 @@ pub(crate) struct Running {
     interface: String,
 }
 
-/// Starts it. `None` if `stop` is set meanwhile.
+/// Starts it. Returns `None` if `stop` is set meanwhile.
 ///
 /// # Errors
-/// hostapd or dnsmasq refuses. The message has one line.
+/// Returns a one-line error if hostapd or dnsmasq refuses.
 pub(crate) fn start(
     programs: &Programs,
     access_point: &AccessPoint<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn start(
         }
         if Instant::now() >= end {
             let waited = (START + 2 * check).as_secs();
-            return Err(anyhow!("hostapd does not start it within {waited} s"))
+            return Err(anyhow!("hostapd did not start it within {waited} s"))
                 .with_context(|| refused(interface));
         }
     }
@@ -117,7 +117,7 @@ fn refused(interface: &str) -> String {
     format!("can't make {interface} an access point")
 }
 
-/// Gives the interface an address, and its clients others.
+/// Assigns an address to the interface, and starts serving addresses to its clients.
 fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) -> Result<Daemon> {
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let subnet = Subnet::choose(&routes).ok_or_else(|| {
@@ -150,10 +150,10 @@ fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) 
 }
 
 impl Running {
-    /// Prints joining and leaving clients until `stop` is set.
+    /// Prints clients that join and leave, until `stop` is set.
     ///
     /// # Errors
-    /// hostapd or dnsmasq ends.
+    /// Returns an error if hostapd or dnsmasq ends.
     pub(crate) fn follow(&mut self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
             let line = self.hostapd.line(POLL_INTERVAL, hostapd::is_cause);
@@ -164,7 +164,7 @@ impl Running {
                 }
                 Some(Event::Left(address)) => eprintln!("openuvr ap: client {address} has left"),
                 Some(Event::WrongKey(address)) => {
-                    eprintln!("openuvr ap: client {address} has another key");
+                    eprintln!("openuvr ap: client {address} uses a different key");
                 }
                 Some(Event::Disabled) => bail!(
                     "the access point has ended: another program has changed {}, or its transmitter was switched off",
@@ -172,7 +172,7 @@ impl Running {
                 ),
                 Some(Event::Enabled | Event::RadarCheck) | None => {}
             }
-            // Its log is read so that its end is noticed.
+            // Its log is read so that its end is detected.
             let line = self.dnsmasq.line(Duration::ZERO, |_| false);
             line.context("the access point's clients get no addresses any more")?;
         }

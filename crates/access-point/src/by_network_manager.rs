@@ -1,4 +1,4 @@
-//! An access point, or a client of one, by NetworkManager, which owns the card.
+//! An access point, or a client of one, through NetworkManager, which owns the card.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,30 +10,30 @@ use crate::journal::Journal;
 use crate::nmcli::{self, Profile};
 use crate::programs::Program;
 
-/// How long a question takes at most.
+/// The maximum duration of a query.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long a connection takes at most; `nmcli` itself waits for a minute.
+/// The maximum duration of connecting; `nmcli` itself waits for a minute.
 const CONNECTION: Duration = Duration::from_secs(70);
 
-/// The interval of checks whether the connection is still there.
+/// The interval of checks whether the connection still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The interval of checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// `nmcli`, if NetworkManager owns the interface. Without NetworkManager, or if it does not run, nothing is owned.
+/// `nmcli`, if NetworkManager owns the interface. If NetworkManager is not installed or not running, no interface is owned.
 pub(crate) fn owner(interface: &str) -> Option<Program> {
     let nmcli = Program::find("nmcli")?;
     let devices = nmcli.run(&nmcli::DEVICES, ANSWER).ok()?;
     nmcli::owns(&devices, interface).then_some(nmcli)
 }
 
-/// Starts a connection. Its profile is in memory alone, and is removed with the journal's changes; then the connection that the
-/// card had before returns.
+/// Starts a connection. Its profile is only in memory, and is removed with the journal's changes; then the previous
+/// connection of the card returns.
 ///
 /// # Errors
-/// NetworkManager refuses.
+/// Returns an error if NetworkManager refuses.
 pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -> Result<()> {
     let interface = journal.interface().to_owned();
     let words = ["-g", "GENERAL.CON-UUID", "device", "show", &interface];
@@ -48,7 +48,7 @@ pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -
         &profile.up_arguments(&secrets.to_string_lossy()),
         CONNECTION,
     );
-    // It was read.
+    // The file has been read.
     let removed = std::fs::remove_file(&secrets);
     started.with_context(|| format!("NetworkManager refuses {interface}"))?;
     removed.context("can't remove the file with the key")
@@ -57,7 +57,7 @@ pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -
 /// Waits until `stop` is set.
 ///
 /// # Errors
-/// The connection ends.
+/// Returns an error if the connection ends.
 pub(crate) fn follow(nmcli: &Program, profile: &Profile, stop: &AtomicBool) -> Result<()> {
     let mut check_at = Instant::now() + CHECK_INTERVAL;
     while !stop.load(Ordering::Relaxed) {

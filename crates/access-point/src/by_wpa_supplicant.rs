@@ -1,4 +1,4 @@
-//! A client of an access point by wpa_supplicant, on a card without a manager.
+//! A client of an access point with wpa_supplicant, on a card without a manager.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 use crate::wpa_supplicant::{self, Event};
 
-/// How long joining takes at most: several scans, of which each takes 5 s or more (guess).
+/// The maximum duration of joining (guess): several scans, each of which takes 5 s or more.
 const JOINING: Duration = Duration::from_secs(60);
 
-/// How long a change of the interface takes at most.
+/// The maximum duration of a change of the interface.
 const STEP: Duration = Duration::from_secs(10);
 
 /// The interval of checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A connection; its programs end with this value.
+/// A connection. Its programs end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     // The addresses are released before the network is left.
@@ -30,10 +30,10 @@ pub(crate) struct Connection {
     _supplicant: Daemon,
 }
 
-/// Joins the access point. `None` if `stop` is set meanwhile.
+/// Joins the access point. Returns `None` if `stop` is set meanwhile.
 ///
 /// # Errors
-/// A program is missing, the access point is not there, or the key is wrong. The message has one line.
+/// Returns a one-line error if a program is missing, the access point is not found, or the key is wrong.
 pub(crate) fn join(
     card: &Card,
     credentials: &Credentials,
@@ -74,7 +74,7 @@ pub(crate) fn join(
         match line.and_then(|line| wpa_supplicant::event(interface, &line)) {
             Some(Event::Connected) => break,
             Some(Event::WrongKey) => bail!(
-                "the access point {} refuses the key: give the one that `openuvr ap` shows",
+                "the access point {} refuses the key: use the one that `openuvr ap` shows",
                 credentials.ssid
             ),
             Some(event) => last = Some(event),
@@ -84,12 +84,12 @@ pub(crate) fn join(
             let (name, waited) = (&credentials.ssid, JOINING.as_secs());
             match last {
                 Some(Event::Refused | Event::Disconnected) => bail!(
-                    "the access point {name} admits no client within {waited} s: is its key right, does this card \
-                     have WPA3?"
+                    "the access point {name} did not admit this client within {waited} s: check its key, and whether this \
+                     card supports WPA3"
                 ),
                 _ => bail!(
-                    "the access point {name} is not found within {waited} s: does `openuvr ap` run, is it near, and \
-                     does this card have its band?"
+                    "the access point {name} was not found within {waited} s: check that `openuvr ap` runs, that it is \
+                     near, and that this card supports its band"
                 ),
             }
         }
@@ -99,15 +99,15 @@ pub(crate) fn join(
         Ok(None) => {
             if !stop.load(Ordering::Relaxed) {
                 eprintln!(
-                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): the host is searched \
-                     by IPv6 alone"
+                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): the client searches for \
+                     the host over IPv6 only"
                 );
             }
             None
         }
         // Link-local addresses need no server.
         Err(why) => {
-            eprintln!("openuvr client: {why}: the host is searched by IPv6 alone");
+            eprintln!("openuvr client: {why}: the client searches for the host over IPv6 only");
             None
         }
     };

@@ -25,9 +25,9 @@ pub(crate) struct Card {
 /// A lock of radio transmitters (Linux, `Documentation/driver-api/rfkill.rst`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Blocked {
-    /// By software.
+    /// Blocked by software.
     Soft,
-    /// By a switch.
+    /// Blocked by a switch.
     Hard,
 }
 
@@ -76,7 +76,7 @@ impl Card {
     /// Fails if its transmitter is blocked.
     ///
     /// # Errors
-    /// It is; the message has one line.
+    /// Returns a one-line error if it is blocked.
     pub(crate) fn check_transmitter(&self) -> Result<()> {
         match self.blocked() {
             None => Ok(()),
@@ -100,10 +100,11 @@ impl Card {
     }
 }
 
-/// The interface to use: the given one, or the only free one of this machine. `listed` is the output of `iw dev`.
+/// Selects the interface to use: the specified one, or the only free one of this machine. `listed` is the output of `iw
+/// dev`.
 ///
 /// # Errors
-/// There is none, or several. The message has one line.
+/// Returns a one-line error if there is none, or if there are several.
 pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interface)> {
     let all = interfaces::parse(listed);
     let with_card = |interface: &Interface| {
@@ -113,7 +114,7 @@ pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interfa
     if let Some(name) = given {
         let found = all.iter().find(|interface| interface.name == name);
         return found.and_then(with_card).ok_or_else(|| {
-            anyhow!("{name} is no wireless interface: see `iw dev`, and give one with its option")
+            anyhow!("{name} is not a wireless interface: select one that `iw dev` lists")
         });
     }
     let usable = |interface: &&Interface| {
@@ -123,14 +124,15 @@ pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interfa
     match (usable.next(), usable.next()) {
         (Some(one), None) => Ok(one),
         (Some((one, _)), Some((other, _))) => bail!(
-            "several wireless interfaces are free, such as {} and {}: give one with its option",
+            "several wireless interfaces are free, such as {} and {}: select one (--interface; for a client --ap-interface)",
             one.interface,
             other.interface
         ),
         (None, _) => match all.first() {
             None => bail!("this machine has no wireless interface: see `iw dev`"),
             Some(used) => bail!(
-                "all wireless interfaces are in use, such as {}: disconnect one, or give it with its option",
+                "all wireless interfaces are in use, such as {}: disconnect it, or select it (--interface; for a client \
+                 --ap-interface)",
                 used.name
             ),
         },

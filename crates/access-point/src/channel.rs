@@ -32,7 +32,7 @@ impl FromStr for Band {
     fn from_str(text: &str) -> Result<Band, String> {
         let all = [Band::Ghz2_4, Band::Ghz5, Band::Ghz6];
         let found = all.into_iter().find(|band| band.to_string() == text);
-        found.ok_or_else(|| "a band is 2.4, 5 or 6".to_owned())
+        found.ok_or_else(|| "expected 2.4, 5 or 6 (GHz)".to_owned())
     }
 }
 
@@ -58,7 +58,7 @@ impl Frequency {
         Some(Frequency(mhz))
     }
 
-    /// Its band; `None` outside of the three.
+    /// Its band; `None` if it is outside the three bands.
     #[must_use]
     pub fn band(self) -> Option<Band> {
         match self.0 {
@@ -69,7 +69,7 @@ impl Frequency {
         }
     }
 
-    /// Its channel number; `None` outside of the bands.
+    /// Its channel number; `None` if it is outside the bands.
     #[must_use]
     pub fn channel(self) -> Option<u32> {
         Some(match self.band()? {
@@ -112,7 +112,7 @@ impl FromStr for Width {
 
     fn from_str(text: &str) -> Result<Width, String> {
         let found = (Width::ALL.into_iter()).find(|width| width.mhz().to_string() == text);
-        found.ok_or_else(|| "a width is 20, 40 or 80 (MHz)".to_owned())
+        found.ok_or_else(|| "expected 20, 40 or 80 (MHz)".to_owned())
     }
 }
 
@@ -127,8 +127,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block of this width around a primary channel. `None` if there is none: blocks lie at fixed frequencies, and
-    /// 2.4 GHz, which has room for three networks of 20 MHz, has none of several channels here.
+    /// The block of this width around a primary channel; `None` if there is none. Blocks lie at fixed frequencies. In 2.4
+    /// GHz, which has room for three networks of 20 MHz, there are no blocks of several channels here.
     #[must_use]
     pub fn new(primary: Frequency, width: Width) -> Option<Block> {
         let (band, number) = (primary.band()?, primary.channel()?);

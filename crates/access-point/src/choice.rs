@@ -1,18 +1,18 @@
-//! The choice of the channel: the one with the least interference, as in the paper.
+//! The selection of the channel: the one with the least interference, as in the paper.
 //!
-//! A band is a question of preference: the first one of the list that has a permitted channel is used. Within it, the widest
-//! block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width the one is
-//! used that is expected to be free most of the time:
+//! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within it, the
+//! widest block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width, the
+//! one that is expected to be free most of the time is used:
 //!
 //! ```text
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
 //! ```
-//! - *measured*: the busiest of its channels. The card's survey, or the use that an access point reports of it.
-//! - *share*: the time that a network may use in future, which a measurement of some 100 ms does not show. A network that
-//!   stations here must wait for counts fully; a weaker one less, by its signal in dB, down to noise.
+//! - *measured*: the busiest of its channels, according to the card's survey, or to the use that an access point reports.
+//! - *share*: the time that a network may use in the future, which a measurement of some 100 ms does not show. A network for
+//!   which stations here must wait counts fully; a weaker one counts less, by its signal in dB, down to noise.
 //!
-//! A network counts once, however wide it is: its transmissions occupy all of its channels at once. A block is used only
-//! as a whole: one busy channel of it makes 80 MHz wait, or narrows them.
+//! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
+//! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::iw::phy::Phy;
 use crate::iw::scan::Network;
 use crate::iw::survey::Survey;
 
-/// The signal in dBm that is noise: thermal noise of 20 MHz, −101, and a noise figure of 6 (guess).
+/// The signal in dBm that counts as noise: thermal noise of 20 MHz, −101, and a noise figure of 6 (guess).
 const NOISE: i32 = -95;
 
-/// The share of the time that a network is expected to use (guess: a video stream, or some of the time much more).
+/// The share of the time that a network is expected to use (guess: a video stream, or much more for some of the time).
 const USUAL_SHARE: f64 = 0.1;
 
 /// The channels of 2.4 GHz that do not overlap.
@@ -37,20 +37,20 @@ const SEPARATE: [u32; 3] = [1, 6, 11];
 pub struct Selection {
     /// The bands, in order of preference.
     pub bands: Vec<Band>,
-    /// The number of the primary channel; `None`: any.
+    /// The number of the primary channel; `None` means any.
     pub channel: Option<u32>,
-    /// The greatest width.
+    /// The maximum width.
     pub widest: Width,
-    /// Whether channels of radars are permitted, with the check before their use.
+    /// Whether channels used by radar are permitted, with the check before their use.
     pub radar: bool,
 }
 
-/// The state of the air.
+/// The networks and measurements around the card.
 #[derive(Clone, Copy, Debug)]
 pub struct Air<'a> {
     /// The networks.
     pub networks: &'a [Network],
-    /// The measured use, where known.
+    /// The measured use, if known.
     pub survey: &'a [Survey],
 }
 
@@ -59,7 +59,7 @@ pub struct Air<'a> {
 pub struct Candidate {
     /// The block.
     pub block: Block,
-    /// The check for radar before its use.
+    /// The duration of the check for radar before its use.
     pub radar_check: Option<Duration>,
     /// Its interference.
     pub interference: Interference,
@@ -70,15 +70,15 @@ pub struct Candidate {
 pub struct Interference {
     /// The share of the time in which it is expected to be busy, 0 to 1.
     pub busy: f64,
-    /// The measured use of its busiest channel, 0 to 1; `None` without a measurement.
+    /// The measured use of its busiest channel, 0 to 1; `None` if there is no measurement.
     pub measured: Option<f64>,
     /// The number of networks that overlap it.
     pub networks: usize,
-    /// The strongest of them, in dBm.
+    /// The signal of the strongest of them, in dBm.
     pub strongest: Option<i32>,
     /// The sum of their signals in mW, for the choice between equally busy blocks.
     power: f64,
-    /// The share of the time in which the primary channel alone is expected to be busy.
+    /// The share of the time in which the primary channel by itself is expected to be busy.
     primary: f64,
 }
 
@@ -98,37 +98,37 @@ impl fmt::Display for Interference {
     }
 }
 
-/// Why there is no channel. Each is one line with a remedy.
+/// Why there is no channel. Each message is one line with a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoChannel {
     /// The card lacks the bands.
-    #[error("the card has no channel at {0} GHz: give other bands (--band), or use another card")]
+    #[error("the card has no channel at {0} GHz: choose other bands (--band), or use another card")]
     Band(String),
     /// The country forbids all channels.
     #[error(
-        "the rules in force permit no access point at {0} GHz: give your country (--country DE), or other bands \
+        "the rules in force permit no access point at {0} GHz: set your country (--country DE), or choose other bands \
          (--band)"
     )]
     Forbidden(String),
-    /// Only channels of radars are permitted.
+    /// Only channels used by radar are permitted.
     #[error(
-        "all permitted channels at {0} GHz are those of radars: permit them (--radar; the start then takes a minute \
-         or more), or give other bands (--band)"
+        "all permitted channels at {0} GHz are DFS channels (radar): permit them with --radar (the start then takes a \
+         minute or more), or choose other bands with --band"
     )]
     Radar(String),
-    /// The given channel is not permitted, or does not exist.
+    /// The specified channel is not permitted, or does not exist.
     #[error(
-        "card, country and options do not permit channel {0}: see `openuvr ap --list-channels`, or leave the choice \
-         to it"
+        "card, country and options do not permit channel {0}: choose one that `openuvr ap --list-channels` lists, or leave \
+         out --channel"
     )]
     Number(u32),
 }
 
-/// The permitted blocks of the best band and of the greatest width, the one with the least interference first. At least
-/// one.
+/// The permitted blocks of the best band and of the maximum width, the one with the least interference first. There is at
+/// least one.
 ///
 /// # Errors
-/// [`NoChannel`]
+/// [`NoChannel`] if there is none.
 pub fn rank(
     channels: &[Channel],
     phy: &Phy,
@@ -205,7 +205,7 @@ fn blocks(
     channels.iter().filter_map(block).collect()
 }
 
-/// Why [`rank`] finds nothing.
+/// The reason why [`rank`] finds nothing.
 fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     if let Some(number) = selection.channel {
         return NoChannel::Number(number);
@@ -272,7 +272,7 @@ fn overlapping((low, high): (u32, u32), networks: &[Network]) -> Vec<&Network> {
     networks.iter().filter(overlaps).collect()
 }
 
-/// The expected share of the time that a network of this signal takes from us.
+/// The share of the time that a network with this signal is expected to take from us.
 fn share(signal: i32) -> f64 {
     let above = f64::from(signal - NOISE) / f64::from(CCA_THRESHOLD - NOISE);
     USUAL_SHARE * above.clamp(0.0, 1.0)

@@ -29,16 +29,17 @@ use crate::programs::Program;
 use crate::ssid::{self, Ssid};
 use crate::{key_file, qr};
 
-/// How long a question takes at most.
+/// The maximum duration of a query.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Make this machine the access point of its clients
 ///
-/// A client that joins it reaches the host in one hop, on a channel without the traffic of a home network. The air is scanned, and
-/// the channel with the least interference is used: 80 MHz in the 5 GHz band where card and country permit it. Name and key
-/// are shown as text and as a QR code. Ctrl-C ends it; the card is then as before.
+/// A client that joins it reaches the host in one hop, on a channel without the traffic of a home network. The command scans
+/// the bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band where card and country permit
+/// it. It shows the network's name and key as text and as a QR code. Ctrl-C ends it and restores the card.
 ///
-/// It runs beside `openuvr host`. It needs root, hostapd and dnsmasq, or NetworkManager, where that owns the card.
+/// Run it in addition to `openuvr host`. It needs root, hostapd and dnsmasq, or only NetworkManager if that manages the
+/// card.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Wireless interface [default: the only free one]
@@ -47,28 +48,28 @@ pub struct Args {
     /// Name of the network, 1 to 32 bytes [default: OpenUVR- and this machine's name]
     #[arg(long, value_name = "NAME", value_parser = name)]
     ssid: Option<Ssid>,
-    /// File with the key in its first line, written if missing [default: access-point.key in the folder of keys]
+    /// File with the key in its first line, created if missing [default: access-point.key in the configuration folder]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Replace the key by a new one
+    /// Replace the key with a new one
     #[arg(long)]
     new_key: bool,
-    /// WPA3 alone; by default clients with WPA2 may join, too
+    /// Only WPA3; by default, clients with WPA2 may also join
     #[arg(long)]
     wpa3: bool,
-    /// Country whose rules apply, such as DE [default: that of the system]
+    /// Country whose rules apply, such as DE [default: the system's]
     #[arg(long, value_name = "COUNTRY")]
     country: Option<Country>,
     /// Frequency bands in GHz, in order of preference: the first one with a permitted channel is used
     #[arg(long, value_name = "BANDS", value_delimiter = ',', default_value = "5,6,2.4", action = ArgAction::Set)]
     band: Vec<Band>,
-    /// Channel: auto, a number, or survey, which leaves the choice to hostapd's own survey of the permitted ones
+    /// Channel: auto, a number, or survey (hostapd surveys the permitted channels and chooses one)
     #[arg(long, value_name = "CHANNEL", default_value = "auto")]
     channel: ChannelChoice,
-    /// Greatest width of the channel in MHz: 20, 40 or 80
+    /// Maximum width of the channel in MHz: 20, 40 or 80
     #[arg(long, value_name = "MHZ", default_value = "80")]
     width: Width,
-    /// Permit channels of radars, on which a card must listen for a minute or more before it transmits
+    /// Permit DFS channels, on which the card must listen for radar for a minute or more before it transmits
     #[arg(long)]
     radar: bool,
     /// List the permitted channels with their interference, and exit
@@ -79,12 +80,12 @@ pub struct Args {
     clean_up: bool,
 }
 
-/// The choice of the channel.
+/// How the channel is selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ChannelChoice {
-    /// The least interference.
+    /// The channel with the least interference.
     Auto,
-    /// hostapd's choice.
+    /// The channel that hostapd selects.
     Survey,
     /// This primary channel.
     Number(u32),
@@ -98,25 +99,25 @@ impl FromStr for ChannelChoice {
             ("auto", _) => Ok(ChannelChoice::Auto),
             ("survey", _) => Ok(ChannelChoice::Survey),
             (_, Ok(number @ 1..=233)) => Ok(ChannelChoice::Number(number)),
-            _ => Err("a channel is auto, survey or a number from 1 to 233".to_owned()),
+            _ => Err("expected auto, survey or a number from 1 to 233".to_owned()),
         }
     }
 }
 
 fn interface(text: &str) -> Result<String, String> {
     let valid = is_name(text).then(|| text.to_owned());
-    valid.ok_or_else(|| "not the name of an interface, such as wlan0".to_owned())
+    valid.ok_or_else(|| "expected the name of an interface, such as wlan0".to_owned())
 }
 
 fn name(text: &str) -> Result<Ssid, String> {
     let ssid = Ssid::new(text).filter(|ssid| ssid.text().is_some());
-    ssid.ok_or_else(|| "a name has 1 to 32 bytes of printable text".to_owned())
+    ssid.ok_or_else(|| "expected 1 to 32 bytes of printable text".to_owned())
 }
 
-/// Values of the program.
+/// Defaults that the program provides.
 #[derive(Debug)]
 pub struct Defaults {
-    /// The folder of keys.
+    /// The configuration folder.
     pub config_dir: Result<PathBuf>,
     /// This machine's name.
     pub machine: String,
@@ -147,7 +148,7 @@ impl Args {
         };
         let ssid = self.ssid.clone().or_else(usual);
         Ok(Credentials {
-            ssid: ssid.ok_or_else(|| anyhow!("no name for the network: give --ssid NAME"))?,
+            ssid: ssid.ok_or_else(|| anyhow!("no name for the network: use --ssid NAME"))?,
             key: key_file::open(&key, self.new_key)?,
             security: match self.wpa3 {
                 true => Security::Wpa3,
@@ -160,12 +161,12 @@ impl Args {
 /// Runs an access point until a signal.
 ///
 /// # Errors
-/// It cannot be one. The message has one line; card and configuration are as before.
+/// Returns a one-line error if this machine cannot be an access point. In this case, card and configuration are as before.
 pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let folder = journal::folder()?;
     let interrupted = journal::reverse_interrupted(&folder)?;
     for interface in &interrupted {
-        eprintln!("openuvr ap: undone the changes of an interrupted program to {interface}");
+        eprintln!("openuvr ap: reversed the changes of an interrupted program to {interface}");
     }
     if args.clean_up {
         if interrupted.is_empty() {
@@ -179,7 +180,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     card.check_transmitter()?;
     if args.wpa3 && !phy.protects_management {
         bail!(
-            "{} has no WPA3: leave out --wpa3, or use another card",
+            "{} does not support WPA3: leave out --wpa3, or use another card",
             card.interface
         );
     }
@@ -191,7 +192,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
             Some(Programs::find()?)
         }
     };
-    // From here on a signal ends it in order: the changes are reversed.
+    // From here on, a signal ends it gracefully: the changes are reversed.
     let stop = stop_gracefully_on_signals()?;
     let mut journal = Journal::open(&folder, &card.interface)?;
     if let Some(country) = args.country {
@@ -225,7 +226,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
         (Some(nmcli), _) => {
             if args.channel == ChannelChoice::Survey {
                 bail!(UsageError::new(
-                    "--channel survey needs hostapd: NetworkManager owns this card"
+                    "--channel survey needs hostapd, but NetworkManager manages this card"
                 ));
             }
             let profile = Profile::of_access_point(&card.interface, &credentials, &best.block)?;
@@ -285,16 +286,16 @@ fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     let interface = &card.interface;
     if !geteuid().is_root() {
         bail!(
-            "can't make {interface} an access point: only root may, where NetworkManager does not own the card; run \
-             sudo openuvr ap"
+            "can't make {interface} an access point: NetworkManager does not manage it, so this requires root; run sudo \
+             openuvr ap"
         );
     }
     if found.in_use {
         let state = match found.mode.as_str() {
-            "AP" => "is an access point already, of another program",
+            "AP" => "is already the access point of another program",
             _ => "is connected to a network",
         };
-        bail!("{interface} {state}: end that first, or give another card (--interface)");
+        bail!("{interface} {state}: end that first, or use another card (--interface)");
     }
     Ok(())
 }
@@ -309,10 +310,10 @@ fn report_choice(
         .country()
         .map_or_else(String::new, |country| match country.is_one() {
             true => format!(", rules of {country}"),
-            false => ", rules of no country (--country)".to_owned(),
+            false => ", no country set (--country)".to_owned(),
         });
     let networks = around.networks();
-    eprintln!("openuvr ap: {networks} networks in the air{country}");
+    eprintln!("openuvr ap: {networks} networks in range{country}");
     let Candidate {
         block,
         interference,
@@ -374,7 +375,7 @@ fn invitation(credentials: &Credentials, colours: bool) -> String {
     let _ = writeln!(all, "Name      {}", credentials.ssid);
     let _ = writeln!(all, "Key       {}", credentials.key.text());
     let _ = writeln!(all, "Security  {security}");
-    // A quotation mark ends the shell's quotation, is quoted itself, and another one begins.
+    // A quotation mark ends the shell's quotation, is quoted itself, and then another quotation begins.
     let quoted = text.replace('\'', "'\\''");
     let _ = writeln!(all, "Client    openuvr client --via-ap '{quoted}'");
     all
@@ -395,7 +396,7 @@ fn table(ranked: &[Candidate], around: &Surroundings) -> String {
         let (number, mhz, width) = (block.number(), block.primary().0, block.width().mhz());
         let busy = 100.0 * interference.busy;
         let radar = radar_check.map_or_else(String::new, |check| {
-            format!("; listens for radar for {} s before", check.as_secs())
+            format!("; listens for radar for {} s first", check.as_secs())
         });
         let _ = writeln!(
             text,

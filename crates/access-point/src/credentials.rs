@@ -1,9 +1,9 @@
-//! What a client needs to join: name, key and security, as the text of a QR code.
+//! The data that a client needs to join: name, key and security, as the text of a QR code.
 //!
 //! ```text
 //! WIFI:T:SAE;S:OpenUVR-desk;P:23456-789ab-cdefg-hijkm;;
 //! ```
-//! Phones read the same text. `\`, `;`, `,`, `"` and `:` are preceded by a `\`; fields come in any order, unknown ones
+//! Phones read the same text. `\`, `;`, `,`, `"` and `:` are preceded by a `\`. Fields may have any order, and unknown ones
 //! are skipped.
 //!
 //! Spec: Wi-Fi Alliance, WPA3 Specification 3.1, section 7 ("URI"); ZXing, "Barcode Contents" for `WPA`.
@@ -17,13 +17,13 @@ use crate::ssid::Ssid;
 /// The protection of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Security {
-    /// WPA2 and WPA3 with the same key: a client takes the best that it has.
+    /// WPA2 and WPA3 with the same key. A client uses the better one that it supports.
     Mixed,
-    /// WPA3 alone (SAE).
+    /// Only WPA3 (SAE).
     Wpa3,
 }
 
-/// What a client needs to join.
+/// The data that a client needs to join.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// The network's name.
@@ -34,19 +34,19 @@ pub struct Credentials {
     pub security: Security,
 }
 
-/// Why a text is no QR code of a network that can be joined. It repeats nothing of the text.
+/// Why a text is not a QR code of a network that can be joined. The message repeats nothing from the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// Another kind of text.
+    /// The text has another form.
     #[error("it does not begin with WIFI: and end with ;;")]
     Form,
-    /// An open network, or one with WEP or accounts.
+    /// The network is open, or uses WEP or accounts.
     #[error("its security is neither WPA nor SAE")]
     Security,
-    /// No name, or too long a name.
+    /// There is no name, or the name is too long.
     #[error("its name does not have 1 to 32 bytes")]
     Ssid,
-    /// No key, or an invalid key.
+    /// There is no key, or the key is invalid.
     #[error("its key does not have 8 to 63 printable ASCII characters")]
     Key,
 }

@@ -1,7 +1,7 @@
-//! An IPv4 address from the access point, by a DHCP client of the distribution.
+//! An IPv4 address from the access point, through a DHCP client of the distribution.
 //!
-//! Their own scripts set the address. The access point offers neither a router nor a name server, so that they change nothing
-//! else.
+//! The clients' own scripts set the address. The access point offers neither a router nor a name server, so they change
+//! nothing else.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use anyhow::{Context as _, Result, bail};
 use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 
-/// How long an address takes at most: four tries of a client (guess: on a busy machine).
+/// The maximum wait for an address: four tries of a client (guess: on a busy machine).
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a question takes at most.
+/// The maximum duration of a query.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The interval of questions.
+/// The interval of queries.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The clients, in order of preference, with their packages.
 const CLIENTS: [&str; 3] = ["dhclient", "dhcpcd", "udhcpc"];
 
-/// Starts a client and waits for an address. `None` if no client is installed, or if `stop` is set meanwhile.
+/// Starts a client and waits for an address. Returns `None` if no client is installed, or if `stop` is set meanwhile.
 ///
 /// # Errors
-/// There is no address in time, or the client ends.
+/// Returns an error if there is no address in time, or if the client ends.
 pub(crate) fn start(
     ip: &Program,
     journal: &mut Journal,
@@ -59,7 +59,7 @@ pub(crate) fn start(
         }
         if Instant::now() >= end {
             bail!(
-                "{} gets no address within {} s",
+                "{} got no address within {} s",
                 client.name(),
                 TIMEOUT.as_secs()
             );
@@ -69,11 +69,11 @@ pub(crate) fn start(
     }
 }
 
-/// The arguments that keep a client in the foreground, for IPv4 alone, and the files that it writes.
+/// The arguments that keep a client in the foreground, only for IPv4, and the files that it writes.
 fn arguments(client: &str, interface: &str) -> (Vec<String>, Vec<PathBuf>) {
     match client {
         "dhclient" => {
-            // Where Debian's AppArmor profile permits them.
+            // This is where Debian's AppArmor profile permits them.
             let pid = format!("/run/dhclient-openuvr-{interface}.pid");
             let leases = format!("/var/lib/dhcp/dhclient-openuvr-{interface}.leases");
             let words = ["-4", "-d", "-pf", &pid, "-lf", &leases, interface];

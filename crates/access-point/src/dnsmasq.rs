@@ -1,6 +1,7 @@
 //! dnsmasq as a DHCP server: its configuration.
 //!
-//! It serves addresses alone: neither a router nor a name server, so that a client keeps its other ways into the network.
+//! It serves only addresses, and neither a router nor a name server, so that a client keeps its other routes into the
+//! network.
 //!
 //! Spec: dnsmasq(8), RFC 2132, sections 3.5 and 3.8.
 
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use crate::subnet::Subnet;
 
-/// The configuration file. `leases` is a file of its own.
+/// The configuration file. `leases` is a separate file.
 #[must_use]
 pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> String {
     let (first, last) = subnet.clients();
@@ -19,13 +20,13 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
         "no-hosts".to_owned(),
         format!("interface={interface}"),
         "except-interface=lo".to_owned(),
-        // Beside other DHCP servers of this machine, such as those of virtual machines.
+        // This allows other DHCP servers on this machine, such as those of virtual machines.
         "bind-interfaces".to_owned(),
         format!("dhcp-range={first},{last},255.255.255.0,12h"),
         // Neither a router nor a name server.
         "dhcp-option=3".to_owned(),
         "dhcp-option=6".to_owned(),
-        // A client that comes back after a restart gets an answer at once.
+        // A client that returns after a restart gets an answer at once.
         "dhcp-authoritative".to_owned(),
         format!("dhcp-leasefile={}", leases.display()),
         "log-facility=-".to_owned(),
@@ -35,7 +36,7 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
     lines.join("\n") + "\n"
 }
 
-/// Whether a line of the log reports that it serves.
+/// Whether a line of the log reports that it is serving.
 #[must_use]
 pub(crate) fn is_started(line: &str) -> bool {
     line.contains("started, version")

@@ -15,7 +15,7 @@ use crate::iw::regulatory::Country;
 pub enum Tuning {
     /// This block.
     Block(Block),
-    /// The choice of hostapd (ACS), by a survey of its own, among these primary channels of one band and width.
+    /// The choice of hostapd (ACS), based on its own survey, among these primary channels of one band and width.
     Survey(Vec<Block>),
 }
 
@@ -40,23 +40,23 @@ impl Tuning {
 pub struct AccessPoint<'a> {
     /// Its interface.
     pub interface: &'a str,
-    /// Its name, key and security; in 6 GHz WPA3 alone applies.
+    /// Its name, key and security. In 6 GHz, only WPA3 applies.
     pub credentials: &'a Credentials,
-    /// Its country, which beacons name; `None`: unknown.
+    /// Its country, which beacons state; `None` if it is unknown.
     pub country: Option<Country>,
     /// Its channel.
     pub tuning: Tuning,
     /// The abilities of the card in this band.
     pub abilities: Abilities,
-    /// Whether it protects management frames; without, it has WPA2 alone.
+    /// Whether it protects management frames. Without this protection, it has only WPA2.
     pub protects_management: bool,
 }
 
 impl AccessPoint<'_> {
     /// The configuration file.
     ///
-    /// `wpa_passphrase` serves SAE as well: `sae_password` would give `|mac=` and other parts of a key a meaning. The
-    /// name is written in hexadecimal digits, so that no character of it has one.
+    /// `wpa_passphrase` serves SAE as well, because with `sae_password`, `|mac=` and other parts of a key would have a
+    /// special meaning. The name is written in hexadecimal digits, so that none of its characters has one.
     #[must_use]
     pub fn configuration(&self) -> String {
         let Some(block) = self.tuning.any() else {
@@ -69,7 +69,7 @@ impl AccessPoint<'_> {
             "logger_stdout_level=2".to_owned(),
             format!("ssid2={}", self.credentials.ssid.hex()),
             "utf8_ssid=1".to_owned(),
-            // Clients talk to the host alone.
+            // Clients can exchange data only with the host.
             "ap_isolate=1".to_owned(),
         ];
         if let Some(country) = self.country.filter(|country| country.is_one()) {
@@ -99,7 +99,7 @@ impl AccessPoint<'_> {
         lines.join("\n") + "\n"
     }
 
-    /// 802.11n, 802.11ac and 802.11ax, as far as the card has them.
+    /// 802.11n, 802.11ac and 802.11ax, as far as the card supports them.
     fn modulation(&self, block: &Block) -> Vec<String> {
         let Abilities {
             ht,
@@ -113,7 +113,7 @@ impl AccessPoint<'_> {
         let code = u32::from(block.width() == Width::Mhz80);
         let centre = match self.tuning {
             Tuning::Block(_) if code == 1 => Some(block.centre_number()),
-            // hostapd computes that of the channel that it finds.
+            // hostapd computes the value for the channel that it finds.
             _ => None,
         };
         let width = |kind: &str| {
@@ -193,19 +193,19 @@ impl AccessPoint<'_> {
 pub enum Event {
     /// The access point sends beacons.
     Enabled,
-    /// It does not any more.
+    /// The access point no longer sends beacons.
     Disabled,
     /// It listens for radar.
     RadarCheck,
-    /// A client has joined; its address.
+    /// A client with this address has joined.
     Joined(String),
-    /// A client has left.
+    /// A client with this address has left.
     Left(String),
-    /// A client has another key, probably.
+    /// A client probably uses a wrong key.
     WrongKey(String),
 }
 
-/// The event of a line of the log of an access point at `interface`: `wlan0: AP-STA-CONNECTED 02:00:00:00:01:00`.
+/// The event of a line of the log of an access point at `interface`, such as `wlan0: AP-STA-CONNECTED 02:00:00:00:01:00`.
 #[must_use]
 pub fn event(interface: &str, line: &str) -> Option<Event> {
     let text = line.strip_prefix(interface)?.strip_prefix(": ")?;
@@ -251,7 +251,7 @@ fn is_address(word: &str) -> bool {
     word.split(':').count() == 6 && word.split(':').all(byte)
 }
 
-/// The configurations of all bands, widths and kinds of security, for a test by hostapd's own parser.
+/// The configurations of all bands, widths and kinds of security, for a test with hostapd's own parser.
 #[must_use]
 pub fn samples(interface: &str, credentials: &Credentials) -> Vec<String> {
     let abilities = Abilities {

@@ -14,7 +14,8 @@ use crate::journal::{self, Journal};
 use crate::nmcli::Profile;
 use crate::programs::Program;
 
-/// The association with an access point. Dropping it, or [`leave`](Self::leave), leaves it: the card is as before.
+/// The association with an access point. Dropping it, or calling [`leave`](Self::leave), leaves the access point and
+/// restores the card.
 #[derive(Debug)]
 pub struct Association {
     interface: String,
@@ -29,13 +30,13 @@ struct Parts {
 }
 
 impl Association {
-    /// The interface by which its host is reached.
+    /// The interface through which its host is reached.
     #[must_use]
     pub fn interface(&self) -> &str {
         &self.interface
     }
 
-    /// Leaves it. From any thread; a second call does nothing.
+    /// Leaves the access point. May be called from any thread; a second call does nothing.
     pub fn leave(&self) {
         let parts = self
             .parts
@@ -59,13 +60,13 @@ impl Drop for Association {
     }
 }
 
-/// Joins an access point with this wireless interface, or with the only free one: by NetworkManager where it owns the interface,
-/// else by wpa_supplicant, as root. `None` if `stop` is set meanwhile. To be called on a thread that lives as long as the
-/// result.
+/// Joins an access point with this wireless interface, or with the only free one: through NetworkManager if it owns the
+/// interface, otherwise with wpa_supplicant, as root. Returns `None` if `stop` is set meanwhile. To be called on a thread
+/// that lives as long as the result.
 ///
 /// # Errors
-/// There is no such interface, the access point is not there, or its key is another one. The message has one line; the card is as
-/// before.
+/// Returns a one-line error if there is no such interface, the access point is not found, or its key differs. In this case,
+/// the card is as before.
 pub fn join(
     credentials: &Credentials,
     interface: Option<&str>,
@@ -84,7 +85,7 @@ pub fn join(
         Some(nmcli) => {
             let profile = Profile::of_client(&name, credentials)?;
             eprintln!(
-                "openuvr client: joining the access point {ssid} with {name}, by NetworkManager"
+                "openuvr client: joining the access point {ssid} with {name}, through NetworkManager"
             );
             by_network_manager::start(&nmcli, &profile, &mut journal)?;
             None
@@ -92,13 +93,13 @@ pub fn join(
         None => {
             if !geteuid().is_root() {
                 bail!(
-                    "can't join the access point {ssid} with {name}: only root may, where NetworkManager does not \
-                     own the card; run sudo openuvr client, or join by other means"
+                    "can't join the access point {ssid} with {name}: NetworkManager does not manage it, so this requires \
+                     root; run sudo openuvr client, or join by other means"
                 );
             }
             if found.in_use {
                 bail!(
-                    "{name} is connected to another network: disconnect it, or give another card (--ap-interface)"
+                    "{name} is connected to another network: disconnect it, or use another card (--ap-interface)"
                 );
             }
             eprintln!("openuvr client: joining the access point {ssid} with {name}");

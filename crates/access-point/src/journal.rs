@@ -1,8 +1,8 @@
 //! The record of changes to this machine's network, and their reversal.
 //!
-//! A change is recorded before it is made, in a file for the interface: after a kill or a crash the next start finds the file and
-//! reverses its changes first. The file is in a folder of the system that a restart empties, like the changes themselves.
-//! A lock on a second file shows whether the process that made the changes still runs.
+//! A change is recorded before it is made, in a file for the interface. After a kill or a crash, the next start finds the
+//! file and reverses its changes first. The file is in a folder of the system that a restart empties, like the changes
+//! themselves. A lock on a second file shows whether the process that made the changes is still running.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write as _;
@@ -21,10 +21,10 @@ use crate::programs::{ProcessId, Program};
 /// How long a step of the reversal may take.
 const STEP: Duration = Duration::from_secs(15);
 
-/// Longest file that is read.
+/// Maximum size of a file that is read.
 const LONGEST: u64 = 64 << 10;
 
-/// Changes of an interface: the values before them.
+/// Changes of an interface, stored as the previous values.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Changes {
@@ -36,25 +36,25 @@ pub(crate) struct Changes {
     /// Added addresses, with the lengths of their masks.
     #[serde(default)]
     pub(crate) addresses: Vec<String>,
-    /// The mode before.
+    /// The previous mode.
     pub(crate) mode: Option<String>,
     /// Whether the interface was up.
     pub(crate) up: Option<bool>,
-    /// The country before.
+    /// The previous country.
     pub(crate) country: Option<String>,
     /// The added profile of NetworkManager.
     pub(crate) profile: Option<String>,
-    /// The identifier of its connection before.
+    /// The identifier of the previous connection.
     pub(crate) connection: Option<String>,
-    /// Written files outside of the folder.
+    /// Files that were written outside the folder.
     #[serde(default)]
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The folder of these files: of the system for root, else of the user's session.
+/// The folder of these files: a system folder for root, otherwise a folder of the user's session.
 ///
 /// # Errors
-/// It cannot be created, or belongs to another user.
+/// Returns an error if it cannot be created, or belongs to another user.
 pub(crate) fn folder() -> Result<PathBuf> {
     let base = match geteuid().is_root() {
         true => PathBuf::from("/run"),
@@ -88,10 +88,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins the record of an interface, after the reversal of an interrupted process's changes.
+    /// Begins the record of an interface, after reversing the changes of an interrupted process.
     ///
     /// # Errors
-    /// Another process has the interface, or the folder is unusable.
+    /// Returns an error if another process uses the interface, or if the folder is unusable.
     pub(crate) fn open(folder: &Path, interface: &str) -> Result<Journal> {
         let lock = lock(folder, interface)?;
         let lock = lock.ok_or_else(|| {
@@ -125,7 +125,7 @@ impl Journal {
     /// Records a change that is about to be made.
     ///
     /// # Errors
-    /// The file cannot be written: the change must not be made.
+    /// Returns an error if the file cannot be written. In this case, the change must not be made.
     pub(crate) fn record(&mut self, change: impl FnOnce(&mut Changes)) -> Result<()> {
         change(&mut self.changes);
         let text = toml::to_string(&self.changes).context("can't write the changes")?;
@@ -133,10 +133,10 @@ impl Journal {
         write_file(&self.folder, &name, &text).map(drop)
     }
 
-    /// Writes a file of this interface, for this user's eyes alone, which is removed with the changes.
+    /// Writes a file for this interface that only this user can read, and that is removed with the changes.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         write_file(&self.folder, &format!("{}.{name}", self.interface()), text)
     }
@@ -153,7 +153,7 @@ impl Drop for Journal {
 /// Reverses the changes of all interrupted processes, and returns the interfaces.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub(crate) fn reverse_interrupted(folder: &Path) -> Result<Vec<String>> {
     let mut interfaces = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {
@@ -162,7 +162,7 @@ pub(crate) fn reverse_interrupted(folder: &Path) -> Result<Vec<String>> {
         let Some(interface) = name.and_then(|name| name.strip_suffix(".toml")) else {
             continue;
         };
-        // The process that has the lock reverses them itself.
+        // The process that holds the lock reverses them itself.
         let Some(_lock) = (is_name(interface).then(|| lock(folder, interface)))
             .transpose()?
             .flatten()
@@ -198,7 +198,7 @@ fn lock(folder: &Path, interface: &str) -> Result<Option<File>> {
     }
 }
 
-/// Replaces a file at once: a crash leaves the old one or the new one.
+/// Replaces a file atomically: a crash leaves the old one or the new one.
 fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || -> std::io::Result<()> {
@@ -211,7 +211,7 @@ fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Reverses the changes in a file, and removes it with the interface's other files. Returns problems, each one line.
+/// Reverses the changes in a file, and removes it with the interface's other files. Returns the problems, one line each.
 fn reverse_file(path: &Path) -> Vec<String> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -221,10 +221,13 @@ fn reverse_file(path: &Path) -> Vec<String> {
         Err(why) => vec![format!("can't read {}: {why}", path.display())],
         Ok(_) => match toml::from_str::<Changes>(&text) {
             Ok(changes) if is_name(&changes.interface) => reverse(&changes),
-            _ => vec![format!("{} is damaged: its changes stay", path.display())],
+            _ => vec![format!(
+                "{} is damaged: its changes are not reversed",
+                path.display()
+            )],
         },
     };
-    // The lock stays: another process may wait for it.
+    // The lock file remains, because another process may be waiting for it.
     let interface = path
         .file_stem()
         .and_then(|stem| stem.to_str())
@@ -244,7 +247,7 @@ fn reverse_file(path: &Path) -> Vec<String> {
     problems
 }
 
-/// Reverses changes, as far as they were made: each step is skipped if nothing is to be done. Returns problems.
+/// Reverses the changes that were made. Each step is skipped if there is nothing to do. Returns the problems.
 fn reverse(changes: &Changes) -> Vec<String> {
     for process in &changes.processes {
         process.end();
@@ -275,11 +278,11 @@ fn reverse(changes: &Changes) -> Vec<String> {
         }
     }
     let iw = Program::find("iw");
-    // An unplugged card has nothing to be reversed.
+    // For a card that has been unplugged, there is nothing to reverse.
     if let (Some(card), Some(ip)) = (Card::of(&changes.interface), Program::find("ip")) {
         let interface = card.interface.as_str();
         for address in &changes.addresses {
-            // It is gone if the interface was down in between.
+            // It has disappeared if the interface was down in between.
             let _ = ip.run(&["address", "del", address, "dev", interface], STEP);
         }
         if let (Some(mode), Some(iw)) = (&changes.mode, &iw)
@@ -300,7 +303,7 @@ fn reverse(changes: &Changes) -> Vec<String> {
     problems
 }
 
-/// The present mode of an interface.
+/// The current mode of an interface.
 fn mode_of(iw: &Program, interface: &str) -> Option<String> {
     let listed = iw.run(&["dev"], STEP).ok()?;
     let all = interfaces::parse(&listed).into_iter();

@@ -1,4 +1,5 @@
-//! The key of the access point, kept in a file: clients that have joined once join again after a restart.
+//! The key of the access point, which is stored in a file, so that clients that have joined once can join again after a
+//! restart.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,13 +10,13 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::passphrase::Passphrase;
 
-/// Longest file that is read.
+/// Maximum size of a file that is read.
 const LONGEST: u64 = 1024;
 
-/// The key in the first line of a file. Without the file, or with `replace`, a new one is generated and written.
+/// The key in the first line of a file. If the file does not exist, or with `replace`, a new key is generated and written.
 ///
 /// # Errors
-/// The file cannot be read or written, has no key, or others may read it. The message has one line.
+/// Returns a one-line error if the file cannot be read or written, has no key, or is readable by other users.
 pub(crate) fn open(path: &Path, replace: bool) -> Result<Passphrase> {
     let shown = path.display();
     let text = match File::open(path) {
@@ -31,7 +32,7 @@ pub(crate) fn open(path: &Path, replace: bool) -> Result<Passphrase> {
                 .mode();
             if mode & 0o077 != 0 {
                 bail!(
-                    "{shown}: others can read this key: run chmod 600 '{shown}', or give --new-key"
+                    "{shown}: others can read this key: run chmod 600 '{shown}', or use --new-key"
                 );
             }
             let mut text = String::new();
@@ -42,7 +43,7 @@ pub(crate) fn open(path: &Path, replace: bool) -> Result<Passphrase> {
     };
     let key = Passphrase::new(text.lines().next().unwrap_or_default());
     key.ok_or_else(|| {
-        anyhow!("{shown}: its first line is no key of 8 to 63 printable ASCII characters: change it, or give --new-key")
+        anyhow!("{shown}: its first line is not a key of 8 to 63 printable ASCII characters: change it, or use --new-key")
     })
 }
 

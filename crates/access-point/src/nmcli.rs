@@ -1,20 +1,20 @@
 //! NetworkManager's command `nmcli`: its terse output, and the profiles of connections.
 //!
-//! Spec: nmcli(1), nm-settings-nmcli(5), of NetworkManager 1.42. In terse output fields are separated by `:`, and `:` and `\`
-//! in a field are preceded by `\`.
+//! Spec: nmcli(1), nm-settings-nmcli(5), of NetworkManager 1.42. In terse output, fields are separated by `:`, and `:` and
+//! `\` in a field are preceded by `\`.
 
 use crate::channel::{Band, Block, Frequency};
 use crate::credentials::{Credentials, Security};
 use crate::iw::scan::Network;
 use crate::ssid::Ssid;
 
-/// The most networks that are read.
+/// Maximum number of networks that are read.
 const MAX_NETWORKS: usize = 1024;
 
 /// The arguments that list devices and their states.
 pub const DEVICES: [&str; 5] = ["-t", "-f", "DEVICE,STATE", "device", "status"];
 
-/// Whether NetworkManager owns this interface, by the output of [`DEVICES`].
+/// Whether NetworkManager owns this interface, according to the output of [`DEVICES`].
 #[must_use]
 pub fn owns(text: &str, interface: &str) -> bool {
     text.lines().any(|line| match fields(line).as_slice() {
@@ -31,8 +31,8 @@ pub fn scan(interface: &str) -> Vec<&str> {
     words
 }
 
-/// The networks of a scan. Signals are per cent, of −100 to −40 dBm (NetworkManager, `nm_wifi_utils_level_to_quality`).
-/// Widths are unknown, names of strangers may contain line breaks.
+/// The networks of a scan. Signals are percentages of the range from −100 to −40 dBm (NetworkManager,
+/// `nm_wifi_utils_level_to_quality`). Widths are unknown, and names of unknown networks may contain line breaks.
 #[must_use]
 pub fn networks(text: &str) -> Vec<Network> {
     let network = |line: &str| {
@@ -73,16 +73,16 @@ pub struct Profile {
     key: String,
 }
 
-/// Why NetworkManager cannot have a network, in one line.
+/// Why NetworkManager cannot create or join a network, in one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// 6 GHz.
-    #[error("NetworkManager has no access points in 6 GHz: give --band 5,2.4")]
+    /// The band is 6 GHz.
+    #[error("NetworkManager has no access points in 6 GHz: use --band 5,2.4")]
     Band,
-    /// A name that is no text.
-    #[error("the network's name is no text, which NetworkManager requires: choose another name")]
+    /// The name is not text.
+    #[error("the network's name is not text, which NetworkManager requires: choose another name")]
     Name,
-    /// A key with spaces at its ends, which would be lost.
+    /// The key has spaces at its ends, which would be lost.
     #[error(
         "the key begins or ends with a space, which NetworkManager removes: choose another key"
     )]
@@ -90,10 +90,10 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// An access point. NetworkManager chooses the width, and starts a DHCP server of its own.
+    /// An access point. NetworkManager selects the width, and starts its own DHCP server.
     ///
     /// # Errors
-    /// [`ProfileError`]
+    /// [`ProfileError`] if NetworkManager does not support it.
     pub fn of_access_point(
         interface: &str,
         credentials: &Credentials,
@@ -115,10 +115,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A client, which keeps its other ways into the network.
+    /// A client, which keeps its other routes into the network.
     ///
     /// # Errors
-    /// [`ProfileError`]
+    /// [`ProfileError`] if NetworkManager does not support it.
     pub fn of_client(interface: &str, credentials: &Credentials) -> Result<Profile, ProfileError> {
         let mut profile = Profile::new("openuvr-via-ap", interface, credentials)?;
         profile.add(&[
@@ -142,7 +142,7 @@ impl Profile {
         }
         let name = format!("{role}-{interface}");
         let methods = match credentials.security {
-            // With WPA3 where both sides have it.
+            // WPA3 is used if both sides support it.
             Security::Mixed => "wpa-psk",
             Security::Wpa3 => "sae",
         };
@@ -162,7 +162,7 @@ impl Profile {
             ("802-11-wireless-security.proto", "rsn"),
             ("802-11-wireless-security.pairwise", "ccmp"),
             ("802-11-wireless-security.group", "ccmp"),
-            // Not kept: it is given when the connection starts.
+            // It is not stored: it is passed when the connection starts.
             ("802-11-wireless-security.psk-flags", "2"),
         ]);
         Ok(profile)
@@ -173,8 +173,8 @@ impl Profile {
         self.settings.extend(words.map(|word| (*word).to_owned()));
     }
 
-    /// The arguments that add it, in memory alone. Arguments are visible to other users of this machine, so that the key
-    /// is not one of them.
+    /// The arguments that add it, only in memory. Arguments are visible to other users of this machine, so they do not
+    /// include the key.
     #[must_use]
     pub fn add_arguments(&self) -> Vec<&str> {
         let mut words = vec!["connection", "add", "save", "no"];
@@ -188,7 +188,7 @@ impl Profile {
         format!("802-11-wireless-security.psk:{}\n", self.key)
     }
 
-    /// The arguments that start it; the key is in the file.
+    /// The arguments that start it. The key is in the file.
     #[must_use]
     pub fn up_arguments<'a>(&'a self, file: &'a str) -> Vec<&'a str> {
         let mut words = vec!["-w", "60", "connection", "up", "id", &self.name];

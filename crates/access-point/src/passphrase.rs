@@ -1,19 +1,19 @@
 //! The key of a network.
 //!
-//! Spec: IEEE 802.11-2020, J.4.1 (passphrases of 8 to 63 printable ASCII characters). SAE permits other passwords;
-//! the same form for all lets one key serve WPA2 and WPA3.
+//! Spec: IEEE 802.11-2020, J.4.1 (passphrases of 8 to 63 printable ASCII characters). SAE permits other passwords. With the
+//! same form for all, one key serves WPA2 and WPA3.
 
 use std::fmt;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The characters of generated keys: without 0, 1, l and o, which look alike. 32 of them, 5 bits each.
+/// The characters of generated keys, without 0, 1, l and o, which look alike. There are 32, 5 bits each.
 const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
 /// The groups of a generated key.
 const GROUPS: usize = 4;
 
-/// The characters of a group. 4 · 5 · 5 bits = 100 bits: recorded handshakes of WPA2 can be searched without the
+/// The number of characters in a group. 4 · 5 · 5 bits = 100 bits: recorded handshakes of WPA2 can be searched without the
 /// access point, at some 10⁶ keys per second and card.
 const GROUP: usize = 5;
 
@@ -22,14 +22,14 @@ const GROUP: usize = 5;
 pub struct Passphrase(String);
 
 impl Passphrase {
-    /// `None` if the text is no passphrase.
+    /// `None` if the text is not a passphrase.
     #[must_use]
     pub fn new(text: &str) -> Option<Passphrase> {
         let valid = (8..=63).contains(&text.len()) && text.bytes().all(|b| matches!(b, 32..=126));
         valid.then(|| Passphrase(text.to_owned()))
     }
 
-    /// A new random passphrase; `None` if the system has no random numbers.
+    /// A new random passphrase; `None` if the system provides no random numbers.
     #[must_use]
     pub fn generate() -> Option<Passphrase> {
         let mut random = [0; GROUPS * GROUP];
@@ -58,7 +58,7 @@ impl Passphrase {
     }
 }
 
-/// Without the key: values are printed in messages and logs.
+/// Omits the key, because values are printed in messages and logs.
 impl fmt::Debug for Passphrase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Passphrase(…)")

@@ -1,4 +1,4 @@
-//! External programs: found, run to their end, and kept running.
+//! External programs: finding them, running them to their end, and keeping them running.
 //!
 //! They are `iw`, `ip`, hostapd, dnsmasq, wpa_supplicant, `nmcli` and a DHCP client: programs of the distribution, which
 //! are started and never linked.
@@ -21,25 +21,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// The folders in which programs for administration lie, and which are not in every user's `PATH`.
+/// The folders of programs for administration, which are not in every user's `PATH`.
 const ADMINISTRATION: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The longest output that is read: a scan of a hall full of networks has about 2 MB.
+/// Maximum length of output that is read. A scan of a hall full of networks has about 2 MB.
 const LONGEST_OUTPUT: u64 = 8 << 20;
 
-/// The longest line of a log that is read.
+/// Maximum length of a log line that is read.
 const LONGEST_LINE: u64 = 4096;
 
-/// The lines that wait for the reader of a log; further ones are lost.
+/// Maximum number of lines that wait for the reader of a log. Additional ones are lost.
 const WAITING_LINES: usize = 256;
 
-/// The last lines that may explain an end.
+/// The number of last lines that may explain an end.
 const RECENT_LINES: usize = 40;
 
 /// The interval of checks for an end.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The time for an orderly end, before a program is killed (guess: hostapd tells its clients first).
+/// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Runs a command, and ends it on SIGTERM. The trap interrupts the first `wait`.
@@ -65,10 +65,10 @@ impl Program {
         Some(Program { name, path })
     }
 
-    /// Finds it, in this package of Debian.
+    /// Finds it; the error names this package of Debian.
     ///
     /// # Errors
-    /// It is not installed.
+    /// Returns an error if it is not installed.
     pub(crate) fn require(name: &'static str, package: &str) -> Result<Program> {
         let found = Program::find(name);
         found.ok_or_else(|| anyhow!("the program {name} is missing: run apt install {package}"))
@@ -91,7 +91,7 @@ impl Program {
     /// Runs it to its end and returns its standard output.
     ///
     /// # Errors
-    /// It fails or takes too long. The message is one line, with the last line of its own.
+    /// Returns a one-line error if it fails or takes too long. The message contains the last line of its output.
     pub(crate) fn run(&self, arguments: &[&str], timeout: Duration) -> Result<String> {
         let mut process = self.command(arguments).spawn();
         let started = process
@@ -110,7 +110,7 @@ impl Program {
                 let _ = process.kill();
                 let _ = process.wait();
                 bail!(
-                    "{} does not end within {} s",
+                    "{} did not end within {} s",
                     self.shown(arguments),
                     timeout.as_secs()
                 );
@@ -129,7 +129,7 @@ impl Program {
         bail!("{} fails: {}", self.shown(arguments), visible(last))
     }
 
-    /// The command in a message: its first words, which name what it does.
+    /// The command in a message: its first words, which show what it does.
     fn shown(&self, arguments: &[&str]) -> String {
         let words = arguments.iter().take(4).copied();
         visible(
@@ -144,7 +144,7 @@ impl Program {
     /// Starts the program as a daemon in the foreground, which ends with this process.
     ///
     /// # Errors
-    /// The program cannot be started.
+    /// Returns an error if it cannot be started.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Daemon> {
         self.start_command(self.command(arguments))
     }
@@ -153,7 +153,7 @@ impl Program {
     /// (prctl(2), `PR_SET_PDEATHSIG`), so a shell that keeps its user ends it.
     ///
     /// # Errors
-    /// The shell cannot be started.
+    /// Returns an error if the shell cannot be started.
     pub(crate) fn start_behind_shell(&self, arguments: &[&str]) -> Result<Daemon> {
         let shell = Program {
             name: self.name,
@@ -185,7 +185,7 @@ impl Program {
     }
 }
 
-/// The output of a program: at most [`LONGEST_OUTPUT`], the rest is discarded.
+/// The output of a program, at most [`LONGEST_OUTPUT`]. The rest is discarded.
 fn all_of(output: Option<impl Read>) -> String {
     let Some(mut output) = output else {
         return String::new();
@@ -196,7 +196,7 @@ fn all_of(output: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Sends lines until the end; the rest of a long line is one of its own.
+/// Sends lines until the end. The rest of a long line is sent as a separate line.
 fn forward(output: impl Read, lines: &SyncSender<String>) {
     let mut output = BufReader::new(output);
     loop {
@@ -207,7 +207,7 @@ fn forward(output: impl Read, lines: &SyncSender<String>) {
             .read_until(b'\n', &mut line)
         {
             Ok(0) | Err(_) => return,
-            // A reader that has no time loses lines; the program must not wait for it.
+            // A slow reader loses lines, because the program must not wait for it.
             Ok(_) => _ = lines.try_send(String::from_utf8_lossy(&line).trim_end().to_owned()),
         }
     }
@@ -231,7 +231,7 @@ impl Daemon {
     /// The next line of its log, if there is one within this time.
     ///
     /// # Errors
-    /// It has ended: the reason, by the first line for which `is_cause` is true, else the last one.
+    /// Returns an error if it has ended. The reason is the first line for which `is_cause` is true, otherwise the last one.
     pub(crate) fn line(
         &mut self,
         timeout: Duration,
@@ -267,7 +267,7 @@ impl Drop for Daemon {
         else {
             return;
         };
-        // Until `wait` the number belongs to this child.
+        // Until `wait`, the number belongs to this child.
         if let Ok(None) = self.process.try_wait() {
             let _ = kill_process(pid, Signal::TERM);
             wait_within(&mut self.process, GRACE_PERIOD);
@@ -284,7 +284,7 @@ fn wait_within(process: &mut Child, time: Duration) {
     }
 }
 
-/// The identity of a process: its number, which may be reused, and its start.
+/// The identity of a process: its number, which may be reused, and its start time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ProcessId {
     number: u32,
@@ -302,7 +302,7 @@ impl ProcessId {
         self.start != 0 && start_of(self.number) == Some(self.start)
     }
 
-    /// Ends the process, if it is still this one.
+    /// Ends the process, if the number still refers to it.
     pub(crate) fn end(self) {
         let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
         let Some(pid) = pid.filter(|_| self.runs()) else {
@@ -320,7 +320,7 @@ impl ProcessId {
     }
 }
 
-/// The start of a process; `None` if there is none, or if it waits to be reaped.
+/// The start of a process; `None` if there is none, or if it is waiting to be reaped.
 fn start_of(number: u32) -> Option<u64> {
     let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
     // The name in parentheses may contain anything.

@@ -7,14 +7,14 @@ use qrcode::{Color, QrCode};
 /// The width of the quiet zone in modules.
 const QUIET: usize = 4;
 
-/// The colours of the code, whatever those of the terminal are: black characters on white.
+/// The colours of the code, independent of those of the terminal: black characters on white.
 const COLOURS: &str = "\x1b[30;107m";
 
-/// Back to the terminal's colours.
+/// Restores the terminal's colours.
 const PLAIN: &str = "\x1b[0m";
 
-/// The code of `text` in lines of half blocks; `None` if the text is too long for any code. Light modules are drawn
-/// on a terminal with `colours`, which is a dark or a light one; without, they are drawn as blocks, for a dark one.
+/// The code of `text` in lines of half blocks; `None` if the text is too long for any code. With `colours`, dark modules are
+/// black blocks on white, for a dark or a light terminal. Otherwise, light modules are blocks, for a dark terminal.
 #[must_use]
 pub(crate) fn lines(text: &str, colours: bool) -> Option<Vec<String>> {
     let code = QrCode::new(text).ok()?;

@@ -6,10 +6,10 @@ use std::fmt;
 
 use openuvr_proto::printable::is_printable;
 
-/// The longest name in bytes.
+/// The maximum length of a name in bytes.
 pub(crate) const LONGEST: usize = 32;
 
-/// A network's name: 1 to 32 bytes, which are text by custom only.
+/// A network's name: 1 to 32 bytes, which are text only by convention.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ssid(Vec<u8>);
 
@@ -34,14 +34,14 @@ impl Ssid {
         text.chars().all(is_printable).then_some(text)
     }
 
-    /// Its bytes in hexadecimal digits: the form of configuration files without any character to escape.
+    /// Its bytes in hexadecimal digits, the form for configuration files in which no character needs escaping.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// On one line, without characters that control a terminal: networks of strangers have names, too.
+/// The name on one line, without characters that control a terminal, because unknown networks have names, too.
 impl fmt::Display for Ssid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! The IPv4 network between host and clients: one that this machine does not use.
+//! The IPv4 network between host and clients, which this machine does not use otherwise.
 //!
 //! Spec: RFC 1918 (private networks), proc_net_route (Linux, `net/ipv4/fib_trie.c`).
 
@@ -22,7 +22,7 @@ impl Subnet {
         (Ipv4Addr::from(self.0 + 10), Ipv4Addr::from(self.0 + 250))
     }
 
-    /// The first of these networks that no route of this machine overlaps: 192.168.71.0/24 and those behind it, which
+    /// The first of these networks that no route of this machine overlaps: 192.168.71.0/24 and the following ones, which
     /// home routers rarely use (guess). `routes` is the file /proc/net/route.
     #[must_use]
     pub(crate) fn choose(routes: &str) -> Option<Subnet> {
@@ -32,7 +32,7 @@ impl Subnet {
         candidates.into_iter().find(|candidate| {
             let overlaps = |(destination, mask): &(u32, u32)| {
                 let common = mask & MASK;
-                // The default route leads everywhere.
+                // The default route covers all addresses.
                 *mask != 0 && destination & common == candidate.0 & common
             };
             !used.iter().any(overlaps)
@@ -40,15 +40,15 @@ impl Subnet {
     }
 }
 
-/// The host's address with the length of the mask, as `ip address` takes it.
+/// The host's address with the length of the mask, as `ip address` expects it.
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/24", self.host())
     }
 }
 
-/// Destination and mask of a line of /proc/net/route: `wlan0 0047A8C0 00000000 0001 0 0 0 00FFFFFF …`, each in network byte
-/// order as a number of this machine.
+/// Destination and mask of a line of /proc/net/route, such as `wlan0 0047A8C0 00000000 0001 0 0 0 00FFFFFF …`. Each is a
+/// number of this machine with network byte order.
 fn route(line: &str) -> Option<(u32, u32)> {
     let mut words = line.split_whitespace();
     let mut number = |skipped| {

@@ -6,8 +6,8 @@ use crate::credentials::{Credentials, Security};
 
 /// The configuration file of a client of one network.
 ///
-/// `psk` in quotation marks serves SAE as well. The parser takes the last quotation mark of a line as the end, so that
-/// a key may contain others; the name is written in hexadecimal digits.
+/// `psk` in quotation marks serves SAE as well. The parser takes the last quotation mark of a line as the end, so a key may
+/// contain others. The name is written in hexadecimal digits.
 #[must_use]
 pub fn configuration(credentials: &Credentials) -> String {
     let (methods, protection) = match credentials.security {
@@ -22,7 +22,7 @@ pub fn configuration(credentials: &Credentials) -> String {
         "p2p_disabled=1".to_owned(),
         "network={".to_owned(),
         format!("ssid={ssid}"),
-        // Also at channels where it may not ask, and although the name is hidden.
+        // This applies even on channels where it may not send probe requests, and although the name is hidden.
         "scan_ssid=1".to_owned(),
         format!("key_mgmt={methods}"),
         format!("ieee80211w={protection}"),
@@ -41,16 +41,16 @@ pub enum Event {
     Connected,
     /// It has left, or lost, the network.
     Disconnected,
-    /// The network was not found by a scan; it tries again.
+    /// A scan has not found the network. It tries again.
     NotFound,
-    /// The key is wrong, probably; it tries again after a while.
+    /// The key is probably wrong. It tries again after a while.
     WrongKey,
-    /// The access point refuses, for another reason.
+    /// The access point has refused for another reason.
     Refused,
 }
 
-/// The event of a line of the log of a client at `interface`: `wlan0: CTRL-EVENT-CONNECTED - Connection to …`. Names of
-/// networks, which are in some lines, come behind the event's own name.
+/// The event of a line of the log of a client at `interface`, such as `wlan0: CTRL-EVENT-CONNECTED - Connection to …`. Names
+/// of networks, which are in some lines, follow the event's own name.
 #[must_use]
 pub fn event(interface: &str, line: &str) -> Option<Event> {
     let text = line.strip_prefix(interface)?.strip_prefix(": ")?;

@@ -18,10 +18,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Search games and print them as TOML, for --applications or the settings file of the host
+    /// Search for games and print them as TOML, for --applications or the settings file of the host
     ///
-    /// Desktop entries of the category Game, and games of Steam, Lutris and Heroic. Nothing is started. Edit the
-    /// result: it is a proposal.
+    /// Finds desktop entries of the category Game, and games of Steam, Lutris and Heroic, without starting anything. Edit
+    /// the result: it is a proposal.
     Scan(ScanArgs),
 }
 
@@ -38,7 +38,7 @@ struct ScanArgs {
 /// Executes the command and prints the result.
 ///
 /// # Errors
-/// The file exists or can't be written. The message has one line.
+/// Returns a one-line error if the file exists or cannot be written.
 pub fn run(args: Args) -> Result<()> {
     let Command::Scan(args) = args.command;
     let found = scan(&Places::of_process(), args.all);
@@ -63,7 +63,7 @@ fn document(found: &[Application]) -> String {
     }
 }
 
-/// Writes a new file: an edited list is not lost.
+/// Writes a new file. It never overwrites one, so that an edited list is not lost.
 fn write(path: &Path, text: &str) -> Result<()> {
     if path.exists() {
         bail!("{} exists: choose another file", path.display());

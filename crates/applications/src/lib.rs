@@ -1,5 +1,5 @@
-//! The applications that a host offers to Moonlight's clients: their list in TOML, and `openuvr applications`, which
-//! writes one from the desktop entries and the games of this machine.
+//! The applications that a host offers to Moonlight's clients: their list in TOML, and `openuvr applications`, which writes
+//! a list from the desktop entries and the games on this machine.
 //!
 //! ```toml
 //! [[applications]]
@@ -26,24 +26,24 @@ use serde::{Deserialize, Serialize};
 pub use self::command::{Args, run};
 pub use self::scan::{Places, lutris_game, scan, steam_game, steam_libraries};
 
-/// Most applications of a list: clients show all of them.
+/// Maximum number of applications in a list, because clients show all of them.
 pub const MAX_APPLICATIONS: usize = 256;
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 pub const LONGEST_NAME: usize = 64;
 
-/// Longest file that is read: lists and files of launchers have some kilobytes.
+/// Maximum size of a file that is read. Lists and files of launchers have some kilobytes.
 const LONGEST_FILE: u64 = 8 << 20;
 
 /// An application.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Its name for people.
+    /// The name that is shown to users.
     pub name: String,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// A picture in PNG form.
+    /// A picture in PNG format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<PathBuf>,
 }
@@ -54,21 +54,21 @@ struct List {
     applications: Vec<Application>,
 }
 
-/// Why a list cannot be used. Each is one line.
+/// Why a list cannot be used. Each message has one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// The file cannot be read.
     #[error("can't read the applications in {0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// It is not such a list.
+    /// The file does not contain such a list.
     #[error("{0}: {1}")]
     Form(PathBuf, String),
 }
 
-/// Reads the list of applications in a file of settings, or in one of its own.
+/// Reads the list of applications in a settings file, or in a separate file.
 ///
 /// # Errors
-/// [`ListError`]
+/// [`ListError`] if it cannot be used.
 pub fn read(path: &Path) -> Result<Vec<Application>, ListError> {
     let text = read_text(path).map_err(|error| ListError::Read(path.to_owned(), error))?;
     parse(&text).map_err(|why| ListError::Form(path.to_owned(), why))
@@ -77,7 +77,7 @@ pub fn read(path: &Path) -> Result<Vec<Application>, ListError> {
 /// Parses a list.
 ///
 /// # Errors
-/// Why it is none, in one line.
+/// Returns a one-line reason if it is not a list.
 pub fn parse(text: &str) -> Result<Vec<Application>, String> {
     let list: List = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Result<Vec<Application>, String> {
         }
         if command.first().is_none_or(String::is_empty) {
             return Err(format!(
-                "{name:?} has no command: name a program, such as command = [\"neverball\"]"
+                "{name:?} has no command: set a program, such as command = [\"neverball\"]"
             ));
         }
     }

@@ -14,7 +14,7 @@ use openuvr_runtime::lock::lock;
 use crate::callback_scope::CallbackScope;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
-/// A decoded picture: BGRX without row padding.
+/// A decoded picture in BGRX without row padding.
 pub(crate) struct DecodedPicture {
     id: FrameId,
     size: Size,
@@ -40,7 +40,7 @@ impl DecodedPicture {
 #[derive(Default)]
 pub(crate) struct Pictures {
     slot: Mutex<PictureSlot>,
-    /// Signalled for a new picture, and at the end.
+    /// Signalled when a new picture arrives, and at the end.
     arrived: Condvar,
     pub(crate) pointer: Mutex<Pointer>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Pictures {
 pub(crate) struct Pointer {
     pub(crate) cursor: Option<Cursor>,
     pub(crate) relative: bool,
-    /// Since the application's last query.
+    /// Whether the state has changed since the application's last query.
     pub(crate) changed: bool,
 }
 
@@ -62,7 +62,7 @@ struct PictureSlot {
 }
 
 impl Pictures {
-    /// The newest pending picture. Waits at most `timeout`, and not after [`Pictures::end`].
+    /// Returns the newest pending picture. Waits at most `timeout`, and not after [`Pictures::end`].
     pub(crate) fn next(&self, timeout: Duration) -> Option<DecodedPicture> {
         let empty = |slot: &mut PictureSlot| slot.newest.is_none() && !slot.ended;
         let waited = self
@@ -77,7 +77,7 @@ impl Pictures {
         lock(&self.slot).spare = Some(picture.bgrx);
     }
 
-    /// No more pictures will arrive: wakes waiting threads.
+    /// Wakes waiting threads, because no more pictures will arrive.
     pub(crate) fn end(&self) {
         lock(&self.slot).ended = true;
         self.arrived.notify_all();
@@ -118,7 +118,7 @@ impl Presenter for AppPresenter {
         match &self.on_frame {
             Some(on_frame) => {
                 let _inside = CallbackScope::enter();
-                // SAFETY: by the application's contract; the picture outlives the call.
+                // SAFETY: the application's contract allows it, and the picture outlives the call.
                 unsafe { (on_frame.call)(on_frame.user, &decoded.picture()) };
                 self.pictures.recycle(decoded);
             }
@@ -127,7 +127,7 @@ impl Presenter for AppPresenter {
         Ok(())
     }
 
-    /// The application draws the pointer.
+    /// Does nothing: the application draws the pointer.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let mut pointer = lock(&self.pictures.pointer);
         (pointer.cursor, pointer.changed) = (Some(cursor.clone()), true);

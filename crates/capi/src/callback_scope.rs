@@ -6,7 +6,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While it exists, this thread runs a callback.
+/// While this exists, its thread is running a callback.
 pub(crate) struct CallbackScope(());
 
 impl CallbackScope {
@@ -15,7 +15,7 @@ impl CallbackScope {
         CallbackScope(())
     }
 
-    /// Whether this thread runs a callback now.
+    /// Whether this thread is running a callback now.
     pub(crate) fn is_now() -> bool {
         DEPTH.get() > 0
     }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The body of every exported function: a panic ends here, and `on_panic` is returned.
+/// Runs the body of an exported function. A panic ends here, and `on_panic` is returned.
 pub(crate) fn catch_panic<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => value,

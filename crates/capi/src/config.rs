@@ -26,7 +26,8 @@ pub struct openuvr_config {
     pub height: u32,
     /// The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     pub format: u32,
-    /// Bytes from a row of the pixel buffer to the next; 0: the row size, rounded up to a multiple of 4.
+    /// Bytes from the start of a row of the pixel buffer to the start of the next; 0: the row size, rounded up to a multiple
+    /// of 4.
     pub stride: u32,
     /// 1: threads request real-time scheduling, the default; 0: they do not.
     pub realtime: u32,
@@ -37,11 +38,11 @@ pub struct openuvr_config {
     pub fps: f64,
     /// Maximum video bitrate in bit/s, 100000 to 1000000000; 0: the encoder's default.
     pub bitrate: u64,
-    /// This host's name at its MUDs; NULL: the machine's name.
+    /// The name of this host that its MUDs show; NULL: the machine's name.
     pub name: *const c_char,
     /// The listening address, `ADDRESS:PORT`; NULL: `[::]:4710`, all addresses of the machine.
     pub bind: *const c_char,
-    /// The folder of keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    /// The configuration folder, with keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub config_dir: *const c_char,
     /// Opens pairing with this PIN, 4 to 12 digits; NULL: see `pair`.
     pub pin: *const c_char,
@@ -72,17 +73,17 @@ pub struct openuvr_config {
     /// `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
     /// callback returns. It must not close this context.
     pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
-    /// A CSV file with a row for each frame and MUD (times of all stages, and the result), as of
-    /// `openuvr host --csv`; NULL: none.
+    /// A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
+    /// --csv`; NULL: none.
     pub csv: *const c_char,
     /// 1: sound from `openuvr_send_sound`, which requires libopus; 0: no sound, the default.
     pub sound: u32,
-    /// The path of a socket to create, through which the program `openuvr gateway` serves browsers and video
-    /// players, or records, in its own process. NULL: none. Any program of this user may connect.
+    /// The path of a socket to create. The program `openuvr gateway` connects to it and serves browsers and video players,
+    /// or records, in its own process. NULL: none. Any program of this user may connect.
     pub gateway: *const c_char,
 }
 
-// SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
+// SAFETY: it is `repr(C)` and consists of numbers, pointers and functions that may be absent.
 unsafe impl Sized32 for openuvr_config {}
 
 impl Default for openuvr_config {
@@ -130,7 +131,7 @@ impl Default for openuvr_config {
 /// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_config_default(config: *mut openuvr_config) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     plain(|| unsafe { write(config, &openuvr_config::default(), "the configuration") })
 }
 
@@ -147,14 +148,14 @@ pub struct openuvr_mud_config {
     pub network: u32,
     /// The target of pictures, an `OPENUVR_SURFACE`.
     pub surface: u32,
-    /// The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port
-    /// needs brackets.
+    /// The host: `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port needs
+    /// brackets.
     pub host: *const c_char,
     /// The PIN that the host shows, for pairing; NULL: already paired.
     pub pin: *const c_char,
-    /// The folder of keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    /// The configuration folder, with keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub config_dir: *const c_char,
-    /// This MUD's name at the host; NULL: the machine's name.
+    /// The name of this MUD that the host shows; NULL: the machine's name.
     pub name: *const c_char,
     /// 1: join as an observer; 0: as a player.
     pub observe: u32,
@@ -176,12 +177,12 @@ pub struct openuvr_mud_config {
     pub grab: u32,
     /// 1: show latency statistics over the picture.
     pub overlay: u32,
-    /// 1: pair with the PIN even if already paired; the host may have a new key then.
+    /// 1: pair with the PIN even if already paired, for a host that may have a new key.
     pub pair_again: u32,
     /// The maximum video bitrate in bit/s that this player requests; 0: the host's limit.
     pub max_bitrate: u64,
-    /// The maximum picture width that this player requests, with `max_height`: the host scales a larger picture
-    /// down, keeping its aspect ratio; 0 and 0: no limit.
+    /// The maximum picture width that this player requests, with `max_height`. The host scales a larger picture down and
+    /// keeps its aspect ratio. 0 and 0: no limit.
     pub max_width: u32,
     /// The maximum height.
     pub max_height: u32,
@@ -197,7 +198,7 @@ pub struct openuvr_mud_config {
     pub sound: u32,
 }
 
-// SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
+// SAFETY: it is `repr(C)` and consists of numbers, pointers and functions that may be absent.
 unsafe impl Sized32 for openuvr_mud_config {}
 
 impl Default for openuvr_mud_config {
@@ -240,6 +241,6 @@ impl Default for openuvr_mud_config {
 /// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_config_default(config: *mut openuvr_mud_config) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     plain(|| unsafe { write(config, &openuvr_mud_config::default(), "the configuration") })
 }

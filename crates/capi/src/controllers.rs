@@ -16,7 +16,7 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// A hand: an index in `openuvr_controllers`, and a bit of its `held`.
+/// A hand: its index in `openuvr_controllers`, and its bit in `held`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_HAND {
@@ -30,11 +30,11 @@ pub enum OPENUVR_HAND {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_BUTTON {
-    /// X of the left hand, A of the right one, is pressed.
+    /// X of the left hand or A of the right hand is pressed.
     OPENUVR_BUTTON_A_X = 1,
-    /// Y of the left hand, B of the right one, is pressed.
+    /// Y of the left hand or B of the right hand is pressed.
     OPENUVR_BUTTON_B_Y = 2,
-    /// The menu button of the left hand, the system button of the right one, is pressed.
+    /// The menu button of the left hand or the system button of the right hand is pressed.
     OPENUVR_BUTTON_MENU_SYSTEM = 4,
     /// The thumbstick is pressed.
     OPENUVR_BUTTON_THUMBSTICK = 8,
@@ -100,7 +100,7 @@ pub struct openuvr_controllers {
     pub number: u32,
     /// At the host: the session.
     pub session: u32,
-    /// Sampling time in nanoseconds of the local CLOCK_MONOTONIC; at the MUD 0: now; at the host -1: not known
+    /// Sampling time in nanoseconds of the local CLOCK_MONOTONIC. At the MUD, 0 means now; at the host, -1 means not known
     /// yet.
     pub sampled_ns: i64,
     /// At the host: arrival time.
@@ -125,10 +125,10 @@ pub struct openuvr_haptic {
     pub duration_ns: u64,
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_controllers {}
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_haptic {}
 
 const UNTRACKED: openuvr_placed = openuvr_placed {
@@ -329,12 +329,12 @@ pub unsafe extern "C" fn openuvr_last_controllers(
     context: *mut openuvr_context,
     controllers: *mut openuvr_controllers,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.controllers() {
                 Some(held) => write(controllers, &held.into(), "the controllers").map(|()| 1),
-                // Report an invalid structure in any case.
+                // An invalid structure is an error in any case.
                 None => {
                     let none = openuvr_controllers::default();
                     read(controllers, none, "the controllers").map(|_| 0)
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn openuvr_last_controllers(
     }
 }
 
-/// Vibrates a controller of the player; replaces its previous vibration. Discarded without a player. From any
+/// Vibrates a controller of the player; replaces its previous vibration. It is discarded if there is no player. From any
 /// thread, after the threads are started; does not block.
 ///
 /// # Safety
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn openuvr_send_haptic(
     context: *mut openuvr_context,
     haptic: *const openuvr_haptic,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let haptic = read(haptic, openuvr_haptic::default(), "the haptic")?;
@@ -365,9 +365,9 @@ pub unsafe extern "C" fn openuvr_send_haptic(
     }
 }
 
-/// Sends the controller states. They are a state, not an event: only the newest one matters, so send them
-/// continually, preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without
-/// a session. From any thread; does not block.
+/// Sends the controller states. They are a state, not an event: only the newest one matters. Send them continually,
+/// preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without a session. From any
+/// thread; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `controllers` is NULL or readable for its `size` bytes.
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn openuvr_send_controllers(
     context: *mut openuvr_mud_context,
     controllers: *const openuvr_controllers,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let none = openuvr_controllers::default();
@@ -388,8 +388,8 @@ pub unsafe extern "C" fn openuvr_send_controllers(
     }
 }
 
-/// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are
-/// pending; then the oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
+/// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are kept; if there are more, the
+/// oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `haptic` is NULL or writable for its `size` bytes.
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn openuvr_next_haptic(
     context: *mut openuvr_mud_context,
     haptic: *mut openuvr_haptic,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             // Validate the structure before one is removed.

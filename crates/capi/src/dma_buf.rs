@@ -1,4 +1,4 @@
-//! Pictures in a dma-buf: mapped, and read by the CPU. They do not stay in GPU memory.
+//! Pictures in a dma-buf, which are mapped and read by the CPU. They do not stay in GPU memory.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -36,7 +36,7 @@ pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T
     if buffer.fd < 0 {
         return Err(Failure::argument("dma_buf is not a descriptor"));
     }
-    // SAFETY: not negative; the first call fails if it is not open, and it is not kept.
+    // SAFETY: the descriptor is not negative and is not kept. The first call fails if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(buffer.fd) };
     let wrong = |what: &str| Failure::argument(format!("dma_buf {}: {what}", fd.as_raw_fd()));
     let map = Map::new(fd, buffer.offset, len).map_err(|why| wrong(&why))?;
@@ -64,7 +64,7 @@ impl<'a> Map<'a> {
         if device {
             let _ = sync(fd, END);
         }
-        // Truncation of a file during the read would kill the application with SIGBUS.
+        // If a file were truncated during the read, SIGBUS would kill the application.
         let sealed = fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !device && !sealed {
             return Err("neither a dma-buf nor a memfd sealed against shrinking".to_owned());
@@ -123,7 +123,7 @@ impl Drop for Map<'_> {
 
 fn sync(fd: BorrowedFd<'_>, what: u64) -> std::io::Result<()> {
     loop {
-        // SAFETY: the request reads the eight bytes of `what`; another kind of file refuses it.
+        // SAFETY: the request reads the eight bytes of `what`. Other kinds of files reject it.
         if unsafe { libc::ioctl(fd.as_raw_fd(), SYNC, &raw const what) } == 0 {
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! The paper's enums, and their implementations here.
+//! The paper's enums, and how they are implemented here.
 //!
-//! All are passed as `uint32_t` and looked up: an unknown number is an error.
+//! All are passed as `uint32_t` and looked up. An unknown number is an error.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -16,21 +16,21 @@ use crate::ffi::{give_text, plain};
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_ENCODER_TYPE {
-    /// H.264 on the CPU, by libx264.
+    /// H.264 on the CPU, with libx264.
     OPENUVR_ENCODER_H264 = 1,
-    /// H.264 by an NVIDIA GPU (NVENC; at the MUD NVDEC).
+    /// H.264 on an NVIDIA GPU (NVENC; at the MUD NVDEC).
     OPENUVR_ENCODER_H264_CUDA = 2,
     /// Uncompressed pixels: more than 1 Gbit/s.
     OPENUVR_ENCODER_RGB = 3,
-    /// H.264 by an Intel GPU (Quick Sync).
+    /// H.264 on an Intel GPU (Quick Sync).
     OPENUVR_ENCODER_H264_QSV = 4,
-    /// H.264 by a V4L2 memory-to-memory device, as on single-board computers.
+    /// H.264 with a V4L2 memory-to-memory device, as found on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
     /// H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
     OPENUVR_ENCODER_H264_VAAPI = 6,
-    /// H.264 on the CPU, by libopenh264.
+    /// H.264 on the CPU, with libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,
-    /// JPEG in bands: faster, with about five times the bitrate.
+    /// JPEG in bands: faster, but with about five times the bitrate.
     OPENUVR_ENCODER_JPEG = 8,
 }
 
@@ -47,7 +47,7 @@ pub enum OPENUVR_NETWORK_TYPE {
     /// Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
     /// same segment.
     OPENUVR_NETWORK_RAW = 3,
-    /// The same through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
+    /// Raw Ethernet frames through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
     /// 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
@@ -87,11 +87,11 @@ pub enum OPENUVR_FEATURE {
     /// Bytes from the start of a row of the pixel buffer to the next; 0, the default: the row size, rounded
     /// up to a multiple of 4 (the default `GL_PACK_ALIGNMENT`).
     OPENUVR_FEATURE_STRIDE = 11,
-    /// The encoder, an `OPENUVR_ENCODER_TYPE`; replaces the context's.
+    /// The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
 }
 
-/// Device ids that both ends know. Any other id from 0 to 255 may also be used.
+/// Device ids that both ends know. Any other id from 0 to 255 may be used as well.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_DEVICE {
@@ -109,10 +109,10 @@ pub enum OPENUVR_DEVICE {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_INPUT_TO {
-    /// The application, by `openuvr_next_input` or the callback.
+    /// The application, through `openuvr_next_input` or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
-    /// An X display, by XTEST: for an application that already reads its window's events.
-    /// `openuvr_set_viewport` sets the area of the picture there.
+    /// An X display, through XTEST: for an application that already reads its window's events. `openuvr_set_viewport` sets
+    /// the area of the picture there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     /// None: input is discarded.
     OPENUVR_INPUT_TO_NOTHING = 2,
@@ -124,7 +124,7 @@ pub enum OPENUVR_INPUT_TO {
 pub enum OPENUVR_SURFACE {
     /// A window of the library.
     OPENUVR_SURFACE_WINDOW = 0,
-    /// The application, by `openuvr_next_frame` or the callback.
+    /// The application, through `openuvr_next_frame` or the callback.
     OPENUVR_SURFACE_APPLICATION = 1,
 }
 
@@ -189,7 +189,7 @@ const ENCODERS: &[EncoderWord] = &[
     coded(OPENUVR_ENCODER_JPEG, "jpeg", Decoding::Usual),
 ];
 
-/// A network type: its transport (`None`: all), or if unsupported its name and an alternative.
+/// A network type: its transport (`None`: all); for an unsupported type, its name and an alternative.
 type NetworkWord = (
     OPENUVR_NETWORK_TYPE,
     Result<Option<TransportKind>, (&'static str, &'static str)>,
@@ -249,9 +249,9 @@ const SURFACES: &[OPENUVR_SURFACE] = &[
 ];
 
 /// Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
-/// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error; then `why`, if not NULL, receives the reason and an
-/// alternative, truncated to `why_size` bytes. It encodes a small picture and opens a socket: some tens of
-/// milliseconds. From any thread.
+/// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and an
+/// alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket, which takes some tens
+/// of milliseconds. From any thread.
 ///
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn openuvr_check_support(
     plain(|| {
         let outcome = serves(encoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: the caller has promised this function the same.
+            // SAFETY: this function has the same requirements, which its caller upholds.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn openuvr_check_mud_support(
     plain(|| {
         let outcome = mud_serves(decoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: the caller has promised this function the same.
+            // SAFETY: this function has the same requirements, which its caller upholds.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome

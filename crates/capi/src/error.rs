@@ -18,7 +18,7 @@ pub enum OPENUVR_ERROR {
     OPENUVR_ERROR_SIZE = -3,
     /// Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    /// Invalid in this state: the context is already started, or not yet.
+    /// The call is invalid in this state: the context has already been started, or not yet.
     OPENUVR_ERROR_STATE = -5,
     /// Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
@@ -30,7 +30,7 @@ pub enum OPENUVR_ERROR {
     OPENUVR_ERROR_ENDED = -9,
     /// This is a forked child: the stream belongs to its parent.
     OPENUVR_ERROR_FORKED = -10,
-    /// An internal error was caught at the API boundary: please report it.
+    /// An internal error was caught at the API boundary. Please report it.
     OPENUVR_ERROR_PANIC = -11,
 }
 
@@ -95,7 +95,7 @@ pub extern "C" fn openuvr_error_text(code: c_int) -> *const c_char {
 pub(crate) struct Failure {
     pub(crate) code: OPENUVR_ERROR,
     pub(crate) why: String,
-    /// Already logged.
+    /// Whether the failure has already been logged.
     pub(crate) known: bool,
 }
 

@@ -77,7 +77,7 @@ pub struct openuvr_event {
     pub name: [c_char; 64],
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_event {}
 
 impl Default for openuvr_event {
@@ -97,7 +97,7 @@ impl Default for openuvr_event {
     }
 }
 
-/// The most pending events; of more, the oldest are dropped.
+/// The maximum number of pending events. If there are more, the oldest are dropped.
 const MAX_PENDING: usize = 256;
 
 /// Pending events for the application, oldest first.
@@ -166,7 +166,7 @@ impl Events {
         }
     }
 
-    /// The oldest pending event.
+    /// Takes the oldest pending event.
     pub(crate) fn take(&self) -> Option<openuvr_event> {
         lock(&self.0).pending.pop_front()
     }

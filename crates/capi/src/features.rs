@@ -1,4 +1,4 @@
-//! Settings of a host one by one (paper, Table I), instead of in one structure.
+//! Sets the settings of a host one by one (paper, Table I), instead of in one structure.
 
 use std::ffi::c_int;
 
@@ -11,9 +11,9 @@ use crate::error::{DONE, Failure, Outcome};
 use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the
-/// width, height, format and stride of the pixel buffer, can also be set later: they apply from the next picture,
-/// so set them between two pictures. From any thread.
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the width, height,
+/// format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set them between two
+/// pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn openuvr_set_feature(
     feature: u32,
     value: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let feature = enums::feature(feature)?;
@@ -89,7 +89,7 @@ impl Settings {
 }
 
 impl OPENUVR_FEATURE {
-    /// Whether it is read for each picture.
+    /// Whether the setting is read for each picture.
     fn is_of_the_buffer(self) -> bool {
         use OPENUVR_FEATURE::*;
         matches!(

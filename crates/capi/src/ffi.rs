@@ -7,7 +7,7 @@ use crate::catch_panic::catch_panic;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC, OPENUVR_ERROR_SIZE};
 use crate::error::{DONE, Failure, Outcome};
 
-/// The body of a function that returns an `OPENUVR_ERROR` and has no context for a message.
+/// Runs the body of a function that returns an `OPENUVR_ERROR` and has no context for a message.
 pub(crate) fn plain(work: impl FnOnce() -> Outcome<()>) -> c_int {
     catch_panic(OPENUVR_ERROR_PANIC as c_int, || match work() {
         Ok(()) => DONE,
@@ -25,13 +25,13 @@ pub(crate) unsafe trait Sized32: Copy {}
 /// The upper limit of a structure's size in bytes: bounds the read if a size is invalid.
 const MAX_SIZE: usize = 4096;
 
-/// Reads the caller's structure. Missing fields of a shorter one are taken from `default`; additional fields of
-/// a longer one must be zero, since this library does not know them.
+/// Reads the caller's structure. Missing fields of a shorter structure are taken from `default`. Additional fields of a
+/// longer structure must be zero, because this library does not know them.
 ///
 /// # Safety
 /// `from` is NULL, or readable for the size in its first four bytes.
 pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) -> Outcome<T> {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     let size = unsafe { size_of_struct(from, what)? };
     let known = size.min(size_of::<T>());
     for at in known..size {
@@ -49,17 +49,17 @@ pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) ->
     }
 }
 
-/// Fills the caller's structure up to its size, which is unchanged.
+/// Fills the caller's structure up to its size, which stays unchanged.
 ///
 /// # Safety
 /// `to` is NULL, or readable and writable for the size in its first four bytes.
 pub(crate) unsafe fn write<T: Sized32>(to: *mut T, value: &T, what: &str) -> Outcome<()> {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     let size = unsafe { size_of_struct(to, what)? };
     let (to, from) = (to.cast::<u8>(), std::ptr::from_ref(value).cast::<u8>());
     let known = size.min(size_of::<T>());
-    // SAFETY: `to` is writable for `size` bytes, `from` readable for those of `T`; both after the four bytes of
-    // the size.
+    // SAFETY: `to` is writable for `size` bytes, and `from` is readable for the size of `T`. Both start after the four bytes
+    // of the size.
     unsafe {
         std::ptr::copy_nonoverlapping(from.add(4), to.add(4), known - 4);
         std::ptr::write_bytes(to.add(known), 0, size - known);
@@ -83,7 +83,7 @@ unsafe fn size_of_struct<T>(of: *const T, what: &str) -> Outcome<usize> {
     Err(Failure::new(OPENUVR_ERROR_SIZE, why))
 }
 
-/// A string of the caller; `None` if NULL.
+/// Reads a string of the caller; `None` if it is NULL.
 ///
 /// # Safety
 /// `text` is NULL or NUL-terminated.
@@ -99,7 +99,7 @@ pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Outcome<Option<Str
     }
 }
 
-/// Writes `text`, NUL-terminated and truncated at a character boundary. Nothing if `size` is 0.
+/// Writes `text`, NUL-terminated and truncated at a character boundary. Writes nothing if `size` is 0.
 ///
 /// # Safety
 /// `to` is NULL or writable for `size` bytes.
@@ -115,7 +115,7 @@ pub(crate) unsafe fn give_text(text: &str, to: *mut c_char, size: usize) {
     }
 }
 
-/// The same for functions without another result; an error if there is no buffer.
+/// Like [`give_text`], for functions without another result: returns an error if there is no buffer.
 ///
 /// # Safety
 /// As [`give_text`].
@@ -124,7 +124,7 @@ pub(crate) unsafe fn must_give_text(text: &str, to: *mut c_char, size: usize) ->
         let why = "the buffer for the text is NULL or has size 0";
         return Err(Failure::new(OPENUVR_ERROR_NULL, why));
     }
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe { give_text(text, to, size) };
     Ok(DONE)
 }

@@ -1,6 +1,6 @@
 //! Pictures of the application's OpenGL context: the back buffer of its window, or a pixel buffer object.
 //!
-//! OpenGL is not linked: the functions are those of the library that the application has loaded.
+//! OpenGL is not linked. The functions come from the library that the application has loaded.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null;
@@ -30,7 +30,7 @@ struct Context {
     of_thread: Current,
 }
 
-/// Reads pictures in the context of the first one.
+/// Reads pictures in the OpenGL context in which it was created.
 pub(crate) struct Reader {
     context: Context,
     read_back: ReadBack,
@@ -54,7 +54,7 @@ pub(crate) enum SubmitOutcome {
     Taken(Option<Ticket>),
     /// The GPU has not finished the read.
     UnderWay,
-    /// The picture was skipped.
+    /// Creates a reader for the context that is current on this thread.
     Skipped(SkipReason),
 }
 
@@ -81,8 +81,8 @@ impl Reader {
         let mut load = |name: &CStr| unsafe { loader(name.as_ptr()) };
         let frames = guest.frames().clone();
         let submit: Submit = std::sync::Arc::new(move |frame, drawn| frames.submit(frame, drawn));
-        // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; for the
-        // end see `end`.
+        // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; `end` handles the
+        // end.
         let read_back = unsafe { ReadBack::new(&mut load, sharing, submit) };
         Ok(Reader {
             context,
@@ -90,8 +90,8 @@ impl Reader {
         })
     }
 
-    /// Submits the picture of `source`. With a deadline `until`, it waits for the GPU and returns a ticket if that
-    /// has finished.
+    /// Submits the picture of `source`. With a deadline `until`, it waits for the GPU, and returns a ticket if the GPU has
+    /// finished in time.
     pub(crate) fn read(
         reader: &mut Option<Reader>,
         guest: &Guest,
@@ -103,7 +103,7 @@ impl Reader {
             None => reader.insert(Reader::new(guest)?),
         };
         if !this.context.is_current() {
-            // A missing context has another message.
+            // If the context is missing, the message differs.
             Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
@@ -115,7 +115,7 @@ impl Reader {
             Source::Window(Some(size)) => (size, ReadSource::Window),
             Source::Window(None) => (this.context.window_size()?, ReadSource::Window),
             Source::Buffer(name, layout) => {
-                // SAFETY: by the application's contract, a `GLuint` is there.
+                // SAFETY: by the application's contract, the address holds a `GLuint`.
                 let name = unsafe { name.0.cast::<u32>().read_unaligned() };
                 let what = ReadSource::Buffer {
                     name,
@@ -139,7 +139,7 @@ impl Reader {
         })
     }
 
-    /// Submits pictures that the GPU has finished since, if the context is current here.
+    /// Submits the pictures that the GPU has finished meanwhile, if the context is current here.
     pub(crate) fn poll(&mut self) {
         if self.context.is_current() {
             self.read_back.poll();
@@ -155,7 +155,7 @@ impl Reader {
 }
 
 impl Context {
-    /// The current context of this thread. Searches the libraries of the process.
+    /// Finds the current context of this thread. Searches the libraries of the process.
     fn current() -> Outcome<Context> {
         let of = |libraries: &[&CStr], name: &CStr, egl| {
             let function = find(libraries, name);
@@ -185,12 +185,12 @@ impl Context {
 
     /// Whether it is current on this thread.
     fn is_current(&self) -> bool {
-        // SAFETY: it may always be called; its library stays loaded as long as the context exists, which the
-        // application does not destroy before it is released.
+        // SAFETY: it may be called at any time. Its library stays loaded as long as the context exists, and the application
+        // does not destroy the context before it has released it.
         unsafe { (self.of_thread)() == self.handle }
     }
 
-    /// The size of this thread's window; this context must be current. Queries the X server, or EGL.
+    /// The size of this thread's window. This context must be current. Queries the X server, or EGL.
     fn window_size(&self) -> Outcome<Size> {
         let unknown = || Failure::failed("cannot query the window's size: pass width and height");
         match self.egl {
@@ -201,7 +201,7 @@ impl Context {
     }
 }
 
-/// The size of the current drawable.
+/// The size of the current GLX drawable.
 fn glx_size() -> Option<Size> {
     /// GLX 1.4, section 3.3.6.
     const WIDTH: c_int = 0x801D;
@@ -239,7 +239,7 @@ fn glx_size() -> Option<Size> {
     Some(Size::new(side(WIDTH), side(HEIGHT)))
 }
 
-/// The same with EGL.
+/// The size of the current EGL surface.
 fn egl_size() -> Option<Size> {
     /// EGL 1.5, sections 3.7.4 and 3.5.6.
     const DRAW: c_int = 0x3059;
@@ -278,10 +278,10 @@ fn egl_size() -> Option<Size> {
     Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
 }
 
-/// A function of the first of these libraries that this process has loaded; null if none has it.
+/// Finds a function in the first of these libraries that this process has loaded; null if none has it.
 fn find(libraries: &[&CStr], name: &CStr) -> *const c_void {
     for library in libraries {
-        // SAFETY: opened only if already loaded, so that no constructors run; the close only drops this
+        // SAFETY: the library is opened only if it is already loaded, so that no constructors run. The close only drops this
         // reference.
         let found = unsafe {
             let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);

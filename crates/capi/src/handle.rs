@@ -29,7 +29,7 @@ pub(crate) trait Kind: Default {
     /// Checks whether this machine supports the configuration's codec and network.
     fn serves(config: &Self::Config) -> Outcome<()>;
 
-    /// Its log.
+    /// Creates its log.
     fn log(config: &Self::Config) -> Log;
 
     /// # Safety
@@ -49,7 +49,7 @@ pub(crate) struct Handle<K: Kind> {
     message: Mutex<Cow<'static, str>>,
     pub(crate) log: Arc<Log>,
     pub(crate) settings: Mutex<K::Settings>,
-    /// Dropped before `inner`. Set while the settings are locked.
+    /// Dropped before `inner`. It is set while the settings are locked.
     started: OnceLock<K::Started>,
     pub(crate) inner: K,
 }
@@ -57,9 +57,9 @@ pub(crate) struct Handle<K: Kind> {
 /// Creates a context from a configuration.
 ///
 /// # Safety
-/// As [`Kind::settings`].
+/// As for [`Kind::settings`].
 unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     let settings = unsafe { K::settings(config)? };
     Ok(Box::new(Handle {
         mark: K::MARK,
@@ -76,20 +76,20 @@ unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
 /// support them.
 ///
 /// # Safety
-/// As [`Kind::settings`].
+/// As for [`Kind::settings`].
 pub(crate) unsafe fn alloc<K: Kind, C>(config: &K::Config) -> *mut C {
     catch_panic(std::ptr::null_mut(), || {
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         let made = K::serves(config).and_then(|()| unsafe { make::<K>(config) });
         made.map_or(std::ptr::null_mut(), |made| Box::into_raw(made).cast())
     })
 }
 
-/// The body of the functions that create a context from a configuration and store it in `*context`; on failure
-/// NULL, and the reason in `why`.
+/// The body of the functions that create a context from a configuration and store it in `*context`. On failure, it stores
+/// NULL there, and the reason in `why`.
 ///
 /// # Safety
-/// Each pointer is NULL or valid for that, and the configuration as in [`Kind::settings`].
+/// Each pointer is NULL or valid for its use, and the configuration is as for [`Kind::settings`].
 pub(crate) unsafe fn open<K: Kind, C>(
     config: *const K::Config,
     context: *mut *mut C,
@@ -103,9 +103,9 @@ pub(crate) unsafe fn open<K: Kind, C>(
         // SAFETY: not NULL, and valid.
         unsafe { context.write(std::ptr::null_mut()) };
         let made = || {
-            // SAFETY: the caller has promised this function the same.
+            // SAFETY: this function has the same requirements, which its caller upholds.
             let config = unsafe { read(config, K::Config::default(), "the configuration")? };
-            // SAFETY: its strings are the caller's. Parsing is cheaper than the support check, so it is first.
+            // SAFETY: its strings are the caller's. Parsing comes first, because it is cheaper than the support check.
             let made = unsafe { make::<K>(&config)? };
             K::serves(&config)?;
             Ok(made)
@@ -119,7 +119,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
             Err(Failure {
                 code, why: reason, ..
             }) => {
-                // SAFETY: the caller has promised this function the same.
+                // SAFETY: this function has the same requirements, which its caller upholds.
                 unsafe { give_text(&reason, why, why_size) };
                 code as c_int
             }
@@ -128,7 +128,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
 }
 
 impl<K: Kind> Handle<K> {
-    /// Starts it, once.
+    /// Starts the context, once.
     pub(crate) fn init(&self) -> Outcome {
         // The lock serializes concurrent starts.
         let mut settings = lock(&self.settings);
@@ -143,7 +143,7 @@ impl<K: Kind> Handle<K> {
         self.running().ok_or_else(not_yet)
     }
 
-    /// The same; `None` before the start. It does not change while the settings are locked.
+    /// The state after the start; `None` before it. It does not change while the settings are locked.
     pub(crate) fn running(&self) -> Option<&K::Started> {
         self.started.get()
     }
@@ -155,7 +155,7 @@ impl<K: Kind> Handle<K> {
         }
     }
 
-    /// Why the last call failed or did nothing.
+    /// The reason why the last call failed or did nothing.
     pub(crate) fn message(&self) -> Cow<'static, str> {
         lock(&self.message).clone()
     }
@@ -193,7 +193,7 @@ pub(crate) unsafe fn call<T: Kind>(
     work: impl FnOnce(&Handle<T>) -> Outcome,
 ) -> c_int {
     catch_panic(OPENUVR_ERROR_PANIC as c_int, || {
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         match unsafe { find(handle) } {
             Ok(handle) => handle.run(work),
             Err(failure) => failure.code as c_int,
@@ -202,7 +202,7 @@ pub(crate) unsafe fn call<T: Kind>(
 }
 
 /// # Safety
-/// As [`call`]; the context outlives `'a`.
+/// As for [`call`]; the context outlives `'a`.
 unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> {
     if handle.is_null() || !handle.is_aligned() {
         return Err(Failure::new(OPENUVR_ERROR_NULL, "the context is NULL"));
@@ -216,8 +216,9 @@ unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> 
     Ok(unsafe { &*handle })
 }
 
-/// Takes a context from the caller's variable, which becomes NULL. `None` if there is none; if it is of the other
-/// kind or this is a callback (the variable is unchanged then); or if it belongs to the parent process.
+/// Takes a context from the caller's variable, which becomes NULL. Returns `None` if there is no context or if it belongs to
+/// the parent process. Also returns `None`, and leaves the variable unchanged, if the context is of the other kind or if
+/// this is a callback.
 ///
 /// # Safety
 /// `variable` is NULL or points to NULL or to a context of this library that is not closed and that no
@@ -226,7 +227,7 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if variable.is_null() || CallbackScope::is_now() {
         return None;
     }
-    // SAFETY: it points to a pointer, as the caller has promised.
+    // SAFETY: it points to a pointer, which the caller upholds.
     let (handle, process) = unsafe {
         let handle = variable.read();
         let process = find::<T>(handle).ok()?.process;
@@ -236,7 +237,7 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if process != std::process::id() {
         return None;
     }
-    // SAFETY: it was created by `Box::into_raw`, and this is the last use. Freed memory keeps no valid mark.
+    // SAFETY: it was created by `Box::into_raw`, and this is the last use. No valid mark remains in freed memory.
     unsafe {
         (*handle).mark = 0;
         Some(Box::from_raw(handle))

@@ -83,14 +83,14 @@ pub(crate) struct Settings {
 type Viewport = (i32, i32, Option<Size>);
 
 pub(crate) struct Started {
-    /// Passes input to the application's callback; ends before the host does.
+    /// Passes input to the application's callback. It ends before the host does.
     listener: Option<Worker>,
     pub(crate) guest: Arc<Guest>,
-    /// `openuvr_wants` has returned 1, and no picture was submitted since.
+    /// Whether `openuvr_wants` has returned 1 and no picture has been submitted since then.
     pub(crate) promised: AtomicBool,
     /// Session events for the application.
     pub(crate) events: Arc<Events>,
-    /// Why the stream ended, if it did.
+    /// The reason why the stream has ended, if it has.
     pub(crate) end: Arc<OnceLock<String>>,
     /// The application's sound.
     pub(crate) given: Option<AppSpeaker>,
@@ -103,8 +103,8 @@ pub(crate) struct Started {
 /// is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
 /// valid.
 ///
-/// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an
-/// alternative. Starts nothing yet. Takes some tens of milliseconds. From any thread.
+/// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an alternative. No
+/// threads are started yet. The call takes some tens of milliseconds. From any thread.
 ///
 /// # Safety
 /// `ptr` is NULL or points to a `GLuint` until the context is closed.
@@ -125,9 +125,8 @@ pub unsafe extern "C" fn openuvr_alloc_context(
     }
 }
 
-/// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
-/// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
-/// thread.
+/// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and `why`, if not NULL,
+/// receives the reason, truncated to `why_size` bytes. No threads are started yet. From any thread.
 ///
 /// # Safety
 /// Each pointer is NULL or valid for its use; strings are NUL-terminated.
@@ -138,7 +137,7 @@ pub unsafe extern "C" fn openuvr_open(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe { open::<Host, _>(config, context, why, why_size) }
 }
 
@@ -161,7 +160,7 @@ impl Kind for Host {
     unsafe fn settings(config: &openuvr_config) -> Outcome<Settings> {
         let word = enums::encoder(config.encoder)?;
         let only = enums::network(config.network)?;
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         let (name, bind, dir, pin, display, csv, gateway) = unsafe {
             (
                 text(config.name, "name")?,
@@ -229,7 +228,7 @@ impl Kind for Host {
         let mut config = settings.config.clone();
         let launcher = launcher::connect(&mut config)?.map(Arc::new);
         if let (Some(launcher), InputTarget::Display(display)) = (&launcher, &settings.input) {
-            // Before any key is pressed there: if this process is killed, the launcher releases them.
+            // This must precede any key press there: if this process is killed, the launcher releases the keys.
             launcher.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let notified = launcher.clone();
@@ -318,7 +317,7 @@ fn second_player(number: u32) -> Outcome<SecondPlayer> {
     }
 }
 
-/// The input target; `display`: the X display, if named.
+/// The input target; `display` is the X display, if one is set.
 fn input_to(word: u32, display: Option<String>) -> Outcome<InputTarget> {
     Ok(match enums::input_to(word)? {
         OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTarget::Application,
@@ -332,24 +331,23 @@ fn input_to(word: u32, display: Option<String>) -> Outcome<InputTarget> {
 impl Settings {
     /// The layout of the pixel buffer.
     pub(crate) fn layout(&self) -> Outcome<Layout> {
-        // OpenGL's rows are by default aligned to 4 bytes, the lowest first.
+        // By default, OpenGL aligns rows to 4 bytes and stores the lowest row first.
         Layout::new(self.size, self.format, self.stride, 4, true)
     }
 }
 
-/// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
-/// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
-/// of the pointer become invalid. No other call with this context may be in progress. After it returns no
-/// callback is called. It waits for running callbacks, for the picture being encoded and the device being
-/// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
-/// exist, unless `openuvr_release_buffer` was called.
+/// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does nothing
+/// if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become invalid. No
+/// other call with this context may be in progress. After it has returned, no callback is called. It waits for running
+/// callbacks, for the picture that is being encoded and for the device that is being stored, plus at most 100 ms. From any
+/// thread; the OpenGL context of a pixel buffer must still exist, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
     catch_panic((), || {
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         drop(unsafe { take::<Host>(context.cast()) });
     });
 }
@@ -364,15 +362,15 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe { call(context.cast::<Handle<Host>>(), Handle::init) }
 }
 
 // --- Input ----------------------------------------------------------------------------------------
 
-/// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first).
-/// Returns 1 if there was one, 0 if not. Call it until it returns 0, before drawing. If the queue overflows,
-/// one `OPENUVR_INPUT_RELEASE_ALL` replaces the lost events. From any thread.
+/// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first). Returns 1 if there was
+/// one, 0 if not. Before drawing, call it until it returns 0. If the queue overflows, one `OPENUVR_INPUT_RELEASE_ALL`
+/// replaces the lost events. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `input` is NULL or writable for its `size` bytes.
@@ -381,7 +379,7 @@ pub unsafe extern "C" fn openuvr_next_input(
     context: *mut openuvr_context,
     input: *mut openuvr_input,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             // Validate the structure before an event is removed.
@@ -398,11 +396,11 @@ pub unsafe extern "C" fn openuvr_next_input(
     }
 }
 
-/// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper
-/// left corner, `width` and `height`, in pixels of the screen; a size of 0 and 0 is that of the picture.
-/// Pointer positions are mapped to this area. Its default is the display's upper left corner: call this with
-/// the area of the window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates`
-/// of 0, 0 to the root window). From any thread, also before the threads are started.
+/// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper left corner,
+/// `width` and `height`, in pixels of the screen. A size of 0 and 0 means the size of the picture. Pointer positions are
+/// mapped to this area. By default, the area starts at the display's upper left corner. Call this with the area of the
+/// window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From
+/// any thread, even before the threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -414,7 +412,7 @@ pub unsafe extern "C" fn openuvr_set_viewport(
     width: u32,
     height: u32,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
@@ -450,7 +448,7 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let id = device_id(id)?;
@@ -461,7 +459,7 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     }
 }
 
-/// Ends the mapping of a device: its pressed keys are released there, and its later events go to the input
+/// Ends the mapping of a device: its pressed keys are released at the local device, and its later events go to the input
 /// target. Does nothing if it is not mapped. From any thread.
 ///
 /// # Safety
@@ -471,7 +469,7 @@ pub unsafe extern "C" fn openuvr_unmap_input_device(
     context: *mut openuvr_context,
     id: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.map(device_id(id)?, None)
@@ -509,12 +507,12 @@ pub unsafe extern "C" fn openuvr_last_pose(
     context: *mut openuvr_context,
     pose: *mut openuvr_pose,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.pose() {
                 Some(posed) => write(pose, &posed.into(), "the pose").map(|()| 1),
-                // Report an invalid structure in any case.
+                // An invalid structure is an error in any case.
                 None => read(pose, openuvr_pose::default(), "the pose").map(|_| 0),
             }
         })
@@ -523,8 +521,8 @@ pub unsafe extern "C" fn openuvr_last_pose(
 
 // --- Status ---------------------------------------------------------------------------------------
 
-/// Writes the reason why the last call with this context failed, or why the last picture was not accepted,
-/// truncated to `size` bytes. From any thread; it concerns the last call of any thread.
+/// Writes the reason why the last call with this context failed, or why the last picture was not accepted, truncated to
+/// `size` bytes. From any thread; it reports on the last call of any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -534,7 +532,7 @@ pub unsafe extern "C" fn openuvr_last_error(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             must_give_text(&handle.message(), text, size)
@@ -553,7 +551,7 @@ pub unsafe extern "C" fn openuvr_pin(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pin = handle.started()?.guest.pin();
@@ -562,8 +560,8 @@ pub unsafe extern "C" fn openuvr_pin(
     }
 }
 
-/// Writes the address and transport of this host: `UDP [::]:4710, udp-gso`. From any thread, after the
-/// threads are started.
+/// Writes the address and transport of this host, such as `UDP [::]:4710, udp-gso`. From any thread, after the threads are
+/// started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -573,7 +571,7 @@ pub unsafe extern "C" fn openuvr_listen_address(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             must_give_text(handle.started()?.guest.endpoint(), text, size)
@@ -581,8 +579,8 @@ pub unsafe extern "C" fn openuvr_listen_address(
     }
 }
 
-/// Opens pairing for `seconds`: a new device may pair with `pin`, 4 to 12 digits. From any thread, after the
-/// threads are started.
+/// Opens pairing for `seconds`: during this time a new device may pair with `pin`, 4 to 12 digits. From any thread, after
+/// the threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `pin` is NULL or NUL-terminated.
@@ -592,7 +590,7 @@ pub unsafe extern "C" fn openuvr_open_pairing(
     pin: *const c_char,
     seconds: u32,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
@@ -614,7 +612,7 @@ pub unsafe extern "C" fn openuvr_statistics(
     context: *mut openuvr_context,
     statistics: *mut openuvr_statistics,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let current = handle.started()?.guest.statistics();

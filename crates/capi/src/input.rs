@@ -17,19 +17,18 @@ use crate::ffi::Sized32;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_INPUT_KIND {
-    /// A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h
-    /// (`KEY_A` …), independent of the keyboard layout; `text` is the character typed at the MUD, 0 if none.
-    /// Repeats are not sent.
+    /// A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h (`KEY_A` …),
+    /// independent of the keyboard layout; `text` is the character typed at the MUD, or 0. Repeats are not sent.
     OPENUVR_INPUT_KEY = 1,
     /// A mouse button was pressed (`value` 1) or released (0): `code` is `BTN_LEFT` …
     OPENUVR_INPUT_BUTTON = 2,
-    /// The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower one.
+    /// The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower edge.
     OPENUVR_INPUT_POINTER = 3,
     /// The pointer moved by `x` to the right and `y` downwards, in pixels of the picture.
     OPENUVR_INPUT_MOTION = 4,
     /// The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    /// All keys and buttons are released: the MUD lost the focus, or the player left.
+    /// All keys and buttons are released, because the MUD has lost the focus or the player has left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
     /// An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its
     /// type. At the host, only from devices that are not mapped to a descriptor.
@@ -52,7 +51,7 @@ pub struct openuvr_input {
     pub value: i32,
     /// Horizontal, to the right.
     pub x: i32,
-    /// Vertical, downwards; for the wheel upwards.
+    /// Vertical, downwards; upwards for the wheel.
     pub y: i32,
     /// A Unicode scalar value, or 0.
     pub text: u32,
@@ -66,7 +65,7 @@ pub struct openuvr_input {
     pub received_ns: i64,
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_input {}
 
 impl Default for openuvr_input {
@@ -243,7 +242,7 @@ unsafe impl Send for OnInput {}
 impl OnInput {
     pub(crate) fn notify(&self, input: &openuvr_input) {
         let _inside = CallbackScope::enter();
-        // SAFETY: by the application's contract; the event outlives the call.
+        // SAFETY: the application's contract allows it, and the event outlives the call.
         unsafe { (self.call)(self.user, input) }
     }
 }
@@ -266,7 +265,7 @@ pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
     if fd < 0 {
         return Err(wrong(&"did open() fail?"));
     }
-    // SAFETY: not negative; the call fails if it is not open, and it is not kept.
+    // SAFETY: the descriptor is not negative and is not kept. The call fails if it is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|e| wrong(&e))
 }
@@ -286,7 +285,7 @@ impl Devices {
         self.0.is_empty()
     }
 
-    /// Further duplicates, so that a later failure does not lose the devices.
+    /// Returns additional duplicates, so that a later failure does not lose the devices.
     pub(crate) fn copies(&self) -> Outcome<Vec<(DeviceId, OwnedFd)>> {
         let copy = |(id, fd): &(DeviceId, OwnedFd)| Ok((*id, duplicated(fd.as_raw_fd())?));
         self.0.iter().map(copy).collect()
@@ -321,14 +320,14 @@ pub struct openuvr_pose {
     pub angular: [f32; 3],
     /// At the host: the session.
     pub session: u32,
-    /// The time that it was sampled at or predicted for, in nanoseconds of the local CLOCK_MONOTONIC; at the MUD
-    /// 0: now; at the host -1: not known yet.
+    /// The time at which the pose was sampled, or for which it was predicted, in nanoseconds of the local CLOCK_MONOTONIC.
+    /// At the MUD, 0 means now; at the host, -1 means not known yet.
     pub sampled_ns: i64,
     /// At the host: arrival time.
     pub received_ns: i64,
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_pose {}
 
 impl Default for openuvr_pose {

@@ -20,11 +20,11 @@ pub struct openuvr_key {
     pub size: u32,
     /// The number in linux/input-event-codes.h, as in `openuvr_input`.
     pub code: u32,
-    /// The `SDL_Scancode`, if SDL 2 and 3 agree; of a mouse button the SDL button (`SDL_BUTTON_LEFT` …).
+    /// The `SDL_Scancode`, if SDL 2 and 3 agree; for a mouse button, the SDL button (`SDL_BUTTON_LEFT` …).
     pub sdl: u32,
-    /// The key code in X11 and Wayland (XKB); of a mouse button the X11 button.
+    /// The key code in X11 and Wayland (XKB); for a mouse button, the X11 button.
     pub xkb: u32,
-    /// The USB HID usage: page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), ID in the lower.
+    /// The USB HID usage: the page is in the upper 16 bits (7 keyboard, 9 button, 12 consumer), the ID in the lower 16.
     pub usb: u32,
     /// The character on a US keyboard without Shift: a Unicode scalar value.
     pub us_text: u32,
@@ -32,13 +32,13 @@ pub struct openuvr_key {
     pub us_text_shift: u32,
     /// Unused.
     pub unused: u32,
-    /// The name in linux/input-event-codes.h: `KEY_A`.
+    /// The name in linux/input-event-codes.h, such as `KEY_A`.
     pub name: [c_char; 32],
-    /// The name in XKB: `AC01`.
+    /// The name in XKB, such as `AC01`.
     pub xkb_name: [c_char; 8],
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_key {}
 
 impl Default for openuvr_key {
@@ -58,20 +58,19 @@ impl Default for openuvr_key {
     }
 }
 
-/// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first).
-/// Valid codes are within 1 to 767; returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From
-/// any thread.
+/// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first). Valid codes are 1 to 767.
+/// Returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From any thread.
 ///
 /// # Safety
 /// `key` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: the caller has promised this function the same. An invalid structure is reported first.
+        // SAFETY: this function has the same requirements, which its caller upholds. An invalid structure is reported first.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
         let found = found.ok_or_else(|| Failure::argument("unknown key or button"))?;
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         unsafe { write(key, &found, "the key") }
     })
 }

@@ -1,5 +1,5 @@
-//! The connection to the launcher of this application (`openuvr run --api` or a portal session): it sets the
-//! listening address and access control, and receives events.
+//! The connection to the launcher of this application (`openuvr run --api` or a portal session), which sets the listening
+//! address and access control, and receives events.
 //!
 //! Pictures, encoding and the input target remain under the application's control.
 
@@ -18,8 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Connects to the launcher, if there is one, and applies its settings to `config`.
 ///
 /// # Errors
-/// The launcher does not reply, or another host of this application has the settings: a second host would not
-/// enforce the launcher's access control.
+/// Returns an error if the launcher does not reply, or if another host of this application already has the settings: a
+/// second host would not enforce the launcher's access control.
 pub(crate) fn connect(config: &mut Config) -> Outcome<Option<Launcher>> {
     let Some(path) = std::env::var_os(API_SOCKET).filter(|path| !path.is_empty()) else {
         return Ok(None);

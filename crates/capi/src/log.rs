@@ -16,9 +16,9 @@ use crate::ffi::give_text;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OPENUVR_LOG_LEVEL {
-    /// The stream ends, or a call failed.
+    /// The stream has ended, or a call has failed.
     OPENUVR_LOG_ERROR = 1,
-    /// A problem; the stream continues.
+    /// There is a problem, but the stream continues.
     OPENUVR_LOG_WARNING = 2,
     /// Joins and leaves, the PIN, the listening address.
     OPENUVR_LOG_INFO = 3,
@@ -26,14 +26,14 @@ pub enum OPENUVR_LOG_LEVEL {
     OPENUVR_LOG_DEBUG = 4,
 }
 
-/// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads
-/// of the library, and on the caller's thread in a function that fails; never concurrently for one context. The
-/// string is valid until it returns. It must not call functions of this library with the same context. An
-/// application that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
+/// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads of the
+/// library, and on the caller's thread in a function that fails, but never concurrently for one context. The string is valid
+/// until the callback returns. The callback must not call functions of this library with the same context. An application
+/// that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
 pub type openuvr_log_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, level: u32, text: *const c_char)>;
 
-/// The most pending lines for polling; of more, the oldest are dropped.
+/// The maximum number of pending lines for polling. If there are more, the oldest are dropped.
 const MAX_PENDING: usize = 256;
 
 /// The log of a context.
@@ -41,7 +41,7 @@ pub(crate) struct Log {
     call: openuvr_log_callback,
     user: *mut c_void,
     one_at_a_time: Mutex<()>,
-    /// Used without a callback.
+    /// Used only without a callback.
     pending: Mutex<PendingLines>,
     /// The highest level that also goes to standard error (`OPENUVR_LOG`).
     to_stderr: u32,
@@ -92,11 +92,11 @@ impl Log {
         let Ok(text) = CString::new(text) else { return };
         let _turn = lock(&self.one_at_a_time);
         let _inside = CallbackScope::enter();
-        // SAFETY: by the application's contract; the string is NUL-terminated and outlives the call.
+        // SAFETY: the application's contract allows it. The string is NUL-terminated and outlives the call.
         unsafe { call(self.user, level as u32, text.as_ptr()) };
     }
 
-    /// The oldest pending line.
+    /// Takes the oldest pending line.
     fn next(&self) -> Outcome<Option<(OPENUVR_LOG_LEVEL, String)>> {
         match self.call {
             None => Ok(lock(&self.pending).take()),
@@ -104,7 +104,7 @@ impl Log {
         }
     }
 
-    /// The body of the functions that retrieve a line: 1 if there was one.
+    /// The body of the functions that retrieve a line. Returns 1 if there was one.
     ///
     /// # Safety
     /// `level` is NULL or writable; `text` is NULL or writable for `size` bytes.
@@ -121,7 +121,7 @@ impl Log {
         let Some((of, line)) = self.next()? else {
             return Ok(0);
         };
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         unsafe {
             give_text(&line, text, size);
             if !level.is_null() {

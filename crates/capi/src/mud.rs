@@ -47,7 +47,7 @@ pub struct openuvr_mud_context {
 pub(crate) struct Mud;
 
 pub(crate) struct Settings {
-    /// With a placeholder host until [`Settings::host`] is set.
+    /// The host is a placeholder until [`Settings::host`] is set.
     config: Config,
     host: Option<Target>,
     reconnect: bool,
@@ -60,9 +60,9 @@ pub(crate) struct Settings {
 
 pub(crate) struct Started {
     pub(crate) pictures: Arc<Pictures>,
-    /// The pointer shape lent to the application.
+    /// The pointer shape that is lent to the application.
     pub(crate) pointed: Mutex<Option<Arc<CursorShape>>>,
-    /// The picture lent to the application.
+    /// The picture that is lent to the application.
     lent: Mutex<Option<DecodedPicture>>,
     /// The target of pictures, and whether the application polls them.
     pub(crate) surface: OPENUVR_SURFACE,
@@ -92,8 +92,8 @@ impl Drop for Started {
 /// Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
 /// `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 ///
-/// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an
-/// alternative. Starts nothing yet. From any thread.
+/// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an alternative. No
+/// threads are started yet. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_alloc_mud_context(
     decoder: u32,
@@ -109,9 +109,8 @@ pub extern "C" fn openuvr_alloc_mud_context(
     }
 }
 
-/// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
-/// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
-/// thread.
+/// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and `why`, if not NULL,
+/// receives the reason, truncated to `why_size` bytes. No threads are started yet. From any thread.
 ///
 /// # Safety
 /// Each pointer is NULL or valid for its use; strings are NUL-terminated.
@@ -122,7 +121,7 @@ pub unsafe extern "C" fn openuvr_open_mud(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe { open::<Mud, _>(config, context, why, why_size) }
 }
 
@@ -145,7 +144,7 @@ impl Kind for Mud {
     unsafe fn settings(config: &openuvr_mud_config) -> Outcome<Settings> {
         let word = enums::encoder(config.decoder)?;
         let only = enums::network(config.network)?;
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         let (host, pin, dir, name, display) = unsafe {
             (
                 text(config.host, "host")?,
@@ -333,26 +332,25 @@ fn target(host: &str) -> Outcome<Target> {
         .map_err(|e| Failure::argument(format!("host: {host:?}: {e}")))
 }
 
-/// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
-/// `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
-/// harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
-/// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
-/// at most 100 ms.
+/// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets `*context` to
+/// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies of the pointer
+/// become invalid. No other call with this context may be in progress. After it has returned, no callback is called. It
+/// waits for running callbacks and for the picture that is being decoded, plus at most 100 ms.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close_mud(context: *mut *mut openuvr_mud_context) {
     catch_panic((), || {
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         drop(unsafe { take::<Mud>(context.cast()) });
     });
 }
 
 // --- Start ----------------------------------------------------------------------------------------
 
-/// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
-/// Before the threads are started. From any thread.
+/// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Before the threads
+/// are started. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the strings are NULL or NUL-terminated.
@@ -362,7 +360,7 @@ pub unsafe extern "C" fn openuvr_set_host(
     host: *const c_char,
     pin: *const c_char,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let host = text(host, "host")?.ok_or_else(|| Failure::null("the host's name"))?;
@@ -379,15 +377,14 @@ pub unsafe extern "C" fn openuvr_set_host(
     }
 }
 
-/// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before
-/// the connection is established: `openuvr_mud_statistics` returns the state. From any thread; blocks during
-/// name resolution.
+/// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before the connection
+/// is established; `openuvr_mud_statistics` returns the state. From any thread; blocks during name resolution.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe { call(context.cast::<Handle<Mud>>(), Handle::init) }
 }
 
@@ -418,7 +415,7 @@ pub unsafe extern "C" fn openuvr_next_frame(
     picture: *mut openuvr_picture,
     timeout_ms: u32,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             read(picture, openuvr_picture::default(), "the picture")?;
@@ -454,7 +451,7 @@ pub unsafe extern "C" fn openuvr_send_input(
     context: *mut openuvr_mud_context,
     input: *const openuvr_input,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let input = read(input, openuvr_input::default(), "the input")?;
@@ -471,8 +468,8 @@ pub unsafe extern "C" fn openuvr_send_input(
     }
 }
 
-/// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are
-/// sent. Returns its number, or 0 without a session. From any thread; does not block.
+/// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are sent. Returns
+/// the pose's number, or 0 if there is no session. From any thread; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `pose` is NULL or readable for its `size` bytes.
@@ -481,7 +478,7 @@ pub unsafe extern "C" fn openuvr_send_pose(
     context: *mut openuvr_mud_context,
     pose: *const openuvr_pose,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let pose = read(pose, openuvr_pose::default(), "the pose")?;
@@ -493,12 +490,12 @@ pub unsafe extern "C" fn openuvr_send_pose(
     }
 }
 
-/// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse
-/// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to
-/// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket
-/// that delivers `struct input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes
-/// non-blocking. With a window, register devices before the threads are started; the window's keyboard and
-/// mouse events, which would be duplicates, are then not sent. From any thread.
+/// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse (`/dev/input/event3`,
+/// `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to 255, a number that the host's
+/// application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket that delivers `struct input_event`s. The
+/// descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window, register devices before the
+/// threads are started. The window's keyboard and mouse events are then not sent, because they would be duplicates. From any
+/// thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -508,7 +505,7 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let id = device_id(id)?;
@@ -545,7 +542,7 @@ pub unsafe extern "C" fn openuvr_mud_last_error(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let end = handle.running().and_then(Started::end);
@@ -565,7 +562,7 @@ pub unsafe extern "C" fn openuvr_mud_statistics(
     context: *mut openuvr_mud_context,
     statistics: *mut openuvr_mud_statistics,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let current = lock(&handle.started()?.state).statistics;

@@ -95,7 +95,7 @@ pub(crate) struct MudState {
     pub(crate) haptics: VecDeque<Haptic>,
 }
 
-/// The most pending haptics; of more, the oldest are dropped.
+/// The maximum number of pending haptics. If there are more, the oldest are dropped.
 const MAX_HAPTICS: usize = 64;
 
 /// Updates the state with a MUD's notice, and logs it.
@@ -106,13 +106,13 @@ pub(crate) fn record(
     notice: ClientNotice,
 ) {
     let line = update(&mut lock(state), pictures, notice);
-    // The callback may be slow: not under the lock.
+    // The callback may be slow, so it is not called under the lock.
     if let Some((level, line)) = line {
         log.write(level, &line);
     }
 }
 
-/// Updates the state with a notice; returns its log line.
+/// Updates the state with a notice, and returns its log line.
 fn update(
     state: &mut MudState,
     pictures: &Pictures,
@@ -205,7 +205,7 @@ fn update(
     })
 }
 
-/// The log line of the end.
+/// The log line for the end of the stream.
 fn end(over: StopReason) -> (OPENUVR_LOG_LEVEL, String) {
     use OPENUVR_LOG_LEVEL::*;
     match over {

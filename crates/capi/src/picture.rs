@@ -16,7 +16,7 @@ use crate::ffi::Sized32;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_PIXEL_FORMAT {
-    /// Blue, green, red, ignored: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    /// Blue, green, red, ignored: the fastest format. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
     /// Red, green, blue, ignored. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
@@ -57,24 +57,24 @@ pub struct openuvr_picture {
     pub id: u32,
     /// 1: use `dma_buf`, not `data`.
     pub is_dma_buf: u32,
-    /// The descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call returns, and not
+    /// The descriptor of a linear dma-buf (or of a sealed memfd). It is mapped and read before the call returns, and not
     /// kept.
     pub dma_buf: c_int,
     /// The offset of the picture in the dma-buf, in bytes.
     pub offset: u64,
     /// The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     pub modifier: u64,
-    /// If not NULL, `data` is lent: it is used in place, without a copy, and this is called once, with `user`, when
-    /// it (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
-    /// submitting call returns. If that call fails it is not called, except with `OPENUVR_ERROR_TIMEOUT` and
-    /// `OPENUVR_ERROR_ENDED`: these occur after the submission, and it is called as after a success. It must not
-    /// call functions of this library.
+    /// If not NULL, `data` is lent: it is used in place, without a copy. This function is called once, with `user`, when
+    /// `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
+    /// submitting call returns. If that call fails, the function is not called, except with `OPENUVR_ERROR_TIMEOUT` and
+    /// `OPENUVR_ERROR_ENDED`: these errors occur after the submission, so it is called as after a success. It must not call
+    /// functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// The argument of `release`.
     pub user: *mut c_void,
 }
 
-// SAFETY: `repr(C)`; numbers, pointers and a function that may be absent.
+// SAFETY: it is `repr(C)` and consists of numbers, pointers and a function that may be absent.
 unsafe impl Sized32 for openuvr_picture {}
 
 impl Default for openuvr_picture {
@@ -108,7 +108,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// `stride` 0: the row size, rounded up to a multiple of `align`.
+    /// Checks the layout. With `stride` 0, a row has its own size, rounded up to a multiple of `align`.
     pub(crate) fn new(
         size: Size,
         format: u32,
@@ -148,7 +148,7 @@ impl Layout {
         self.stride * (self.size.height as usize - 1) + row
     }
 
-    /// The picture over its bytes.
+    /// The picture with this layout over its bytes.
     fn picture<'a>(&self, data: &'a [u8]) -> Picture<'a> {
         let plane = Plane {
             data,
@@ -206,7 +206,7 @@ pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
     Ok(layout)
 }
 
-/// A frame for the host: copied, or in the application's memory.
+/// A frame for the host, either copied or in the application's memory.
 ///
 /// # Safety
 /// `picture` describes valid memory.
@@ -223,8 +223,8 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Bo
         give_back(picture);
         return Ok(Box::new(frame));
     }
-    // SAFETY: by the application's contract, the picture is there; the bounds of size and stride keep the slice
-    // below isize::MAX.
+    // SAFETY: by the application's contract, the picture is readable. The limits of size and stride keep the slice below
+    // isize::MAX.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
     Ok(match Release::of(picture) {
         Some(release) => Box::new(Lent {
@@ -251,7 +251,7 @@ struct Release {
 unsafe impl Send for Release {}
 
 impl Release {
-    /// `None` without a callback.
+    /// `None` if the application has set no callback.
     fn of(picture: &openuvr_picture) -> Option<Release> {
         let user = picture.user;
         picture.release.map(|call| Release { call, user })
@@ -261,12 +261,12 @@ impl Release {
 impl Drop for Release {
     fn drop(&mut self) {
         let _inside = CallbackScope::enter();
-        // SAFETY: by the application's contract; called once.
+        // SAFETY: the application's contract allows it, and it is called once.
         unsafe { (self.call)(self.user) }
     }
 }
 
-/// A picture in the application's memory, until its release.
+/// A picture in the application's memory, until it is released.
 struct Lent {
     layout: Layout,
     /// Valid until `_release` is dropped.

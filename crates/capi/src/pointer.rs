@@ -39,12 +39,12 @@ pub struct openuvr_pointer {
     pub hot_y: u32,
     /// Unused.
     pub unused: u32,
-    /// `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is
-    /// unchanged. Copied before the call returns; at the MUD valid until the next call.
+    /// `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is unchanged.
+    /// They are copied before the call returns; at the MUD they are valid until the next call.
     pub argb: *const u32,
 }
 
-// SAFETY: `repr(C)`; numbers and a pointer.
+// SAFETY: it is `repr(C)` and consists of numbers and a pointer.
 unsafe impl Sized32 for openuvr_pointer {}
 
 impl Default for openuvr_pointer {
@@ -88,7 +88,7 @@ impl openuvr_pointer {
         }
         let [width, height, hot_x, hot_y] = [self.width, self.height, self.hot_x, self.hot_y]
             .map(|side| u16::try_from(side).unwrap_or(0));
-        // SAFETY: the caller has promised this function the same.
+        // SAFETY: this function has the same requirements, which its caller upholds.
         let argb = unsafe {
             std::slice::from_raw_parts(self.argb, usize::from(width) * usize::from(height))
         };
@@ -112,9 +112,9 @@ impl openuvr_pointer {
     }
 }
 
-/// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the
-/// picture, and the mouse sends absolute positions. MUDs with a window apply it automatically; their users can
-/// release the pointer. From any thread, after the threads are started; does not block.
+/// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the picture,
+/// and the mouse sends absolute positions. MUDs with a window apply the setting automatically; their users can release the
+/// pointer. From any thread, after the threads are started; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `pointer` is NULL or readable for its `size` bytes, and
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn openuvr_set_pointer(
     context: *mut openuvr_context,
     pointer: *const openuvr_pointer,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn openuvr_mud_pointer(
     context: *mut openuvr_mud_context,
     pointer: *mut openuvr_pointer,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             read(pointer, openuvr_pointer::default(), "the pointer")?;

@@ -8,10 +8,9 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an
-/// `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Only without the
-/// callback `log`. At most 256 lines are pending; then the oldest are dropped, and a line gives their number. From
-/// any thread.
+/// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`, into
+/// `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only without the callback `log`. At most 256
+/// lines are kept; if there are more, the oldest are dropped, and a line gives their number. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
@@ -23,7 +22,7 @@ pub unsafe extern "C" fn openuvr_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.log.give_next(level, text, size)
@@ -43,7 +42,7 @@ pub unsafe extern "C" fn openuvr_mud_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             handle.log.give_next(level, text, size)
@@ -51,9 +50,9 @@ pub unsafe extern "C" fn openuvr_mud_next_log(
     }
 }
 
-/// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined,
-/// left or changed its role. Returns 1 if there was one, 0 if not. At most 256 are pending; then the oldest are
-/// dropped. From any thread, after the threads are started.
+/// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined, left or changed its
+/// role. Returns 1 if there was one, 0 if not. At most 256 are kept; if there are more, the oldest are dropped. From any
+/// thread, after the threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `event` is NULL or writable for its `size` bytes.
@@ -62,7 +61,7 @@ pub unsafe extern "C" fn openuvr_next_event(
     context: *mut openuvr_context,
     event: *mut openuvr_event,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             // Validate the structure before an event is removed.

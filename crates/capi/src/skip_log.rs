@@ -1,12 +1,12 @@
-//! Rate limit for log lines about skipped pictures: one line when a reason first occurs and when it returns,
-//! not one for each picture.
+//! Limits log lines about skipped pictures: one line when a reason first occurs and one when it returns, not one for each
+//! picture.
 
 use std::time::{Duration, Instant};
 
 /// The minimum time between two lines with the same reason.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most tracked reasons: more than exist.
+/// The maximum number of tracked reasons, more than exist.
 const MAX_REASONS: usize = 16;
 
 /// The reasons of one context.
@@ -16,12 +16,12 @@ pub(crate) struct SkipLog(Vec<Reason>);
 struct Reason {
     why: String,
     logged: Instant,
-    /// No picture was accepted since.
+    /// Whether no picture has been accepted since then.
     persists: bool,
 }
 
 impl SkipLog {
-    /// A picture was skipped for this reason: whether to log it.
+    /// Records that a picture was skipped for this reason. Returns whether to log it.
     pub(crate) fn should_log(&mut self, why: &str, now: Instant) -> bool {
         let Some(known) = self.0.iter_mut().find(|known| known.why == why) else {
             if self.0.len() >= MAX_REASONS {
@@ -41,12 +41,12 @@ impl SkipLog {
         true
     }
 
-    /// The same for a reason that occurs in normal operation: logged once.
+    /// Like `should_log`, for a reason that occurs in normal operation: it is logged once.
     pub(crate) fn should_log_once(&mut self, why: &str, now: Instant) -> bool {
         self.0.iter().all(|known| known.why != why) && self.should_log(why, now)
     }
 
-    /// A picture was accepted.
+    /// Records that a picture was accepted.
     pub(crate) fn on_accepted(&mut self) {
         for reason in &mut self.0 {
             reason.persists = false;

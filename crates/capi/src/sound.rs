@@ -1,4 +1,4 @@
-//! Sound from the application of a host, and for the application of a MUD.
+//! Sound that the application of a host sends, and sound for the application of a MUD.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// The most sample frames of one call: a second.
+/// The maximum number of sample frames per call: one second.
 const MAX_FRAMES: usize = 48_000;
 
 /// The number of samples in sample frames.
@@ -22,21 +22,20 @@ fn samples_in(frames: usize) -> Outcome<usize> {
     }
 }
 
-/// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
-/// left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
-/// `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
-/// block. From any thread, but not concurrently.
+/// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples, left and
+/// right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's `sound` must be 1.
+/// Returns the number of accepted sample frames: all of them, or 0 while no MUD plays the sound. Does not block. From any
+/// thread, but not concurrently.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `samples` is NULL or points to `frames` times two
-/// numbers.
+/// `context` is NULL or a context that is not closed; `samples` is NULL or points to twice `frames` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_sound(
     context: *mut openuvr_context,
     samples: *const f32,
     frames: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let length = samples_in(frames)?;
@@ -53,22 +52,21 @@ pub unsafe extern "C" fn openuvr_send_sound(
     }
 }
 
-/// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at
-/// 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
-/// played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
-/// configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
-/// such silence. Does not block. From any thread, but not concurrently.
+/// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at 48 kHz. Call it
+/// at the pace of the sound device, for example from its callback: retrieved sound counts as played, and the jitter buffer
+/// holds one retrieved block plus the link's jitter. Missing sound is replaced by silence. The configuration's `sound` must
+/// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not such silence. Does not block. From any
+/// thread, but not concurrently.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `samples` is NULL or writable for `frames` times two
-/// numbers.
+/// `context` is NULL or a context that is not closed; `samples` is NULL or writable for twice `frames` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_take_sound(
     context: *mut openuvr_mud_context,
     samples: *mut f32,
     frames: usize,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let length = samples_in(frames)?;

@@ -12,15 +12,15 @@ use crate::error::{Failure, Outcome};
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_SOUND {
-    /// None; sound is not sent.
+    /// No target. Sound is not sent.
     OPENUVR_SOUND_NOWHERE = 0,
-    /// The default device, by PulseAudio or PipeWire.
+    /// The default device, through PulseAudio or PipeWire.
     OPENUVR_SOUND_DEVICE = 1,
-    /// The application, by `openuvr_take_sound`.
+    /// The application, through `openuvr_take_sound`.
     OPENUVR_SOUND_APPLICATION = 2,
 }
 
-/// The settings of a host for `sound` of its configuration.
+/// The settings of a host for the `sound` of its configuration.
 pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     let given = match sound {
         0 => None,
@@ -37,7 +37,7 @@ pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     })
 }
 
-/// The settings of a MUD of `host` for `sound` of its configuration.
+/// The settings of a MUD of `host` for the `sound` of its configuration.
 pub(crate) fn mud(sound: u32, host: Target) -> Outcome<MudConfig> {
     use OPENUVR_SOUND::{OPENUVR_SOUND_APPLICATION, OPENUVR_SOUND_DEVICE, OPENUVR_SOUND_NOWHERE};
     let known = [

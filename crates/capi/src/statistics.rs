@@ -7,8 +7,8 @@ use openuvr_runtime::guest::Statistics;
 
 use crate::ffi::Sized32;
 
-/// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted
-/// for the player; an unknown time is -1.
+/// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted for the
+/// player. An unknown time is -1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_statistics {
@@ -16,32 +16,32 @@ pub struct openuvr_statistics {
     pub size: u32,
     /// 1 while there is a player.
     pub players: u32,
-    /// Observers.
+    /// The number of observers.
     pub observers: u32,
     /// Unused.
     pub unused: u32,
     /// Frames that were captured for a player and have a known result.
     pub captured: u64,
-    /// Of these: displayed complete.
+    /// Number of these that were displayed complete.
     pub complete: u64,
-    /// Displayed after error concealment, or predicted from a concealed picture.
+    /// Number that were displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
-    /// Not displayed.
+    /// Number that were not displayed.
     pub dropped: u64,
     /// Bytes sent for them, without transport headers.
     pub bytes: u64,
-    /// Latency from submission to display in nanoseconds: the median of recent frames, based on the estimated
-    /// clock offset.
+    /// Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
+    /// offset.
     pub latency_p50_ns: i64,
-    /// Its 99th percentile.
+    /// 99th percentile of that latency.
     pub latency_p99_ns: i64,
-    /// Motion-to-photon latency in nanoseconds, on the MUD's clock alone: the median.
+    /// Median motion-to-photon latency in nanoseconds, measured only on the MUD's clock.
     pub motion_to_photon_p50_ns: i64,
-    /// Its 99th percentile.
+    /// 99th percentile of the motion-to-photon latency.
     pub motion_to_photon_p99_ns: i64,
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_statistics {}
 
 impl From<&Statistics> for openuvr_statistics {
@@ -103,15 +103,15 @@ pub struct openuvr_mud_statistics {
     pub height: u32,
     /// Frames with a known result.
     pub frames: u64,
-    /// Of these: displayed complete.
+    /// Number of these that were displayed complete.
     pub complete: u64,
-    /// Displayed after error concealment, or predicted from a concealed picture.
+    /// Number that were displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
-    /// Not displayed.
+    /// Number that were not displayed.
     pub dropped: u64,
 }
 
-// SAFETY: `repr(C)`; numbers.
+// SAFETY: it is `repr(C)` and consists of numbers.
 unsafe impl Sized32 for openuvr_mud_statistics {}
 
 impl Default for openuvr_mud_statistics {

@@ -22,15 +22,15 @@ use crate::picture::{check, give_back, openuvr_picture, taken};
 /// (guess).
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the
-/// measured motion-to-photon latency exact. Without this call it is the input retrieved until the picture is
-/// submitted. From any thread.
+/// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the measured
+/// motion-to-photon latency exact. Without this call, the input retrieved until the picture is submitted counts. From any
+/// thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.started()?.guest.begin_frame();
@@ -39,19 +39,18 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
     }
 }
 
-/// Checks whether a picture is needed now, so that an application need not read back or convert others.
-/// Returns 1 if it is; then the next submitted picture is accepted, at any time. Returns 0 if no MUD watches
-/// or pictures come faster than the target rate (`openuvr_last_error` returns which), and
-/// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
-/// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves.
-/// From any thread; on a thread where the application's OpenGL context is current, not between `glBegin` and
-/// `glEnd`.
+/// Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
+/// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, at any time. Returns 0 if no MUD
+/// watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and `OPENUVR_ERROR_ENDED` when
+/// the stream has ended. While no MUD watches, one picture per second is needed, so that a MUD that joins sees a picture at
+/// once. The submitting functions make this check themselves. From any thread; on a thread where the application's OpenGL
+/// context is current, not between `glBegin` and `glEnd`.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let started = handle.started()?;
@@ -73,14 +72,13 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
     }
 }
 
-/// Submits a picture in plain memory or in a dma-buf. With `wait` 0 it returns when the picture is copied (or
-/// lent, see `release`), and a newer picture replaces one that is not encoded yet. With `wait` 1 it returns
-/// when the picture is encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`: the
-/// host has the picture then and may still send it. A picture that is not needed now, because no MUD watches
-/// or pictures come faster than the target rate, is not copied; that is not an error (see `openuvr_wants`).
-/// Returns 1 if the picture was accepted, 0 if it was not needed (`openuvr_last_error` returns the reason),
-/// and `OPENUVR_ERROR_ENDED` when the stream has ended. The size may change between pictures. From any
-/// thread.
+/// Submits a picture in plain memory or in a dma-buf. With `wait` 0, it returns when the picture has been copied (or lent,
+/// see `release`), and a newer picture replaces one that has not been encoded yet. With `wait` 1, it returns when the
+/// picture has been encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`; in this case the host has
+/// the picture and may still send it. A picture that is not needed now, because no MUD watches or pictures come faster than
+/// the target rate, is not copied; that is not an error (see `openuvr_wants`). Returns 1 if the picture was accepted, 0 if
+/// it was not needed (`openuvr_last_error` returns the reason), and `OPENUVR_ERROR_ENDED` when the stream has ended. The
+/// size may change between pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or describes valid memory.
@@ -90,14 +88,14 @@ pub unsafe extern "C" fn openuvr_send_picture(
     picture: *const openuvr_picture,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
             let started = handle.started()?;
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
-                    // Checked in any case: an error must not depend on a watching MUD.
+                    // This is checked in any case, because an error must not depend on whether a MUD is watching.
                     check(&picture)?;
                     give_back(&picture);
                     return Err(why);
@@ -127,7 +125,7 @@ impl From<Failure> for SubmitError {
 }
 
 impl Started {
-    /// Whether a picture is needed now; also, once, after `openuvr_wants` has returned 1.
+    /// Whether a picture is needed now. A picture also counts as needed once after `openuvr_wants` has returned 1.
     fn wanted(&self) -> FrameDemand {
         if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
             return FrameDemand::Now;
@@ -158,7 +156,7 @@ impl Started {
         Failure::new(OPENUVR_ERROR_ENDED, why)
     }
 
-    /// Completes a submission; waits for the picture of `ticket` if there is a deadline.
+    /// Completes a submission. If there is a deadline, waits for the picture of `ticket`.
     fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Result<(), SubmitError> {
         let ticket = ticket.ok_or_else(|| self.ended())?;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -179,20 +177,19 @@ impl Started {
     }
 }
 
-/// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the
-/// OpenGL commands that fill the buffer, and encoded and sent in the background; the application may fill the
-/// buffer again at once. A newer picture replaces one that is not encoded yet. Returns 1 if the picture was
-/// accepted, 0 if not, because no MUD watches, pictures come faster than the target rate, or the GPU is
-/// behind (`openuvr_last_error` returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped,
-/// or is too small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the
-/// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not
-/// change its state.
+/// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL commands
+/// that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at once. A newer
+/// picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was not, because no
+/// MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error` returns which);
+/// `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width, height and format;
+/// `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the pixel buffer is current,
+/// outside of `glBegin` and `glEnd`; does not change its state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.finish_submit(handle.submit_buffer(false))
@@ -200,16 +197,15 @@ pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c
     }
 }
 
-/// Submits the picture in the pixel buffer and waits until it is encoded and sent (synchronous mode, paper
-/// V-E), at most a second: the application runs in step with the stream. Returns 1 if the picture was sent, 0
-/// if none is needed now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the
-/// pixel buffer is current.
+/// Submits the picture in the pixel buffer and waits, for at most a second, until it has been encoded and sent (synchronous
+/// mode, paper V-E): the application runs in step with the stream. Returns 1 if the picture was sent, 0 if none is needed
+/// now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the pixel buffer is current.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.finish_submit(handle.submit_buffer(true))
@@ -217,13 +213,13 @@ pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_
     }
 }
 
-/// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a
-/// pixel buffer and without a second copy. Call it before each swap. `width` and `height` are those of the
-/// window; with 0 and 0 they are queried, which takes an X server round trip per picture. With `wait` 0 it
-/// returns when the read is queued on the GPU, like `openuvr_frame_ready`; with 1 when the picture is encoded
-/// and sent, like `openuvr_send_frame`; the results are the same as theirs. Call `openuvr_release_buffer` or
-/// `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On the thread where the
-/// OpenGL context is current, outside of `glBegin` and `glEnd`; does not change its state.
+/// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer and
+/// without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they are
+/// queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued on the
+/// GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like `openuvr_send_frame`.
+/// The return values are those of these functions. Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL
+/// context is destroyed, as for a pixel buffer. On the thread where the OpenGL context is current, outside of `glBegin` and
+/// `glEnd`; does not change its state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -234,7 +230,7 @@ pub unsafe extern "C" fn openuvr_capture_gl(
     height: u32,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
@@ -251,18 +247,17 @@ pub unsafe extern "C" fn openuvr_capture_gl(
     }
 }
 
-/// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close`
-/// before the context is destroyed or its display closed, because the stream has pictures in its memory. They
-/// are copied, and when this returns no thread of the library uses the context (it may wait for an encode).
-/// The stream continues: the next picture may come from another context. Does nothing if no context is in
-/// use. On the thread where the context is current; on another thread, objects allocated in it are freed only
-/// with the context.
+/// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
+/// context is destroyed or its display closed, because the stream has pictures in its memory. These are copied, and when
+/// this function returns, no thread of the library uses the context (it may wait for an encode). The stream continues: the
+/// next picture may come from another context. Does nothing if no context is in use. On the thread where the context is
+/// current; on another thread, objects allocated in it are freed only with the context.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -> c_int {
-    // SAFETY: the caller has promised this function the same.
+    // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             if let Some(pixels) = lock(&handle.inner.pixels).take() {
@@ -273,7 +268,7 @@ pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -
     }
 }
 
-/// The deadline of a call that starts now; `None` without `wait`.
+/// The deadline of a call that starts now; `None` if it does not wait.
 fn until(wait: bool) -> Option<Instant> {
     wait.then(|| Instant::now() + WAIT)
 }
@@ -322,8 +317,8 @@ impl Handle<Host> {
         }
     }
 
-    /// The result of a submitting call or of `openuvr_wants`. Stores the reason for a skipped picture, and logs
-    /// it when it first occurs.
+    /// The result of a submitting call or of `openuvr_wants`. Stores the reason for a skipped picture, and logs the reason
+    /// when it first occurs.
     fn finish_submit(&self, given: Result<(), SubmitError>) -> Outcome {
         use OPENUVR_LOG_LEVEL::{OPENUVR_LOG_INFO, OPENUVR_LOG_WARNING};
         let mut skip_log = lock(&self.inner.skip_log);
@@ -352,7 +347,7 @@ impl Handle<Host> {
                 (OPENUVR_LOG_WARNING, line)
             }
         };
-        // The callback may be slow: not under the lock.
+        // The callback may be slow, so it is not called under the lock.
         drop(skip_log);
         if let Some(line) = line {
             self.log.write(level, &line);
@@ -361,7 +356,7 @@ impl Handle<Host> {
     }
 }
 
-/// A picture that cannot be read until the application corrects it.
+/// The failure for a picture that cannot be read until the application corrects it.
 fn unreadable(why: SkipReason, source: Source) -> Failure {
     let why = match (why, source) {
         (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(

@@ -10,7 +10,7 @@ use openuvr_runtime::client::OpenSurface;
 use crate::app_presenter::{AppPresenter, OnFrame, Pictures};
 use crate::error::{Failure, Outcome};
 
-/// A window, opened when the size of the first picture is known. A missing display is an error at once.
+/// Opens a window when the size of the first picture is known. A missing display is an error at once.
 pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     let display = match &config.display {
         Some(display) => display.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     }))
 }
 
-/// The application, by its callback if set.
+/// The application as the target, through its callback if one is set.
 pub(crate) fn application(pictures: Arc<Pictures>, on_frame: Option<OnFrame>) -> OpenSurface {
     let mut presenter = Some(AppPresenter { pictures, on_frame });
     Box::new(move |_: Size, _: &str, _: Role| {

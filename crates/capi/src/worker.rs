@@ -9,7 +9,7 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::error::{Failure, Outcome};
 
-/// How long one call of the task may block; also the longest time that a drop blocks.
+/// How long one call of the task may block. This is also the longest time that a drop blocks.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Worker {
@@ -18,7 +18,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Calls `turn` repeatedly with the time that it may block.
+    /// Calls `turn` repeatedly, with the time for which it may block.
     pub(crate) fn start(
         role: ThreadRole,
         name: &str,

@@ -1,4 +1,4 @@
-//! The header is up to date with this crate, and compiles alone as C99 and as C++.
+//! The header is up to date with this crate, and compiles on its own as C99 and as C++.
 //!
 //! `OPENUVR_WRITE_HEADER=1 cargo test -p openuvr-capi --test header` rewrites it.
 
@@ -85,7 +85,7 @@ fn generated() -> String {
         ),
         ..cbindgen::Config::default()
     };
-    // The enums that no function has in its type: they are passed as uint32_t.
+    // The enums that are not in the type of any function, because they are passed as uint32_t.
     config.export.include = [
         "OPENUVR_ENCODER_TYPE",
         "OPENUVR_NETWORK_TYPE",
@@ -117,7 +117,7 @@ fn generated() -> String {
     for_c(&String::from_utf8(text).expect("UTF-8"))
 }
 
-/// The header without the sections on safety, which are for Rust: the text before them has the same rules.
+/// The header without the sections on safety, which are for Rust: the text before them states the same rules.
 fn for_c(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut skipping = false;
@@ -184,7 +184,7 @@ fn the_header_alone_is_c99_and_cpp() {
     compiles("c++", &["-std=c++20", "-pedantic"], "cpp");
 }
 
-/// Every exported function catches panics: its body is one of the wrappers of `ffi` and `handle`.
+/// Every exported function catches panics, because its body is one of the wrappers of `ffi` and `handle`.
 #[test]
 fn every_exported_function_catches_panics() {
     let mut functions = 0;
@@ -208,7 +208,7 @@ fn every_exported_function_catches_panics() {
     );
 }
 
-/// The number of exported functions in a file.
+/// Checks the bodies in a file, and returns the number of exported functions.
 fn check_bodies(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).expect("a source");
     let mut count = 0;

@@ -52,10 +52,10 @@ use hmd::Hmd;
 use openuvr_terminal::out;
 use openuvr_terminal::signals::stop_on_signals;
 
-/// The time without an answer after which a hint is printed: far more than a round trip.
+/// The time without an answer after which a hint is printed. It is far longer than a round trip.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// The hint; [`HandshakeError::TimedOut`] asks the same when it gives up.
+/// The hint. [`HandshakeError::TimedOut`] asks the same when the client gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
 /// The interval at which the main thread checks for signals and the time limit.
@@ -111,7 +111,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 /// Runs a client with these arguments of `openuvr client`.
 ///
 /// # Errors
-/// The arguments are invalid, or the client fails. The message has one line and repeats no argument.
+/// Returns an error if the arguments are invalid or the client fails. The message has one line and repeats no argument.
 pub(crate) fn run_with(arguments: &[&str]) -> Result<ExitCode> {
     let words = ["client"].iter().chain(arguments);
     let matches = ClientConfig::command().try_get_matches_from(words);
@@ -129,8 +129,7 @@ fn account<'a>(portal: &'a PortalAddress, config: &'a ClientConfig) -> Account<'
     }
 }
 
-/// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag, if the caller has installed one
-/// already.
+/// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag if the caller has already installed one.
 fn play(
     config: &ClientConfig,
     mut io: ClientIo,
@@ -153,7 +152,8 @@ fn play(
         (_, None) => open(config, host, None)?,
     };
     let host = opened.target.host.clone();
-    // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
+    // Signals are caught only from now on: until the PIN has been typed, there is nothing to clean up, and a signal simply
+    // ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = display_address(&opened);
     let silent = opened.no_sound_reason.clone();
@@ -190,19 +190,19 @@ fn play(
         // The client is ending anyway.
         let _ = session.print_notice(notice);
     }
-    // The client does not know which frames never left the host: gaps are no losses.
+    // The client does not know which frames never left the host, so gaps are not losses.
     let (_, complete) = finish(session.recorder);
     let recorded = realtime::finish(recording, "client");
     let code = outcome?;
     complete?;
     recorded?;
-    // Only now: the goodbye to the host goes over it.
+    // The access point is left only now, because the goodbye to the host is sent over it.
     drop(used);
     Ok(code)
 }
 
-/// Opens the parts without a display, and prompts for the host and the PIN if necessary. The host is searched at this
-/// interface, or at all.
+/// Opens the parts that need no display, and prompts for the host and the PIN if necessary. The host is searched for on this
+/// interface, or on all interfaces.
 fn open(
     config: &ClientConfig,
     host: Option<HostTarget>,
@@ -228,7 +228,8 @@ fn open(
     Ok(opened)
 }
 
-/// A client of a discovered host: at any of its addresses, and authenticated only by the key stored for it.
+/// Creates a client of a discovered host. It uses any of the host's addresses, and authenticates the host only by the key
+/// stored for it.
 fn open_discovered(config: &ClientConfig, host: discovery::SelectedHost) -> Result<Opened, String> {
     let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
@@ -240,7 +241,7 @@ fn open_discovered(config: &ClientConfig, host: discovery::SelectedHost) -> Resu
     Ok(opened)
 }
 
-/// The host's address: as given, and as resolved.
+/// The host's address, as specified and as resolved.
 fn display_address(opened: &Opened) -> String {
     let by_ip = (opened.paths.iter()).filter(|path| station_of(**path).is_none());
     let found: Vec<String> = by_ip.map(|path| address_of(*path).to_string()).collect();
@@ -259,9 +260,9 @@ struct ClientIo {
     eyes: StereoSettings,
     /// The headset, if it is the output.
     hmd: Option<Hmd>,
-    /// The X display for refresh times that are sent to the host.
+    /// The X display whose refresh times are sent to the host.
     refreshes: Option<String>,
-    /// The refresh rate of the display, rounded up, if known.
+    /// The refresh rate of the display, rounded up, if it is known.
     fps: Option<NonZeroU16>,
 }
 
@@ -327,7 +328,7 @@ fn start(
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
 
-/// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
+/// Prompts for the PIN at the terminal after the host has answered, because the host shows a PIN only then.
 fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     let (host, address) = (&opened.host, display_address(opened));
     let answers = |timeout| match opened.host_responds(timeout) {
@@ -350,7 +351,7 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
             true => "requires pairing again",
             false => "is not paired yet",
         };
-        bail!("the host {host} {why}: give its PIN with --pin");
+        bail!("the host {host} {why}: specify its PIN with --pin");
     }
     match opened.hosts.key(host) {
         Some(key) => eprintln!(
@@ -365,8 +366,8 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     Ok(Pin::parse(line.trim())?)
 }
 
-/// The surface is opened when the first picture states its size. A missing display is an error at once, and the
-/// display's refresh rate is returned.
+/// Opens the surface when the first picture states its size. A missing display is an error at once. Also returns the
+/// display's refresh rate.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
@@ -395,7 +396,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
-            // The folder is created now, so that an error is reported now; it is opened again after a reconnect.
+            // The folder is created now, so that an error is reported now. It is opened again after a reconnect.
             let mut made = Some(open()?);
             Box::new(move |_, _, _| {
                 let headless = made.take().map_or_else(&open, Ok)?;
@@ -410,7 +411,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     Ok((open, refresh))
 }
 
-/// The window of a display, which `open` opens.
+/// The window of a display. `open` opens the window.
 fn open_window(
     display: Option<String>,
     spec: WindowSpec,
@@ -449,9 +450,9 @@ struct Session {
     address: String,
     /// The host's name.
     host: String,
-    /// The number of sessions so far: each has its own rows in the records.
+    /// The number of sessions so far. Each session has its own rows in the records.
     count: u32,
-    /// Why sound is not played, until that has been printed. It is printed only after the client is admitted.
+    /// Why sound is not played, until this has been printed. It is printed only after the client has been admitted.
     silent: Option<String>,
     /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,
@@ -500,7 +501,7 @@ impl Session {
         }
     }
 
-    /// Prints the event; returns the program's result if the event ends the session.
+    /// Prints the event. Returns the program's result if the event ends the session.
     fn print_notice(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {
             Notice::Connected {

@@ -50,16 +50,16 @@ pub(crate) struct Clients {
 /// The state of the host after a report.
 #[must_use]
 pub(crate) enum HostState {
-    /// It runs.
+    /// The host is running.
     Running,
-    /// It has ended normally.
+    /// The host has ended normally.
     Ended,
-    /// It has failed, with the reason.
+    /// The host has failed, with the reason.
     Failed(String),
 }
 
 impl Clients {
-    /// Without clients.
+    /// Creates an empty set of clients.
     pub(crate) fn new(subcommand: &'static str, recorder: Recorder) -> Clients {
         Clients {
             subcommand,
@@ -86,7 +86,7 @@ impl Clients {
             LaunchReport::Invitation { pin, seconds } => {
                 print_invitation(subcommand, &pin, seconds.into());
             }
-            // For the launcher of the game.
+            // This report is for the launcher of the game.
             LaunchReport::InputDisplay(_) => {}
             LaunchReport::Notice(notice) => return self.handle_notice(notice),
         }
@@ -176,7 +176,7 @@ impl Clients {
             Notice::SourceShown(true) => {
                 eprintln!("openuvr {subcommand}: the window is visible again")
             }
-            // For the size of the display.
+            // This notice is for the size of the display.
             Notice::PlayerWindow(_) => {}
             Notice::NoPicture => eprintln!(
                 "openuvr {subcommand}: a client is waiting, but the game has shown no picture yet"
@@ -203,8 +203,8 @@ impl Clients {
         HostState::Running
     }
 
-    /// Stores a client's name. Its end removes it; should notices of ends be lost, one of more than [`MAX_KNOWN`] names
-    /// is removed.
+    /// Stores a client's name. It is removed when the client leaves. In case such notices are lost, one name is removed when
+    /// there are more than [`MAX_KNOWN`].
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
         if self.known.len() >= MAX_KNOWN
             && let Some(one) = self.known.keys().next().copied()
@@ -222,7 +222,7 @@ impl Clients {
     /// Completes the files, and prints errors in them.
     ///
     /// # Errors
-    /// A file is incomplete.
+    /// Returns an error if a file is incomplete.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let subcommand = self.subcommand;
         let (summary, complete) = finish(self.recorder);
@@ -238,7 +238,7 @@ impl Clients {
     }
 }
 
-/// Prints the PIN with which a new device can pair, and for how many seconds.
+/// Prints the PIN with which a new device can pair, and for how many seconds it is valid.
 pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
     out::unlimited_message(format_args!(
         "openuvr {subcommand}: a new device may pair within {seconds} s with the PIN  {pin}"

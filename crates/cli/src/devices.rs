@@ -11,7 +11,7 @@ use openuvr_runtime::trust_store::{Device, DeviceStore};
 
 /// List, pair, allow, forbid or remove the devices of this host
 ///
-/// Changes take effect at once, also on a running host: a forbidden or removed device loses its
+/// Changes take effect at once, even on a running host: a forbidden or removed device loses its
 /// session.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -46,7 +46,8 @@ struct DeviceArg {
 /// Executes the command and prints the result.
 ///
 /// # Errors
-/// A file can't be read or written, or the name matches no device or several. The message has one line.
+/// Returns an error with a one-line message if a file cannot be read or written, or if the name matches no device or several
+/// devices.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     print!("{}", outcome(args, now)?);
@@ -105,7 +106,7 @@ fn table(devices: &[Device], now: u64) -> String {
     text
 }
 
-/// The age of `then` at `now`; both in seconds since 1970.
+/// The age of `then` at `now`, both in seconds since 1970.
 fn ago(then: u64, now: u64) -> String {
     let Some(seconds) = now.checked_sub(then) else {
         return "in the future".to_owned();

@@ -1,4 +1,4 @@
-//! `openuvr gateway`: browsers, video players and a recorder for a C API application, outside its process.
+//! `openuvr gateway`: serves browsers, video players and a recorder for a C API application, outside its process.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::gateways::Gateways;
 /// The subcommand, the prefix of each line.
 const SUBCOMMAND: &str = "gateway";
 
-/// The maximum delay of a signal.
+/// The maximum delay before a signal is handled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The interval of attempts to reach an application to record.

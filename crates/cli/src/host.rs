@@ -51,8 +51,8 @@ pub use parts::{DefaultParts, HostParts, SourceKind};
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that contains a host: `host`, and a hidden one for the second process of the same
-/// program that a host starts.
+/// The subcommands of a program that contains a host: `host`, and a hidden subcommand for a second process of the same
+/// program, which the host starts.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);
@@ -69,7 +69,7 @@ pub fn is_command(name: &str) -> bool {
 /// the end of its source. It writes to the terminal and handles the process's signals.
 ///
 /// # Errors
-/// A one-line message: wrong settings, a device that can't be opened, or a failure of the host.
+/// Returns an error with a one-line message for wrong settings, a device that cannot be opened, or a failure of the host.
 pub fn run(name: &str, matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if name == release::COMMAND {
         release::run(&release::Args::from_arg_matches(matches)?)?;
@@ -105,7 +105,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         gateways,
         mut announcer,
     } = match start(&config, parts, &app_display, &stop) {
-        // After a signal during the wait for a window, a missing window is no error.
+        // After a signal during the wait for a window, a missing window is not an error.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
     };
@@ -133,7 +133,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     );
     // The host must no longer be discovered.
     drop(announcer);
-    // A portal's session does not come back either.
+    // A portal's session does not come back, either.
     if app_display.is_over() || reporter().is_some() {
         host.source_ended();
     }
@@ -142,7 +142,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
-    // Only now have the keys and buttons been released.
+    // The keys and buttons have been released only now.
     drop(release);
     for notice in notices {
         // The host is ending anyway.
@@ -159,7 +159,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     Ok(app_display.exit_code())
 }
 
-/// The application, its display and its sound, as far as this host starts them. Fields are dropped in order: the
+/// The application, its display and its sound, as far as this host has started them. Fields are dropped in order, so the
 /// application ends before its display.
 #[derive(Default)]
 struct AppDisplay {
@@ -186,7 +186,7 @@ impl OwnDisplay {
         }
     }
 
-    /// Its name, with a space, if it has one.
+    /// Its name, followed by a space, if it has one.
     fn name(&self) -> String {
         match self {
             OwnDisplay::X11(display) => format!("{} ", display.name()),
@@ -194,7 +194,7 @@ impl OwnDisplay {
         }
     }
 
-    /// How a program is started on it, as a shell command.
+    /// The shell command that starts a program on it.
     fn instruction(&self) -> String {
         match self {
             OwnDisplay::X11(display) => format!(
@@ -318,7 +318,7 @@ impl AppDisplay {
         Ok((OwnDisplay::Wayland(display), fit))
     }
 
-    /// Notes the display that the player wants, and gives it to the player.
+    /// Notes the display that the player wants, and applies it.
     fn player_wants(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
         self.wanted = wanted;
         if let Some(fit) = &mut self.fit {
@@ -327,13 +327,13 @@ impl AppDisplay {
         }
     }
 
-    /// Starts and ends applications as Moonlight clients ask.
+    /// Starts and ends applications as Moonlight clients request.
     fn turn(&mut self, now: Instant) {
         let (Some(launches), Some(display)) = (&mut self.launches, &self.display) else {
             return;
         };
         let (fit, wanted) = (&mut self.fit, self.wanted);
-        // The player's display stays as it is.
+        // If there is a player, the display stays as it is.
         let mut request = |mode: Option<WantedDisplay>| {
             if let Some(fit) = fit.as_mut().filter(|_| wanted.is_none()) {
                 fit.request(mode, now);
@@ -368,7 +368,7 @@ impl AppDisplay {
         application.is_some_and(|application| application.is_over(now))
     }
 
-    /// The exit code of the application, if it has ended by itself. Prints a message then.
+    /// The exit code of the application, if it has ended by itself. In this case it also prints a message.
     fn exit_code(&mut self) -> ExitCode {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
@@ -399,7 +399,7 @@ fn print_microphone_source(sound: &VirtualAudio) {
 struct NoticeReceivers<'a> {
     clients: &'a mut Clients,
     announcer: Option<&'a mut Announcer>,
-    /// The number of notices lost because this program read too slowly.
+    /// The number of notices that were lost because this program read too slowly.
     lost: &'a mut u64,
 }
 
@@ -494,8 +494,8 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
             "openuvr host: type p and Enter to pair another device, b 10M to change the bitrate, \
              Ctrl-C to stop"
         );
-        // The scheduler's threads block signals. In the background, reading from a terminal is therefore an
-        // error that ends this thread, instead of a signal that stops the program.
+        // The scheduler's threads block signals. Therefore, if the program is in the background, reading from a terminal is
+        // an error that ends this thread, instead of a signal that stops the program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::track_typed_lines();
             for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -604,7 +604,7 @@ fn start(
     let threads = (&scheduler, sound);
     let gateways = Gateways::open("host", config, host.clone(), recorder, threads, desk)?;
     gateways.start_recording()?;
-    // The host streams only from here on.
+    // The host starts streaming only here.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.no_sound_reason {
         eprintln!("openuvr host: {why}");

@@ -1,6 +1,7 @@
-//! The applications of `--applications`: one at a time, started and ended by Moonlight clients on the virtual display.
+//! The applications of `--applications`. Moonlight clients start and end them, one at a time, on the virtual display.
 //!
-//! Threads of connections ask, and the main thread acts: an application ends with the thread that has started it.
+//! The threads of connections send requests, and the main thread executes them, because an application ends with the thread
+//! that has started it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,17 +14,17 @@ use openuvr_proto::time::Instant;
 use openuvr_runtime::lock::lock;
 use openuvr_session::{ApplicationDisplay, RunningApplication, VirtualAudio};
 
-/// Requests that wait: one of each client of a household.
+/// The maximum number of waiting requests: one from each client of a household.
 const WAITING: usize = 16;
 
-/// How long a client waits for an answer: longer than an application may take to end.
+/// How long a client waits for an answer. This is longer than an application may take to end.
 #[cfg(feature = "moonlight")]
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// An application of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
-    /// Its name for people.
+    /// The name that is shown to users.
     pub(crate) name: String,
     /// The program and its arguments.
     pub(crate) words: Vec<OsString>,
@@ -31,10 +32,10 @@ pub(crate) struct Listed {
     pub(crate) icon: Option<PathBuf>,
 }
 
-/// The list in this file.
+/// Reads the list in this file.
 ///
 /// # Errors
-/// It can't be used. The message has one line.
+/// Returns an error with a one-line message if the list cannot be used.
 #[cfg(feature = "moonlight")]
 fn read(path: &Path) -> Result<Vec<Listed>> {
     let list = openuvr_applications::read(path)?.into_iter();
@@ -58,9 +59,9 @@ fn read(_: &Path) -> Result<Vec<Listed>> {
 /// Why an application was not started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StartRefused {
-    /// The one at this place of the list runs.
+    /// The application at this position of the list is running.
     Busy(usize),
-    /// It failed, in one line.
+    /// The start has failed; the reason has one line.
     Failed(String),
 }
 
@@ -99,16 +100,16 @@ impl LaunchDesk {
         &self.list
     }
 
-    /// The place of the application that runs.
+    /// The position of the running application in the list.
     pub(crate) fn running(&self) -> Option<usize> {
         *lock(&self.running)
     }
 
-    /// Starts the application at this place of the list, on a display as `wanted` unless there is a player. Waits for
-    /// the main thread.
+    /// Starts the application at this position of the list, on a display as `wanted` unless there is a player. Waits for the
+    /// main thread.
     ///
     /// # Errors
-    /// [`StartRefused`]
+    /// [`StartRefused`] if the application was not started.
     pub(crate) fn start(&self, place: usize, wanted: WantedDisplay) -> Result<(), StartRefused> {
         let late = || StartRefused::Failed("the host is busy: try again".to_owned());
         let (answer, answered) = sync_channel(1);
@@ -122,11 +123,11 @@ impl LaunchDesk {
         answered.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Ends the application that runs. Waits for the main thread.
+    /// Ends the running application. Waits for the main thread.
     pub(crate) fn quit(&self) {
         let (answer, answered) = sync_channel(1);
         if self.requests.try_send(Request::Quit { answer }).is_ok() {
-            // A late end is one, too.
+            // An application that ends late has ended, too.
             let _ = answered.recv_timeout(ANSWER_TIMEOUT);
         }
     }
@@ -139,19 +140,19 @@ pub(crate) struct Launches {
     desk: LaunchDesk,
 }
 
-/// What an application starts on.
+/// The environment in which an application is started.
 pub(crate) struct Stage<'a> {
     pub(crate) display: &'a dyn ApplicationDisplay,
     pub(crate) sound: &'a VirtualAudio,
-    /// Gives the display the wanted mode, or its own.
+    /// Sets the display to the wanted mode, or to its own.
     pub(crate) fit: &'a mut dyn FnMut(Option<WantedDisplay>),
 }
 
 impl Launches {
-    /// The applications in this file; none runs.
+    /// Opens the list of applications in this file. None is running yet.
     ///
     /// # Errors
-    /// The list can't be used. The message has one line.
+    /// Returns an error with a one-line message if the list cannot be used.
     pub(crate) fn open(path: &Path) -> Result<Launches> {
         let list = Arc::new(read(path)?);
         let (sender, requests) = sync_channel(WAITING);
@@ -176,13 +177,13 @@ impl Launches {
         self.desk.clone()
     }
 
-    /// Executes the requests of clients, and notices the application's end.
+    /// Executes the requests of clients, and detects the application's end.
     pub(crate) fn turn(&mut self, now: Instant, stage: &mut Stage<'_>) {
         for _ in 0..WAITING {
             let Ok(request) = self.requests.try_recv() else {
                 break;
             };
-            // A client that waits no longer has no answer.
+            // A client that no longer waits gets no answer.
             match request {
                 Request::Start {
                     place,
@@ -219,7 +220,7 @@ impl Launches {
         let listed = self.desk.list.get(place);
         let unknown = || StartRefused::Failed("it is not in the list".to_owned());
         let listed = listed.ok_or_else(unknown)?;
-        // Before it starts: many choose their size at the start.
+        // This precedes the start, because many applications choose their size when they start.
         (stage.fit)(Some(wanted));
         match RunningApplication::start(&listed.words, stage.display, stage.sound) {
             Ok(running) => {
@@ -238,7 +239,7 @@ impl Launches {
     fn quit(&mut self, stage: &mut Stage<'_>) {
         if let Some(running) = self.running.take() {
             eprintln!("openuvr host: {} was quit", running.name());
-            // Waits for its end.
+            // The drop waits for the application's end.
             drop(running);
             self.ended(stage);
         }

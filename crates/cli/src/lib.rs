@@ -1,7 +1,7 @@
 //! The program `openuvr`, except for its `main`.
 //!
-//! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced
-//! ([`host::HostParts`]): `docs/adr/0010-measurement-program.md`.
+//! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced ([`host::HostParts`]);
+//! see `docs/adr/0010-measurement-program.md`.
 #![forbid(unsafe_code)]
 
 // Its `print!`, `println!` and `eprintln!` replace those of the standard library.
@@ -101,7 +101,7 @@ fn program() -> ExitCode {
         ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
-        // Processes that the application has left running.
+        // Ends processes that the application has left running.
         descendants::end_all();
         reporter.finish();
     }

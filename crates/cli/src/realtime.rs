@@ -1,6 +1,6 @@
-//! The priority of host and client as programs: real-time threads, dedicated cores, and locked memory.
+//! The scheduling of host and client as programs: real-time threads, dedicated cores, and locked memory.
 //!
-//! It is for programs only: an application that contains a host keeps its own settings
+//! It applies only to programs. An application that contains a host keeps its own settings
 //! (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use rustix::mm::{MlockAllFlags, mlockall};
 
 use crate::config::kind::Realtime;
 
-/// The configured scheduler; with real-time scheduling, this program's memory is locked. The scheduler's report contains
-/// what the system denied.
+/// Creates the configured scheduler. With real-time scheduling, this program's memory is locked. The scheduler's report
+/// contains the settings that the system has denied.
 pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler {
     let scheduler = match wanted {
         Realtime::Auto => Scheduler::new(),
@@ -29,10 +29,10 @@ pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler 
     scheduler
 }
 
-/// The same, with recording of its threads' scheduling latency into a folder, if one is given.
+/// Creates the configured scheduler. If a folder is given, the scheduling latency of its threads is recorded there.
 ///
 /// # Errors
-/// The folder can't be created.
+/// Returns an error if the folder cannot be created.
 pub(crate) fn recording(
     scheduler: Scheduler,
     folder: Option<&Path>,
@@ -46,10 +46,10 @@ pub(crate) fn recording(
     Ok((scheduler, Some(recording)))
 }
 
-/// Completes the recording and prints the number of lost records; `subcommand` is the prefix.
+/// Completes the recording and prints the number of lost records, with the prefix `subcommand`.
 ///
 /// # Errors
-/// The recording can't be completed.
+/// Returns an error if the recording cannot be completed.
 pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<()> {
     let Some(recording) = recording else {
         return Ok(());
@@ -64,10 +64,10 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
     Ok(())
 }
 
-/// Locks every page of this program in memory when it is first touched, now and later: rarely run code must not be loaded
-/// from the disk.
+/// Locks every page of this program in memory when it is first touched, now and later, so that rarely used code need not be
+/// loaded from the disk.
 fn lock_memory() -> std::result::Result<(), String> {
-    // Under a limit, later mappings beyond the limit would fail.
+    // If there is a limit, later mappings beyond it would fail.
     if let Some(bytes) = locked_memory_limit() {
         return Err(format!("the limit memlock is {} KiB", bytes >> 10));
     }

@@ -1,8 +1,8 @@
-//! Release of pressed keys and buttons after the host is killed: XTEST's keys and buttons stay pressed when the program
-//! that pressed them ends.
+//! Release of pressed keys and buttons after the host has been killed. Keys and buttons that XTEST has pressed stay pressed
+//! when the program that pressed them ends.
 //!
-//! A second process of this program reads from a pipe, in its own process group. If the pipe closes without a message,
-//! the host was killed, and the process releases all keys and buttons.
+//! A second process of this program, in its own process group, reads from a pipe. If the pipe closes without a message, the
+//! host has been killed, and the process releases all keys and buttons.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,7 @@ use openuvr_media::input_sink::xtest::release_held;
 /// The subcommand of the second process.
 pub(crate) const COMMAND: &str = "release-when-killed";
 
-/// The message of the host at a normal end, after it has released everything itself.
+/// The message that the host sends at a normal end, after it has released everything itself.
 const DONE: &[u8] = b"done\n";
 
 /// Release keys and buttons pressed by XTEST when standard input closes without a message (internal; started by
@@ -33,9 +33,9 @@ impl Release {
     /// Starts it for `display`.
     ///
     /// # Errors
-    /// The process can't be started.
+    /// Returns an error if the process cannot be started.
     pub(crate) fn start(display: &str) -> Result<Release> {
-        // Works also if the executable was replaced since this program was started.
+        // This works even if the executable has been replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
         command
             .args([COMMAND, "--display", display])
@@ -52,7 +52,7 @@ impl Release {
 }
 
 impl Drop for Release {
-    /// Reports that the host has released everything.
+    /// Reports to the second process that the host has released everything.
     fn drop(&mut self) {
         if let Some(mut pipe) = self.0.stdin.take() {
             let _ = pipe.write_all(DONE);

@@ -1,12 +1,11 @@
-//! `openuvr run`: starts a game with the hook in it, and prints the messages of the host that runs inside the
-//! game.
+//! `openuvr run`: starts a game with the hook in it, and prints the messages of the host inside the game.
 //!
 //! ```text
 //! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a Vulkan layer, OPENUVR_RUN=socket)
 //!      ▲           └─► first swap: connects, receives its settings, streams to the clients itself
 //!      └── reports ────┘
 //! ```
-//! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
+//! Only pictures for browsers, video players and a recording pass through this process, because it contains their gateways
 //! ([`Gateways`]). If this program is killed, the game continues without a stream.
 
 mod signals;
@@ -45,8 +44,8 @@ use signals::{GRACE_PERIOD, GracePeriod, Signals};
 /// The interval of checks for signals and for the game's end; reports of the hook are processed at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The time without a picture after which a game may not support the hook (guess: a large game loads for that
-/// long).
+/// The time without a picture after which a hint that the game may not support the hook is printed (guess: a large game
+/// loads for that long).
 const NO_PICTURE_DELAY: Duration = Duration::from_secs(15);
 
 /// How long a cause must persist before it is printed (guess: short-lived helper programs of a game end sooner).
@@ -55,11 +54,11 @@ const CAUSE_DELAY: Duration = Duration::from_secs(3);
 /// The interval of checks for the cause of missing pictures (guess: programs that end sooner are reported then).
 const CAUSE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The usual causes of missing pictures of a game.
+/// The usual causes if a game presents no pictures.
 const NO_PICTURE_HINT: &str = "Possible causes: it is a 32-bit, static or setuid program, or draws with neither OpenGL nor \
     Vulkan; try `openuvr host --window`";
 
-/// The usual causes of missing pictures of an application that links the library.
+/// The usual causes if an application that links the library presents no pictures.
 const NO_PICTURE_HINT_API: &str = "Possible causes: it does not link libopenuvr, links a version older than this program, or \
     does not start its host (`openuvr_init_thread`)";
 
@@ -67,20 +66,20 @@ const NO_PICTURE_HINT_API: &str = "Possible causes: it does not link libopenuvr,
 pub(crate) struct Launch<'a> {
     /// The subcommand, the prefix of each line.
     pub(crate) subcommand: &'static str,
-    /// What the messages call the program: `game` or `application`.
+    /// The term for the program in messages: `game` or `application`.
     pub(crate) noun: &'static str,
-    /// The usual causes of missing pictures.
+    /// The usual causes if there are no pictures.
     pub(crate) no_picture_hint: &'static str,
-    /// A hint for an application that ends without an error, if its standard input is no terminal.
+    /// A hint that is printed if an application ends without an error and its standard input is not a terminal.
     pub(crate) early_end_hint: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
     pub(crate) settings: LaunchSettings,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
-    /// The hook, beside which the library of emulated game pads lies, and the number of pads present from the start;
-    /// `None` without game pads.
+    /// The hook, next to which the library of emulated game pads is installed, and the number of pads present from the
+    /// start; `None` without game pads.
     pub(crate) pads: Option<(&'a Path, u8)>,
-    /// Whether a stand-in host shows its windows before it presents pictures.
+    /// Whether a stand-in host shows its windows until it presents pictures.
     pub(crate) uses_stand_in: bool,
     /// The library to load into each of its processes, if any.
     pub(crate) hook: Option<&'a Path>,
@@ -93,7 +92,7 @@ fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
     stand_in.map(StandIn::processes).unwrap_or_default()
 }
 
-/// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
+/// Makes the next host use the port of this one if the system chose it, so that clients can reconnect to it.
 fn keep_port(
     settings: &mut LaunchSettings,
     socket: &mut Socket,
@@ -187,7 +186,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let mut socket = Socket::open(&settings)?;
     let gateways = Gateways::open_remote(subcommand, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
-    // The game is no host of a session.
+    // The game is not the host of a session.
     command.env_remove(report::FOLDER);
     sound.set_environment(&mut command);
     let pads = game_pads(pads, &mut socket)?;
@@ -201,7 +200,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
     let (mut streamed, mut refused) = (false, false);
-    // The cause of missing pictures, if known, and the time since when.
+    // The cause of missing pictures, if known, and since when it has existed.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
         for report in socket.reports(POLL_INTERVAL) {
@@ -319,11 +318,11 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let complete = clients.finish();
     let status = game.ended();
     print_end((subcommand, noun), status, socket.was_used(), || {
-        // It was printed before.
+        // It has been printed before.
         let why = known_cause.map_or(no_picture_hint.to_owned(), |(_, why)| why);
         (!hint_printed && !refused).then_some(why)
     });
-    // Also without a picture: on a busy machine the end of the input is read before the first frame.
+    // This applies even without a picture: on a busy machine the end of the input is read before the first frame.
     if let (Some(why), true) = (early_end_hint, ended_well(status))
         && !io::stdin().is_terminal()
     {
@@ -377,7 +376,7 @@ fn print_end(
     }
 }
 
-/// The emulated game pads of the game, if configured.
+/// Creates the emulated game pads of the game, if configured.
 fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<GamePads>> {
     let Some((hook, seats)) = wanted else {
         return Ok(None);
@@ -415,7 +414,7 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &Launc
     } = report
         && let Some(address) = udp_address(place)
     {
-        // The key exists: the host has loaded it.
+        // The key exists, because the host has loaded it.
         match load_or_create(config_dir, KeyOwner::Host) {
             Ok(identity) => {
                 announcer.announce_at(address, identity.public().fingerprint(), now);
@@ -454,12 +453,12 @@ fn report_running(gateways: Option<&Gateways>, config_dir: &Path, report: &Launc
     }
 }
 
-/// The exit code of the game; after a signal, that of a shell.
+/// The exit code of the game. After a signal, it is the code that a shell would return.
 pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     ExitCode::from(code_of(status))
 }
 
-/// The same as a number.
+/// Like [`exit_code`], as a number.
 pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     let code = status.and_then(|status| {
         let signal = status.signal().map(|signal| signal + 128);
@@ -468,10 +467,10 @@ pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Releases the keys and buttons of ended processes: a killed process could not release them.
+/// Releases the keys and buttons of ended processes, because a killed process could not release them.
 fn release_orphaned_input(socket: &mut Socket) {
     for display in socket.abandoned_displays() {
-        // A closed display holds nothing.
+        // On a closed display, nothing is pressed.
         if let Err(e) = release_held(Some(&display)) {
             tracing::debug!("{e}");
         }

@@ -1,8 +1,8 @@
-//! Sibling programs: functions beyond streaming are in `openuvr-bench` and `openuvr-portal`, which this program finds and
-//! executes.
+//! Sibling programs. Functions other than streaming are in `openuvr-bench` and `openuvr-portal`, which this program finds
+//! and executes.
 //!
-//! They have the same subcommands: `openuvr bench latency` becomes `openuvr-bench bench latency` in the same process, so
-//! that Ctrl-C, the exit code and the output are those of the sibling.
+//! They have the same subcommands. `openuvr bench latency` becomes `openuvr-bench bench latency` in the same process, so
+//! Ctrl-C, the exit code and the output are those of the sibling program.
 
 use std::env;
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ struct Program {
     option: &'static str,
 }
 
-/// Their subcommands, with a description and the program.
+/// The subcommands of the sibling programs, each with a description and its program.
 const COMMANDS: [(&str, &str, &Program); 3] = [
     (
         "bench",
@@ -55,7 +55,7 @@ const COMMANDS: [(&str, &str, &Program); 3] = [
 /// The arguments, which are passed through.
 const WORDS: &str = "words";
 
-/// Their subcommands, for the help of this program.
+/// The subcommands of the sibling programs, for the help of this program.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     COMMANDS.into_iter().map(|(name, about, _)| {
         let words = Arg::new(WORDS)
@@ -80,14 +80,14 @@ pub(crate) fn is_command(name: &str) -> bool {
 /// Executes the sibling program with the subcommand `name` and its arguments.
 ///
 /// # Errors
-/// The program is not installed, or can't be started.
+/// Returns an error if the program is not installed or cannot be started.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     let of = COMMANDS.iter().find(|(command, ..)| *command == name);
     let Program { file, option } = of.map_or(&BENCH, |(.., program)| program);
     let program = find(file).ok_or_else(|| {
         anyhow!(
-            "`openuvr {name}` requires the program {file}, which is neither beside this one nor on \
-             $PATH; install it with `./dev install {option}`"
+            "`openuvr {name}` requires the program {file}, which is neither next to this one nor on $PATH; install it with \
+             `./dev install {option}`"
         )
     })?;
     let words = matches.get_many::<OsString>(WORDS).unwrap_or_default();
@@ -98,7 +98,7 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     Err(why).with_context(|| format!("can't start {}", program.display()))
 }
 
-/// Searches beside this program, as installed by `./dev install` and cargo, then on `$PATH`.
+/// Searches in the folder of this program, where `./dev install` and cargo install it, then on `$PATH`.
 fn find(file: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(|own| own.parent());

@@ -9,7 +9,7 @@ use crate::gateways;
 
 /// Print the certificate, in PEM format, that makes browsers trust this host's page
 ///
-/// It belongs to a certificate authority that the host has generated (`web-authority.pem` beside its keys). The authority
+/// It belongs to a certificate authority that the host has generated (`web-authority.pem` next to its keys). The authority
 /// signs the page's certificate, and signs later ones without a new authority. It can sign only for this host's names and
 /// for addresses of private networks. Install it in each browser or system that should trust the page:
 ///
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// Prints the certificate.
 ///
 /// # Errors
-/// The file can't be read or created. The message has one line.
+/// Returns an error with a one-line message if the file cannot be read or created.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dir = args.config_dir.clone().map_or_else(config_dir, Ok)?;
     print!("{}", gateways::page_authority(&dir)?);

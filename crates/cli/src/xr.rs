@@ -1,5 +1,5 @@
-//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook, or makes
-//! the runtime the default of all applications of a user.
+//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook, or makes the
+//! runtime the default for all applications of a user.
 
 use std::process::ExitCode;
 
@@ -15,14 +15,14 @@ use crate::gateways;
 use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::UsageError;
 
-/// The frame rate without a setting and without a player's display: that of most headsets.
+/// The default frame rate if the player's display is unknown, which is that of most headsets.
 const DEFAULT_FPS: f64 = 90.0;
 
-/// The usual causes of missing pictures of an application.
-const NO_PICTURE_HINT: &str = "Possible causes: it uses another OpenXR runtime, draws with neither Vulkan nor OpenGL, or is no \
-    OpenXR application; try `openuvr run` or `openuvr host`";
+/// The usual causes if an application presents no pictures.
+const NO_PICTURE_HINT: &str = "Possible causes: it uses a different OpenXR runtime, draws with neither Vulkan nor OpenGL, \
+                               or is not an OpenXR application; try `openuvr run` or `openuvr host`";
 
-/// A hint for an application that presented pictures and ended early, so that clients get no answer.
+/// A hint for an application that has presented pictures and ended early, so that clients get no answer.
 const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, which is not a terminal here: \
     `sleep infinity | openuvr xr …` keeps it open";
 
@@ -84,7 +84,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
-            "web, rtsp, record and moonlight require a program beside the application: start it with `openuvr xr -- APP`"
+            "web, rtsp, record and moonlight require a separate program: start the application with `openuvr xr -- APP`"
         ));
     }
     let mut settings = settings(&config.config);

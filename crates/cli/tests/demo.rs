@@ -1,4 +1,4 @@
-//! `openuvr demo`, with a browser, if installed, and without.
+//! `openuvr demo` with and without a browser. The test with a browser runs if one is installed.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use openuvr_xserver::fixture::has_xvfb;
 use support::{Folder, skip};
 
-/// Whether this program is installed; prints the reason for a skipped test otherwise.
+/// Whether this program is installed. If not, prints the reason for the skipped test.
 fn has(program: &str) -> bool {
     let mut shell = Command::new("sh");
     let found = shell
@@ -21,7 +21,7 @@ fn has(program: &str) -> bool {
     there
 }
 
-/// Xvfb, and nothing else.
+/// Creates a search path with only Xvfb and the programs that it needs.
 fn little(folder: &Folder) -> std::path::PathBuf {
     let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("space");
@@ -37,7 +37,7 @@ fn little(folder: &Folder) -> std::path::PathBuf {
     path
 }
 
-/// Runs a demo for this time; returns both outputs. `path`: only the programs in it are installed.
+/// Runs a demo for this time. Returns both outputs. If `path` is set, only the programs in it are installed.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     command.args(["demo", "--web", "--size", "640x360", "--duration", seconds]);

@@ -13,7 +13,7 @@ use support::{Display, Folder, Host, Program, install, openuvr, skip};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
-/// The JSON report, and whether the role can run. Checks that the exit status agrees.
+/// The JSON report, and whether the role can run. Checks that the exit status matches the report.
 fn run_doctor(command: &mut Command) -> (Value, bool) {
     let out = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout);

@@ -54,7 +54,7 @@ fn stamp(conn: &RustConnection) -> Option<Stamp> {
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 
-/// The stamp on a compositor's output, of the scene's size; `None` also without `grim`.
+/// The stamp on a compositor's output, in the scene's size. Also `None` if `grim` is not installed.
 fn stamp_of_output(sway: &Sway) -> Option<Stamp> {
     let (size, pixels) = sway.screenshot()?;
     assert_eq!(size, SIZE);
@@ -129,7 +129,7 @@ fn a_session_without_x_shows_it_on_wayland() {
     let later = until(stamp, |stamp| stamp.frame >= first.frame + 5);
     assert!(later.drawn_us > first.drawn_us);
     assert_eq!(later.inputs, 0, "no input yet");
-    // Its keyboard exists only while it types, and the scene notices each one.
+    // Its keyboard exists only while it types, and the scene detects each one.
     for presses in [1, 2] {
         let typed = (sway
             .command("wtype")
@@ -152,7 +152,7 @@ fn a_lost_wayland_display_ends_it_cleanly() {
     };
     let folder = tempfile::tempdir().unwrap();
     let times = folder.path().join("times");
-    // Also where an X display is known.
+    // This holds even where an X display is known.
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     command
         .args(["scene", "--fps", "1000", "--size", "640x360", "--times"])

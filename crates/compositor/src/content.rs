@@ -1,4 +1,4 @@
-//! What a surface shows: the applied state of its commits, and what of it has changed since it was drawn.
+//! The content of a surface: the applied state of its commits, and which parts have changed since it was drawn.
 
 use std::cell::RefCell;
 
@@ -15,22 +15,23 @@ use smithay::wayland::viewporter::{ViewportCachedState, ensure_viewport_valid};
 
 use crate::paint::Orientation;
 
-/// Damage rectangles of a surface that are kept apart; more are one.
+/// The maximum number of damage rectangles of a surface that are kept separately. If there are more, they are merged into
+/// one.
 const MAX_RECTANGLES: usize = 16;
 
-/// Where the pixels are.
+/// The location of the pixels.
 #[derive(Debug, Default)]
 pub(crate) enum Source {
-    /// Nowhere: the surface is not shown.
+    /// Nowhere, because the surface is not shown.
     #[default]
     Empty,
     /// In a buffer of the client, which is released when the next one replaces it.
     Client(WlBuffer),
-    /// In the newest picture alone: the buffer was released when its pixels were copied there.
+    /// Only in the newest picture: the buffer was released when its pixels were copied there.
     Picture,
     /// In memory of this process: BGRX rows without padding.
     Kept(Vec<u8>),
-    /// Each pixel has this value.
+    /// Nowhere, because each pixel has this value.
     Uniform(u32),
 }
 
@@ -128,7 +129,7 @@ impl Content {
             )
         });
         let Some(about) = about else {
-            // Only the advertised formats can be here, but a buffer of another kind is no reason to end.
+            // Only the advertised formats can occur here, but a buffer of another kind is no reason to end.
             self.replace(Source::Empty);
             buffer.release();
             return;

@@ -27,24 +27,24 @@ use crate::xwayland::wire::{REPORTS, Report};
 /// The settings of a display.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder in which the display makes its own, with the socket.
+    /// The folder in which the display creates its own folder, with the socket.
     pub folder: PathBuf,
     /// The size in pixels.
     pub size: Size,
-    /// The refresh rate in hertz until the capture sets another one; out of 1 to 1000 the nearest.
+    /// The refresh rate in hertz until the capture sets another one. Values are limited to 1 to 1000.
     pub fps: f64,
     /// Pixels per unit of windows, 0.5 to 4.
     pub scale: f64,
-    /// The file for the cookie of the X11 display, which must not exist; `None`: one beside the socket.
+    /// The file for the cookie of the X11 display, which must not exist; `None`: a file next to the socket.
     pub authority: Option<PathBuf>,
 }
 
 /// How X11 applications reach the display.
 #[derive(Clone, Debug)]
 pub struct X11Access {
-    /// For `DISPLAY`.
+    /// The value of `DISPLAY`.
     pub display: String,
-    /// For `XAUTHORITY`.
+    /// The value of `XAUTHORITY`.
     pub authority: PathBuf,
     process: Arc<AtomicU32>,
 }
@@ -151,12 +151,12 @@ impl WaylandDisplay {
     /// How X11 applications reach the display.
     ///
     /// # Errors
-    /// One line: why they can't.
+    /// Returns the reason, in one line, if they cannot reach it.
     pub fn x11(&self) -> Result<&X11Access, &str> {
         self.x11.as_ref().map_err(String::as_str)
     }
 
-    /// Runs `f` in the compositor's thread, as to set its priority.
+    /// Runs `f` in the compositor's thread, for example to set its priority.
     pub fn run_in_thread(&self, f: impl FnOnce() + Send + 'static) {
         // It fails only if the display has ended.
         let _ = self.commands.send(Command::Run(Box::new(f)));
@@ -168,10 +168,10 @@ impl WaylandDisplay {
         move || count.load(Ordering::Relaxed)
     }
 
-    /// The pictures. Only one capture per display gets them.
+    /// The capture of the display's pictures. Only one capture per display gets them.
     ///
     /// # Errors
-    /// [`DisplayError`] without a descriptor.
+    /// [`DisplayError`] if no descriptor is left.
     pub fn capture(&self) -> Result<DisplayCapture, DisplayError> {
         let exchange = self.ends.exchange.clone();
         Ok(DisplayCapture::new(
@@ -181,10 +181,10 @@ impl WaylandDisplay {
         ))
     }
 
-    /// The pointer. Only one watch per display gets its changes.
+    /// The watch of the pointer. Only one watch per display gets its changes.
     ///
     /// # Errors
-    /// [`DisplayError`] without a descriptor.
+    /// [`DisplayError`] if no descriptor is left.
     pub fn cursor(&self) -> Result<DisplayCursor, DisplayError> {
         Ok(DisplayCursor::new(self.ends.cursor.clone(), waker()?))
     }
@@ -194,10 +194,10 @@ impl WaylandDisplay {
         DisplayInput::new(self.commands.clone())
     }
 
-    /// The clipboard: up to `most` bytes of copied text are read as `watch` says. Only one per display.
+    /// The clipboard. Up to `most` bytes of copied text are read, as `watch` specifies. Only one per display.
     ///
     /// # Errors
-    /// [`DisplayError`] without a descriptor.
+    /// [`DisplayError`] if no descriptor is left.
     pub fn clipboard(
         &self,
         watch: WatchMode,
@@ -214,7 +214,7 @@ impl WaylandDisplay {
         ))
     }
 
-    /// Changes the display's size.
+    /// The handle that changes the display's size.
     pub fn resizer(&self) -> DisplayResizer {
         DisplayResizer::new(self.ends.exchange.clone(), self.commands.clone(), self.size)
     }
@@ -222,7 +222,7 @@ impl WaylandDisplay {
 
 impl Drop for WaylandDisplay {
     fn drop(&mut self) {
-        // Blocks at most until the thread's next turn.
+        // This blocks at most until the thread's next turn.
         let _ = self.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -239,7 +239,7 @@ fn wait_for(result: &Receiver<Result<(), DisplayError>>) -> Result<(), DisplayEr
     result.recv().unwrap_or_else(|_| Err(panicked()))
 }
 
-/// Ends the pictures with the compositor's thread, however it ends.
+/// Ends the pictures when the compositor's thread ends, however it ends.
 struct EndReporter(Endpoints);
 
 impl Drop for EndReporter {

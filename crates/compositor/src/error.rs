@@ -1,6 +1,6 @@
 //! Errors of the display.
 
-/// Why a display can't be started, or has ended.
+/// Why a display cannot be started, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DisplayError {
     /// The socket for applications can't be created.
@@ -11,7 +11,7 @@ pub enum DisplayError {
         /// The cause.
         why: String,
     },
-    /// A resource of this process is missing: a thread, a descriptor.
+    /// A resource of this process is missing, such as a thread or a descriptor.
     #[error("can't start the Wayland display: {0}")]
     Start(String),
     /// The keyboard layout is unknown.

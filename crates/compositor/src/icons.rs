@@ -8,13 +8,13 @@ use smithay::input::pointer::CursorIcon;
 use xcursor::CursorTheme;
 use xcursor::parser::parse_xcursor;
 
-/// The side of a cursor at scale 1, unless `XCURSOR_SIZE` is set: that of most desktops.
+/// The side of a cursor at scale 1, unless `XCURSOR_SIZE` is set. Most desktops use this size.
 const USUAL: f64 = 24.0;
 
-/// The largest side of an image: that of [`CursorShape`].
+/// The maximum side of an image, which is that of [`CursorShape`].
 const MAX_SIDE: u32 = 256;
 
-/// The images that were used so far.
+/// The images that have been used so far.
 #[derive(Default)]
 pub(crate) struct Icons {
     theme: Option<CursorTheme>,
@@ -53,7 +53,7 @@ impl Icons {
     }
 }
 
-/// The image of the theme whose size is nearest to `side`.
+/// The image in the theme whose size is nearest to `side`.
 fn read(theme: &CursorTheme, name: &str, side: u32) -> Option<CursorShape> {
     let file = std::fs::read(theme.load_icon(name)?).ok()?;
     let images = parse_xcursor(&file)?;

@@ -1,8 +1,8 @@
-//! A Wayland display without a screen, for one streamed application: a compositor in a thread of its own.
+//! A Wayland display without a screen, for one streamed application. It is a compositor in its own thread.
 //!
 //! It is informed of each finished frame, and holds the application's buffer, so that a capture needs neither polling nor a
-//! second process. A window that fills the display is copied once, as far as it has changed; anything else is composed in
-//! memory. It draws nothing of its own: no cursor (the client draws it), no frames, no background.
+//! second process. A window that fills the display is copied once, limited to the parts that have changed; anything else is
+//! composed in memory. The compositor draws nothing itself: no cursor (the client draws it), no frames, no background.
 //!
 //! ```text
 //! application ═ socket ═► protocols ─► content ─► scene ─► paint ─► pictures ─► DisplayCapture ─► media thread
@@ -11,9 +11,9 @@
 //! ```
 //! X11 applications run through a rootless Xwayland (`xwayland`).
 //!
-//! Limits: pixels in shared memory (`wl_shm`) alone, so that applications render in software; no tablets, no touch.
+//! Limits: pixels only in shared memory (`wl_shm`), so that applications render in software; no tablets; no touch.
 //!
-//! Spec: the protocols of `wayland` and `wayland-protocols`, as named in `protocols`.
+//! Spec: the protocols of `wayland` and `wayland-protocols` that are listed in `protocols`.
 #![deny(unsafe_code)]
 
 mod content;

@@ -1,7 +1,7 @@
-//! The captured pictures: a few buffers in turn, each brought up to date by what changed since it was last the newest.
+//! The captured pictures: a few buffers in rotation. Each is updated with the changes since it was last the newest.
 //!
-//! The media thread holds one, and one may wait for it. A picture that waits is updated in place: the newest wins, and no
-//! picture is copied as a whole while only parts of it change.
+//! The media thread holds one picture, and one may be waiting for it. A waiting picture is updated in place: the newest one
+//! wins, and no picture is copied as a whole while only parts of it change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,8 +9,9 @@ use openuvr_media::capture::Waker;
 use openuvr_media::damage::{Block, Damage};
 use openuvr_proto::units::Size;
 
-/// The number of pictures: one that the media thread holds, one that waits for it, and one that is drawn. A waiting one
-/// is drawn in place, so that two would do, except for the moment at which the media thread exchanges its own.
+/// The number of pictures: one that the media thread holds, one that is waiting for it, and one that is being drawn. A
+/// waiting picture is drawn in place, so two would suffice, except at the moment at which the media thread exchanges its
+/// own.
 const PICTURES: usize = 3;
 
 /// A picture in memory: BGRX rows without padding.
@@ -24,14 +25,14 @@ pub(crate) struct PictureBuffer {
 pub(crate) struct Shot {
     pub(crate) buffer: Arc<PictureBuffer>,
     index: usize,
-    /// The difference to the picture that the media thread took before; `None`: unknown.
+    /// The difference from the picture that the media thread took before; `None` if unknown.
     pub(crate) changed: Option<Block>,
 }
 
 /// The exchange between compositor and media thread.
 pub(crate) struct Exchange {
     slot: Mutex<Slot>,
-    /// Raised when a picture or the end was stored.
+    /// Woken when a picture or the end has been stored.
     pub(crate) arrived: Waker,
 }
 
@@ -43,7 +44,7 @@ struct Slot {
     settings: Settings,
 }
 
-/// What the other threads have requested since the compositor looked.
+/// The requests of the other threads since the compositor last read them.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) size: Option<Size>,
@@ -106,7 +107,7 @@ impl Exchange {
     }
 }
 
-/// The compositor's end.
+/// The compositor's side of the exchange.
 pub(crate) struct Pictures {
     exchange: Arc<Exchange>,
     size: Size,
@@ -148,7 +149,7 @@ impl Pictures {
         &self.pictures[self.newest]
     }
 
-    /// Draws the next picture: `draw` is called with the picture and each block that has changed in it. `changed` is the
+    /// Draws the next picture. `draw` is called with the picture and each block that has changed in it. `changed` is the
     /// change since the last call. Returns whether a picture was free.
     pub(crate) fn draw(
         &mut self,
@@ -161,7 +162,7 @@ impl Pictures {
             }
         }
         let since = changed.blocks().reduce(|all, block| all.joined(&block));
-        // Nothing changed: the same picture once more.
+        // If nothing has changed, this is the same picture once more.
         let since = since.unwrap_or(Block {
             columns: 0..0,
             rows: 0..0,
@@ -172,7 +173,7 @@ impl Pictures {
                 changed,
                 buffer,
             }) => {
-                // From here on it is this end's alone.
+                // From here on, only this end has it.
                 drop(buffer);
                 (Some(index), changed)
             }
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(second.changed, Some(block(0..64, 0..32)));
         let data = &second.buffer.data;
         assert_eq!((data[0], data[4 * 64 * 31 + 252]), (2, 3));
-        // The first picture comes back, and lacks both changes and the new one.
+        // The first picture returns. It lacks both changes and the new one.
         drop(first);
         let changes = draw(&mut pictures, &[block(16..32, 0..16)], 4);
         assert_eq!(changes, 512 + 256);

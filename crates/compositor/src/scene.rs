@@ -102,7 +102,7 @@ fn add_tree(
     );
 }
 
-/// The pixels of a rectangle: its edges rounded, so that neighbours have no gap.
+/// A rectangle in pixels. Its edges are rounded, so that neighbours have no gap.
 fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Rectangle {
     #[expect(
         clippy::cast_possible_truncation,
@@ -119,7 +119,7 @@ fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Recta
     }
 }
 
-/// The topmost surface that takes input at a position.
+/// The topmost surface at a position that takes input.
 pub(crate) fn under(scene: &Scene, position: Point<f64, Logical>) -> Option<&ShownSurface> {
     scene
         .iter()

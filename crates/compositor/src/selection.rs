@@ -22,13 +22,13 @@ impl State {
         set_data_device_selection(&self.handle, &self.seat, types, Copied::Text(text));
     }
 
-    /// Offers to X11 applications what others have copied; empty: nothing.
+    /// Offers to X11 applications what others have copied; an empty list offers nothing.
     pub(crate) fn offer_to_x11(&mut self, types: Vec<String>) {
         self.copied_elsewhere = types;
         self.tell_x11_of_copied();
     }
 
-    /// Tells the X11 window manager in which types something was copied elsewhere.
+    /// Informs the X11 window manager about the types of data that others have copied.
     pub(crate) fn tell_x11_of_copied(&self) {
         if let Some(x11) = &self.x11 {
             let types = self.copied_elsewhere.clone();
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// An X11 application has copied something in these types; empty: the copy is gone.
+    /// Handles a copy by an X11 application in these types; an empty list means that the copy is gone.
     pub(crate) fn x11_copied(&mut self, types: Vec<String>) {
         self.copied_elsewhere.clear();
         if types.is_empty() {
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// An X11 application pastes what others have copied.
+    /// Passes what others have copied to an X11 application that pastes.
     pub(crate) fn x11_pastes(&self, kind: String, target: OwnedFd) {
         let text = match current_data_device_selection_userdata(&self.seat).as_deref() {
             Some(Copied::Text(text)) => Some(text.clone()),
@@ -71,7 +71,7 @@ impl State {
         };
         match text {
             Some(text) => self.ends.clipboard.paste(text, target),
-            // It fails if the copy is gone: nothing is pasted.
+            // It fails if the copy is gone. In this case, nothing is pasted.
             None => drop(request_data_device_client_selection(
                 &self.seat, kind, target,
             )),
@@ -83,7 +83,7 @@ impl State {
         matches!(copied.as_deref(), Some(Copied::ByX11))
     }
 
-    /// An application has copied something in these types. It is requested when its selection is in force.
+    /// Handles a copy by an application in these types. It is requested when its selection is in effect.
     pub(crate) fn copied(&mut self, types: Vec<String>) {
         if self.ends.clipboard.reads() {
             self.copied_types = Some(types);

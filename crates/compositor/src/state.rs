@@ -42,7 +42,7 @@ pub(crate) use crate::state::x11::X11;
 use crate::windows::Windows;
 use crate::xwayland::X11Display;
 
-/// Copies of buffers that were released early, at most; a window beyond that is black until it is drawn again.
+/// The maximum number of copies of buffers that were released early. Any other window is black until it is drawn again.
 const MAX_KEPT: usize = 8;
 
 /// The compositor's state.
@@ -59,7 +59,7 @@ pub(crate) struct State {
     pub(crate) absolute: Option<Point<f64, Logical>>,
     /// The types in which an application has just copied something.
     pub(crate) copied_types: Option<Vec<String>>,
-    /// The types in which something else than an X11 application has copied.
+    /// The types of data that anything other than an X11 application has copied.
     pub(crate) copied_elsewhere: Vec<String>,
     pub(crate) output: Output,
     pub(crate) scale: f64,
@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) pictures: Pictures,
     /// The changes since the newest picture.
     damage: Damage,
-    /// Whether something may have changed since the scene was made.
+    /// Whether something may have changed since the scene was created.
     pub(crate) dirty: bool,
     /// Whether the picture differs from the newest one.
     pub(crate) changed: bool,
@@ -87,7 +87,7 @@ pub(crate) struct State {
     pub(crate) x11: Option<X11>,
 }
 
-/// What the compositor knows of each client.
+/// The state of each client in the compositor.
 #[derive(Default)]
 pub(crate) struct ClientState {
     pub(crate) compositor: CompositorClientState,
@@ -99,12 +99,12 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// Counts a new surface; returns their number.
+    /// Counts a new surface. Returns their number.
     pub(crate) fn add_surface(&self) -> usize {
         self.surfaces.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A surface was destroyed.
+    /// Counts a destroyed surface.
     pub(crate) fn remove_surface(&self) {
         self.surfaces.fetch_sub(1, Ordering::Relaxed);
     }
@@ -122,7 +122,7 @@ impl State {
     /// Creates the protocol objects for a display of `size` pixels.
     ///
     /// # Errors
-    /// The keyboard layout is unknown.
+    /// Returns an error if the keyboard layout is unknown.
     pub(crate) fn new(
         display: &Display<State>,
         size: Size,
@@ -311,7 +311,7 @@ impl State {
         self.changed = changed;
     }
 
-    /// Tells surfaces that have come into the scene on which output they are.
+    /// Informs surfaces that are new in the scene about their output.
     fn enter_output(&self, next: &Scene) {
         for element in next {
             let surface = &element.surface.surface;
@@ -322,7 +322,7 @@ impl State {
         }
     }
 
-    /// Copies pixels that only the newest picture has, before another scene is drawn.
+    /// Copies pixels that only the newest picture contains, before another scene is drawn.
     fn keep_pictures(&mut self) {
         let kept = |element: &&crate::paint::Element<scene::ShownSurface>| {
             with_states(&element.surface.surface, |states| {
@@ -345,7 +345,7 @@ impl State {
         }
     }
 
-    /// Draws the next picture; returns whether it was handed over.
+    /// Draws the next picture. Returns whether it was handed over.
     pub(crate) fn draw(&mut self) -> bool {
         let scene = &self.scene;
         let drawn = self.pictures.draw(&self.damage, |picture, block| {
@@ -358,7 +358,7 @@ impl State {
         drawn
     }
 
-    /// Releases the buffer of a surface whose pixels are the picture.
+    /// Releases the buffer of a surface whose pixels are the whole picture.
     fn release_covering(&mut self) {
         let size = self.pictures.size();
         let whole = Block {
@@ -418,7 +418,7 @@ fn draw_block(scene: &Scene, picture: &mut PictureBuffer, block: &Block) {
                 Source::Uniform(colour) => {
                     canvas.draw(&Uniform(*colour), mapping, opaque, block);
                 }
-                // Its pixels are there already.
+                // Its pixels are already there.
                 Source::Picture | Source::Empty => {}
             }
         });

@@ -1,5 +1,5 @@
-//! The windows, and their places, as on a kiosk: a single window fills the display, further ones and dialogs lie above
-//! it, centred, and can be moved. The newest has the keyboard focus.
+//! The windows and their positions, as on a kiosk: a single window fills the display; other windows and dialogs lie above
+//! it, centred, and can be moved. The newest window has the keyboard focus.
 
 use smithay::reexports::wayland_protocols::xdg::shell::server::xdg_toplevel::State as WindowState;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
@@ -10,7 +10,7 @@ use smithay::wayland::shell::xdg::{SurfaceCachedState, ToplevelSurface};
 use crate::content;
 use crate::xwayland::wire::{About, Placement, WindowId};
 
-/// What a window is to its application.
+/// The kind of window.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// A toplevel of xdg_shell.
@@ -23,10 +23,10 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct X11Window {
     pub(crate) id: WindowId,
-    /// Its pixels, after it was mapped.
+    /// Its pixels, after it has been mapped.
     pub(crate) surface: Option<WlSurface>,
     pub(crate) about: About,
-    /// Where it was placed.
+    /// Its position.
     pub(crate) place: Rectangle<i32, Logical>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Window {
     pub(crate) full_screen: bool,
     /// Where the user has moved it.
     pub(crate) moved: Option<Point<i32, Logical>>,
-    /// Windows have increasing numbers.
+    /// The number of the window. Numbers increase.
     number: u64,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn geometry(surface: &WlSurface) -> Rectangle<i32, Logical> {
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
-    /// Windows above all others that place themselves, from the oldest to the newest.
+    /// Windows that position themselves and lie above all others, from the oldest to the newest.
     pub(crate) overrides: Vec<OverrideWindow>,
     /// The window that has the keyboard focus while it is visible.
     chosen: Option<WlSurface>,
@@ -175,13 +175,14 @@ impl Windows {
         let Some(window) = self.all.get(index) else {
             return false;
         };
-        // The first one stays as it is when another one comes.
+        // The first window stays as it is when another one is added.
         let alone = self.all.iter().filter(|other| other.is_alone());
         let first = alone.map(|other| other.number).min();
         window.wants_all || (window.is_alone() && first == Some(window.number))
     }
 
-    /// Sets the pending size and state of all windows for a display of `all`, and sends them to configured ones.
+    /// Sets the pending size and state of all windows for a display of `all`, and sends them to windows that have been
+    /// configured.
     pub(crate) fn arrange(&mut self, all: Size<i32, Logical>, focus: Option<&WlSurface>) {
         for index in 0..self.all.len() {
             let fills = self.fills(index);
@@ -216,7 +217,7 @@ impl Windows {
         }
     }
 
-    /// The size of an X11 window on a display of this size; nothing for others, which have their own.
+    /// The size of an X11 window on a display of this size. Other windows have their own size.
     fn x11_size(&self, index: usize, all: Size<i32, Logical>) -> Size<i32, Logical> {
         let window = &self.all[index];
         let Some(X11Window { about, .. }) = window.x11() else {
@@ -231,14 +232,14 @@ impl Windows {
         })
     }
 
-    /// The indices of mapped windows in drawing order: those that fill the display without having requested it are the
+    /// The indices of mapped windows in drawing order. Those that fill the display without having requested it are the
     /// lowest, and children lie above their parents.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.all.len())
             .filter(|index| self.all[*index].mapped)
             .collect();
         order.sort_by_key(|index| !self.fills(*index) || self.all[*index].full_screen);
-        // Each child directly above its parent's group; chains are short, and circles end by the bound.
+        // Each child lies directly above its parent's group. Chains are short, and the bound ends cycles.
         for _ in 0..order.len() {
             let below = |order: &[usize]| {
                 order.iter().enumerate().find_map(|(at, index)| {
@@ -261,7 +262,7 @@ impl Windows {
         self.position_of(index, self.all[index].geometry().size, all)
     }
 
-    /// The same for a window that is about to have this size.
+    /// Like `position`, for a window that is about to have this size.
     fn position_of(
         &self,
         index: usize,
@@ -273,7 +274,7 @@ impl Windows {
             return moved;
         }
         let parent = self.parent(index).map(|of| {
-            // A parent of a parent is a rare case, for which the display is as good.
+            // A parent of a parent is a rare case, for which the display serves as well.
             let at = match self.all[of].moved {
                 Some(moved) if !self.fills(of) => moved,
                 _ => centred(Rectangle::from_size(all), self.all[of].geometry().size, all),
@@ -296,7 +297,7 @@ impl Windows {
         self.chosen = Some(surface.clone());
     }
 
-    /// The window that should have the keyboard focus: the chosen one, or the topmost.
+    /// The window that should have the keyboard focus: the chosen one, or otherwise the topmost.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
         let chosen = order.iter().find(|index| {
@@ -306,7 +307,7 @@ impl Windows {
         let managed = chosen
             .or(topmost)
             .and_then(|index| self.all[*index].surface());
-        // An old game has no other window than one that places itself.
+        // An old game has only windows that position themselves.
         managed.or_else(|| {
             let overrides = self.overrides.iter().rev();
             overrides
@@ -324,7 +325,7 @@ impl Windows {
             .next()
     }
 
-    /// The places of all X11 windows.
+    /// The positions of all X11 windows.
     pub(crate) fn x11_places(&self) -> impl Iterator<Item = (WindowId, Placement)> {
         self.all.iter().enumerate().filter_map(|(index, window)| {
             let place = Placement {
@@ -337,8 +338,8 @@ impl Windows {
     }
 }
 
-/// The position of a rectangle of `size` centred on `on`, within a display of `all`. Of one that is larger than the
-/// display the upper left corner is visible.
+/// The position of a rectangle of `size` centred on `on`, within a display of `all`. If it is larger than the display, its
+/// upper left corner is visible.
 fn centred(
     on: Rectangle<i32, Logical>,
     size: Size<i32, Logical>,

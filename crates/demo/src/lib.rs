@@ -1,8 +1,8 @@
 //! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
 //!
-//! It compares the client's window with the host's display from outside: its statements about the
-//! picture do not come from the parts under test. With `--web` a browser replaces the client;
-//! `--vr` tests an OpenXR application with a turning head.
+//! It compares the client's window with the host's display from outside, so that its results about the picture do not come
+//! from the parts under test. With `--web`, a browser replaces the client; `--vr` tests an OpenXR application with a turning
+//! head.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -80,26 +80,26 @@ pub struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Stream sound, too: clicks of the scene, simultaneous with flashes, or beeps beside your
-    /// application. Needs PulseAudio
+    /// Also stream sound: clicks of the scene, simultaneous with flashes, or beeps while your application runs. Needs
+    /// PulseAudio
     #[arg(long)]
     sound: bool,
     /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]:
-    /// print the page's address and PIN, and play it in Chromium, if installed
+    /// print the page's address and PIN, and play in Chromium, if it is installed
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
         value_parser = parse_address)]
     web: Option<SocketAddr>,
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// An OpenXR application (a room) on openuvr xr, and a client with a turning head: reports the
-    /// latency from the head to the pictures, measured by the bar codes in both eyes' pictures
+    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head, and report the latency from
+    /// the head to the pictures, measured with the bar codes in both eyes' pictures
     #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
     vr: bool,
-    /// Further argument for the host; may be repeated
+    /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
-    /// Further argument for the client; may be repeated
+    /// Additional argument for the client; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     client_arg: Vec<String>,
 }
@@ -112,13 +112,13 @@ impl Args {
 
 /// Duration of a demo without a terminal.
 const UNWATCHED: Duration = Duration::from_secs(20);
-/// Minimum PSNR of a decent stream: below 25 dB blocks are visible everywhere.
+/// Minimum PSNR of an acceptable stream. Below 25 dB, blocks are visible everywhere.
 const ALIKE: f64 = 25.0;
 
-/// Runs the demo in this process, which is `openuvr`; succeeds only if the picture matches.
+/// Runs the demo in this process, which is `openuvr`. Succeeds only if the picture matches.
 ///
 /// # Errors
-/// A program or display of it can't be started, or ended early.
+/// Returns an error if one of its programs or displays cannot be started, or has ended early.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     std::fs::create_dir_all(&args.out)
@@ -196,7 +196,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(picture)
 }
 
-/// The streamed display, and its server, if the demo started it.
+/// The streamed display, and its server if the demo has started it.
 fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     if let Some(name) = &args.host_display {
         return Ok((None, name.clone()));
@@ -206,7 +206,7 @@ fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     Ok((Some(display), name))
 }
 
-/// The client's display, and its server, if the demo started it, of this size.
+/// The client's display of this size, and its server if the demo has started it.
 fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, String)> {
     let own = std::env::var("DISPLAY").ok();
     if let Some(own) = own.filter(|name| !name.is_empty() && !args.headless) {
@@ -217,7 +217,7 @@ fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, St
     Ok((Some(display), name))
 }
 
-/// The audio part of a demo. Dropped in this order: the server last.
+/// The audio part of a demo. The fields are dropped in this order: the server last.
 struct Sound {
     played: AudioSource,
     recorder: Child,
@@ -256,7 +256,7 @@ impl Sound {
         })
     }
 
-    /// Prints the result; whether the audio was heard.
+    /// Prints the result. Returns whether the audio was played.
     fn summarise(&self, seen: &[Sighting], window: [Instant; 2]) -> Result<bool> {
         let samples = samples_of(&self.recording)?;
         let (count, what) = match &self.played {
@@ -301,7 +301,7 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     Child::start("application", command, None)
 }
 
-/// Duration; `None`: until Ctrl-C.
+/// Duration; `None` means until Ctrl-C.
 fn lasting(args: &Args) -> Option<Duration> {
     let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
     args.lasting.or((!watched).then_some(UNWATCHED))
@@ -323,7 +323,7 @@ fn watch(
             // The shell's status for an unknown command.
             let advice = match status.code() {
                 Some(127) => "is it installed? A full path, such as /usr/games/NAME, may help",
-                _ => "give a command that keeps its window open",
+                _ => "use a command that keeps its window open",
             };
             bail!("the {} ended ({status}): {advice}", app.name());
         }
@@ -333,13 +333,13 @@ fn watch(
 }
 
 struct Verdict {
-    /// The client's picture most similar to one of the host's; a blank one only if there is no other.
+    /// The client's picture that is most similar to one of the host's. It is blank only if there is no other.
     shown: Option<Shot>,
-    /// That picture of the host. None beside a blank one: equal blank pictures prove nothing.
+    /// That picture of the host; `None` if the client's picture is blank, because equal blank pictures prove nothing.
     source: Option<Source>,
 }
 
-/// The host's picture most similar to one of the client's.
+/// The host's picture that is most similar to one of the client's.
 struct Source {
     shot: Shot,
     /// PSNR of the client's picture, dB.
@@ -369,7 +369,7 @@ impl Verdict {
         self.source.as_ref().map(|source| source.likeness)
     }
 
-    /// Writes the host's picture, if one has the client's size, and to its right the client's.
+    /// Writes the host's picture, if one has the client's size, and the client's picture to its right.
     fn write_png(&self, path: &Path) -> Result<()> {
         let Some(shown) = &self.shown else {
             return Ok(());
@@ -379,7 +379,7 @@ impl Verdict {
     }
 }
 
-/// Reads both displays for at most three seconds, until the client's picture matches the host's.
+/// Reads both displays, for at most three seconds, until the client's picture matches the host's.
 fn compare(host: &str, client: &str) -> Result<Verdict> {
     let history = History::start(host, None)?;
     let screen = Screen::open(client)?;

@@ -25,7 +25,7 @@ pub struct Args {
 /// Shows it until a signal arrives or the runtime ends the session.
 ///
 /// # Errors
-/// There is no OpenXR runtime or no Vulkan device.
+/// Returns an error if there is no OpenXR runtime or no Vulkan device.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let shown = room::run(args.eye, &stop, &mut |event| match event {

@@ -1,9 +1,8 @@
 //! `openuvr demo --vr`: a virtual room, and a turning head.
 //!
-//! The room is `openuvr room` on `openuvr xr`, which needs no display server. The bar code in
-//! each eye's picture encodes the direction for which it was drawn. It is read from the pixels of
-//! the client's window, and the head's motion is known, so the latency follows from this machine's
-//! clock alone.
+//! The room is `openuvr room` on `openuvr xr`, which needs no display server. The bar code in each eye's picture encodes the
+//! direction for which it was drawn. It is read from the pixels of the client's window, and the head's motion is known, so
+//! the latency is measured only with this machine's clock.
 
 mod eyes;
 mod head;
@@ -31,16 +30,16 @@ use table::Handed;
 /// Frames per second: the rate of most headsets.
 const FPS: f64 = 90.0;
 
-/// Both eyes' pictures, side by side, of the size that the runtime recommends.
+/// Both eyes' pictures, side by side, in the size that the runtime recommends.
 const WINDOW: Size = Size::new(1280, 640);
 
-/// Timeout of the first picture: programs start, pairing happens, shaders are compiled.
+/// Timeout of the first picture, during which programs start, pairing happens, and shaders are compiled.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Minimum number of pictures for a verdict.
 const FEWEST: usize = 10;
 
-/// Runs it; succeeds only if both eyes' pictures have the codes of the head's poses.
+/// Runs it. Succeeds only if both eyes' pictures have the codes of the head's poses.
 pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     // Dropped in reverse order: the display last.
     let (client_virtual, display) = client_display(args, WINDOW)?;

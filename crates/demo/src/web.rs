@@ -1,4 +1,4 @@
-//! `openuvr demo --web`: a browser in place of the client.
+//! `openuvr demo --web`: a browser instead of the client.
 
 use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,8 +25,8 @@ use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 /// Timeout of the search for a matching picture.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the demo; succeeds only if the page's picture matches the host's display. Without our own
-/// browser nothing is judged.
+/// Runs the demo. Succeeds only if the page's picture matches the host's display. Without our own browser, there is no
+/// verdict.
 pub(super) fn run(
     args: &Args,
     at: SocketAddr,
@@ -138,7 +138,7 @@ pub(super) fn run(
     })
 }
 
-/// The address by which this machine reaches a host that listens at `at`.
+/// The address at which this machine reaches a host that listens at `at`.
 fn reached(at: SocketAddr) -> SocketAddr {
     match at.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, at.port()).into(),
@@ -162,7 +162,7 @@ fn invite(url: &str, pin: &str, own_browser: bool) {
     );
 }
 
-/// Prints the latency of the pictures; returns those with a readable bar code.
+/// Prints the latency of the pictures. Returns those with a readable bar code.
 fn print_latency(
     watched: &PageObservations,
     window: [Instant; 2],

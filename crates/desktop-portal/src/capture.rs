@@ -25,7 +25,7 @@ pub struct PortalCapture {
     waker: Waker,
     /// The size of the newest picture, or of the next one once it is announced.
     size: Size,
-    /// Frames that the rate limit knows of.
+    /// The number of frames that the rate limit has counted.
     counted: u64,
     shown: Option<Frame>,
     changed: Option<Block>,
@@ -90,7 +90,7 @@ impl PortalCapture {
         true
     }
 
-    /// Waits for a frame, the waker, or until `next`.
+    /// Waits for a frame, for the waker, or until `next`.
     fn wait(&self, next: Option<Instant>) -> Result<(), CaptureError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.stream.arrived.frames.fd(), PollFlags::IN),
@@ -142,7 +142,8 @@ impl Capture for PortalCapture {
         self.pace.limit(fps);
     }
 
-    /// Without viewers the compositor draws nothing for us. With the first one it sends its current picture.
+    /// Sets whether there are viewers. Without viewers, the compositor draws nothing for us. When the first one joins, it
+    /// sends its current picture.
     fn set_watched(&mut self, watched: bool) {
         self.stream.set_active(watched);
     }

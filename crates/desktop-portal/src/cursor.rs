@@ -1,4 +1,4 @@
-//! The pointer of a session, where the compositor sends it beside the picture.
+//! The pointer of a session, if the compositor sends it separately from the picture.
 
 use std::sync::Arc;
 use std::time::Duration;

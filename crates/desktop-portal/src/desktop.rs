@@ -13,18 +13,18 @@ use crate::stream::{Arrived, Stream};
 pub struct DesktopSession {
     /// The pictures.
     pub capture: PortalCapture,
-    /// The pointer; `None`: it is drawn into the picture, or hidden.
+    /// The pointer; `None` if it is drawn into the picture or hidden.
     pub cursor: Option<PortalCursor>,
-    /// The input; `None`: it was not asked for, the desktop has no RemoteDesktop portal, or the user has not allowed it.
+    /// The input; `None` if it was not requested, the desktop has no RemoteDesktop portal, or the user has not allowed it.
     pub input: Option<PortalInput>,
 }
 
 impl DesktopSession {
-    /// Asks the desktop for its screen, and waits for the user's answer. `keep_waiting` is called about ten times per second
-    /// with the time so far, and ends the wait by `false`.
+    /// Requests the screen from the desktop, and waits for the user's answer. `keep_waiting` is called about ten times per
+    /// second with the time so far, and ends the wait when it returns `false`.
     ///
     /// # Errors
-    /// One line: there is no portal, it says no or does not answer within 120 s, or PipeWire fails.
+    /// Returns a one-line error if there is no portal, it refuses or does not answer within 120 s, or PipeWire fails.
     pub fn open(
         options: &Options,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
@@ -33,7 +33,7 @@ impl DesktopSession {
         let (session, grant) = Connected::open(options, &arrived, keep_waiting)?;
         let session = Arc::new(session);
         let stream = Stream::open(grant.remote, grant.node, grant.hint, Arc::clone(&arrived))?;
-        // In pixels of the desktop, which differ from those of the picture with a scale.
+        // The size in the desktop's pixels, which differ from those of the picture if there is a scale.
         let extent = grant.extent.unwrap_or(stream.first_size);
         let input = (grant.keyboard || grant.pointer).then(|| {
             let (session, display) = (Arc::clone(&session), options.display.as_deref());

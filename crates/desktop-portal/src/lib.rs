@@ -1,5 +1,5 @@
-//! A desktop session captured through its portals: for compositors that let no program copy their screen, such as those of
-//! GNOME and KDE.
+//! A desktop session captured through its portals, for compositors that allow no program to copy their screen, such as those
+//! of GNOME and KDE.
 //!
 //! ```text
 //!                    ┌─ session thread ─┐          D-Bus
@@ -9,10 +9,10 @@
 //!   │   └ PortalCursor ◄─ pointer ─┐                                    ║
 //!   └ PortalCapture    ◄─ frames ──┴─ thread of libpipewire ════════════╝
 //! ```
-//! The portal ScreenCast asks the user which screen to share, and names a PipeWire stream; the portal RemoteDesktop, where
-//! there is one, takes input in the same session. libpipewire is opened at run time.
+//! The portal ScreenCast asks the user which screen to share, and provides a PipeWire stream. The portal RemoteDesktop, if
+//! there is one, accepts input in the same session. libpipewire is opened at run time.
 //!
-//! Limits: pictures in shared memory, none in GPU buffers; one screen or window; no clipboard.
+//! Limits: pictures only in shared memory, not in GPU buffers; one screen or window; no clipboard.
 //!
 //! Spec: XDG Desktop Portal, `org.freedesktop.portal.ScreenCast` version 4, `org.freedesktop.portal.RemoteDesktop`
 //! version 1.

@@ -1,4 +1,4 @@
-//! Waits of several descriptors at once.
+//! Waits for several descriptors at once.
 
 use openuvr_clock as clock;
 use openuvr_media::capture::CaptureError;

@@ -1,4 +1,4 @@
-//! A headless Chromium of a test; failures end the test.
+//! A headless Chromium for a test. Failures end the test.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::os::unix::process::CommandExt as _;
@@ -27,14 +27,14 @@ impl Browser {
         Browser::spawn(protocol::command(program, folder))
     }
 
-    /// The same with more arguments; later ones take precedence.
+    /// Like [`start`](Self::start), with more arguments. Later ones take precedence.
     #[must_use]
     pub fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
         let arguments = format!("--headless=new {more}");
         Browser::spawn(protocol::command_with(program, folder, &arguments))
     }
 
-    /// The same with a window that fills a display.
+    /// Like [`start`](Self::start), with a window that fills a display.
     #[must_use]
     pub fn shown(program: &str, folder: &Path, display: &str) -> Browser {
         let mut command = protocol::command_with(program, folder, "--kiosk");
@@ -48,7 +48,7 @@ impl Browser {
         Browser::spawn(protocol::command_trusting(program, folder, public_key))
     }
 
-    /// The same, in this network namespace.
+    /// Like [`start_trusting`](Self::start_trusting), in this network namespace.
     #[must_use]
     pub fn start_in(namespace: &str, program: &str, folder: &Path, public_key: &str) -> Browser {
         let inside = protocol::command_trusting(program, folder, public_key);
@@ -95,7 +95,8 @@ impl Browser {
         self.tools.run(tab, script).unwrap()
     }
 
-    /// The value of an expression without user activation, which scripts of tests have; `None`: no page yet.
+    /// The value of an expression, evaluated without the user activation that scripts of tests have; `None` if there is no
+    /// page yet.
     pub fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
         let params = serde_json::json!({ "expression": expression, "returnByValue": true });
         let done = self
@@ -105,7 +106,7 @@ impl Browser {
         Some(done["result"]["value"].clone())
     }
 
-    /// Waits until a script's value is true, also for the page itself.
+    /// Waits until a script's value is true. This includes waiting for the page itself.
     pub fn until(&mut self, tab: &Tab, script: &str) {
         self.tools.until(tab, script).unwrap();
     }
@@ -123,7 +124,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // With its renderers, which would otherwise still write into the folder while it is removed.
+        // This includes its renderers, which would otherwise still write into the folder while it is removed.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();

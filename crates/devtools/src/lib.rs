@@ -1,6 +1,6 @@
-//! Drives Chromium through its debugging protocol, for tests and benches of the pages.
+//! Controls Chromium through its debugging protocol, for tests and benchmarks of the pages.
 //!
-//! [`DevTools`] is a client of the protocol that reports failures; [`Browser`] is the browser of a test, which a failure
+//! [`DevTools`] is a client of the protocol that reports failures. [`Browser`] is the browser of a test, which a failure
 //! ends.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Chromium's debugging protocol through two pipes: no library, and no port that others could reach.
+//! Chromium's debugging protocol through two pipes: it needs no library, and no port that others could reach.
 //! <https://chromedevtools.github.io/devtools-protocol/> describes the methods.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 /// Names of the program, in order of preference.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// No window.
+/// Shows no window.
 const HIDDEN: &str = "--headless=new";
 
-/// No GPU, nothing in the background; WebGL in software (SwiftShader). The sandbox is off, since
-/// Chromium does not start as root with it: only for pages of one's own host.
+/// No GPU, nothing in the background, and WebGL in software (SwiftShader). The sandbox is off, because Chromium does not
+/// start as root with it, so use this only for pages of your own host.
 const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
     --use-angle=swiftshader --remote-debugging-pipe";
 
-/// Capacity of the message queue; the browser blocks beyond it.
+/// Capacity of the message queue. Beyond it, the browser blocks.
 const WAITING: usize = 4096;
 
 /// The installed program, if any.
@@ -46,14 +46,14 @@ pub fn version(program: &str) -> Option<String> {
     said.status.success().then(|| version.trim().to_owned())
 }
 
-/// The command to start it with an empty profile in `folder`: it reads commands from its standard
-/// input, and answers on its standard output.
+/// The command that starts it with an empty profile in `folder`. It reads commands from its standard input, and answers on
+/// its standard output.
 #[must_use]
 pub fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)
 }
 
-/// The same with other arguments in place of the headless one; the last of two conflicting ones wins.
+/// Like [`command`], with other arguments instead of the headless one. The last of two conflicting arguments wins.
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
@@ -68,8 +68,8 @@ pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     command
 }
 
-/// The same, but also accepts certificates with this public key (a SHA-256 in base64), as if its
-/// user had accepted the certificate once.
+/// Like [`command`], but it accepts certificates with this public key (a SHA-256 in base64), too, as if its user had
+/// accepted the certificate once.
 pub(crate) fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
     let all = command(program, folder);
     let mut words = all.get_args().map(|word| {
@@ -100,7 +100,7 @@ pub struct DevTools<W> {
 }
 
 impl<W: Write> DevTools<W> {
-    /// `commands` writes to the browser, `answers` reads from it; `timeout` applies to each operation.
+    /// `commands` writes to the browser, and `answers` reads from it; `timeout` applies to each operation.
     pub fn new(commands: W, answers: impl Read + Send + 'static, timeout: Duration) -> DevTools<W> {
         let (said, messages) = sync_channel(WAITING);
         // Ends with the browser.
@@ -123,7 +123,7 @@ impl<W: Write> DevTools<W> {
     /// Opens a tab at this address.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn open(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url }))
     }
@@ -131,7 +131,7 @@ impl<W: Write> DevTools<W> {
     /// Opens a window, so that the other tabs stay visible.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn open_window(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url, "newWindow": true }))
     }
@@ -147,7 +147,7 @@ impl<W: Write> DevTools<W> {
 
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn close(&mut self, tab: &Tab) -> Result<(), String> {
         let which = json!({ "targetId": tab.target });
         self.call(None, "Target.closeTarget", &which).map(|_| ())
@@ -156,7 +156,7 @@ impl<W: Write> DevTools<W> {
     /// Calls a method and waits for its result.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn call(
         &mut self,
         tab: Option<&Tab>,
@@ -187,10 +187,10 @@ impl<W: Write> DevTools<W> {
         }
     }
 
-    /// Waits for the next event with this name; returns its parameters.
+    /// Waits for the next event with this name. Returns its parameters.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn event(&mut self, name: &str) -> Result<Value, String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -206,7 +206,7 @@ impl<W: Write> DevTools<W> {
     /// The value of a script's last expression; promises are awaited.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
@@ -218,10 +218,10 @@ impl<W: Write> DevTools<W> {
         }
     }
 
-    /// Waits until a script's value is true, also while the page is still loading.
+    /// Waits until a script's value is true, even while the page is still loading.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -240,7 +240,7 @@ impl<W: Write> DevTools<W> {
     /// Presses or releases a key.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn key(&mut self, tab: &Tab, code: &str, key: &str, down: bool) -> Result<(), String> {
         let kind = if down { "keyDown" } else { "keyUp" };
         let params = json!({ "type": kind, "code": code, "key": key });
@@ -251,7 +251,7 @@ impl<W: Write> DevTools<W> {
     /// Types the PIN into a page of a host that does not know this browser, and waits for the picture.
     ///
     /// # Errors
-    /// The browser has ended, does not answer in time, or reports a failure. The message has one line.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
     pub fn log_in(&mut self, tab: &Tab, pin: &str) -> Result<(), String> {
         self.until(tab, "!!document.querySelector('#login:not([hidden])')")?;
         let typed = format!(

@@ -93,8 +93,7 @@ fn driver(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Splits a message of a backend into the problem and the remedy, which are separated by a colon or semicolon in one
-/// line.
+/// Splits a message of a backend into the problem and the remedy, which are separated by a colon or semicolon in one line.
 fn split(why: &str) -> (String, String) {
     let parts = [why.rsplit_once(": "), why.rsplit_once("; ")];
     // At the last separator of either kind.

@@ -1,4 +1,4 @@
-//! The X display: requirements of a host's capture and input, and of a client's window.
+//! The X display: the requirements of a host's capture and input, and of a client's window.
 
 use openuvr_media::capture::Capture as _;
 use openuvr_media::capture::x11::{self, CaptureArea, Target};
@@ -34,10 +34,10 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
             "no X display given",
             match role.hosts() {
                 true => {
-                    "run this inside the X session, or give --display :0; a virtual one: openuvr host \
-                     --virtual 1280x720 -- COMMAND"
+                    "run this inside the X session, or use --display :0; a virtual one: openuvr host --virtual 1280x720 -- \
+                     COMMAND"
                 }
-                false => "run this inside the X session, or through Xwayland, or give --display :0",
+                false => "run this inside the X session, or through Xwayland, or use --display :0",
             },
         )];
     };
@@ -90,8 +90,7 @@ fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> F
     }
 }
 
-/// Opens a capture of the display as a host does: this fails with unsupported pixel formats, or if the server is not
-/// local.
+/// Opens a capture of the display as a host does. This fails with unsupported pixel formats, or if the server is not local.
 fn captures(display: &str) -> Finding {
     let target = Target {
         display: Some(display.to_owned()),
@@ -107,8 +106,7 @@ fn captures(display: &str) -> Finding {
     }
 }
 
-/// The highest refresh rate of the active modes: a picture waits half a refresh period on average until it is
-/// visible.
+/// The highest refresh rate of the active modes. On average, a picture waits half a refresh period until it is visible.
 fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
     let name = "refresh rate";
     let remedy =

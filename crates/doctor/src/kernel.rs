@@ -73,7 +73,7 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
     Ok((count, from.transport(path).name()))
 }
 
-/// Whether the kernel has a socket family: it checks the family before the privilege.
+/// Whether the kernel has a socket family. It checks the family before the privilege.
 fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> Finding {
     match socket(family, kind, None) {
         Ok(_) => Finding::ok(name, "available"),
@@ -103,7 +103,7 @@ fn xdp() -> Finding {
     family("AF_XDP", AddressFamily::XDP, SocketType::RAW, remedy)
 }
 
-/// Sets the timer slack of a new thread like the media threads, and reads it back.
+/// Sets the timer slack of a new thread as in the media threads, and reads it back.
 fn timer_slack() -> Finding {
     let name = "timer slack";
     let set = || -> io::Result<u64> {
@@ -157,14 +157,14 @@ fn preemption() -> Finding {
     }
 }
 
-/// The word in parentheses: sysfs marks the selected value this way.
+/// The word in parentheses, with which sysfs marks the selected value.
 fn in_parentheses(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('(')?;
     rest.split_once(')').map(|(word, _)| word)
 }
 
-/// Real-time threads may use this share of each period, and are suspended beyond it. OpenUVR's threads block while they
-/// wait and use half a core at most (measured: 42 to 60 % for both sides together at 720p60 and 1080p40), so that a
+/// Checks the share of each period that real-time threads may use. Beyond it, they are suspended. OpenUVR's threads block
+/// while they wait and use half a core at most (measured: 42 to 60 % for both sides together at 720p60 and 1080p40), so a
 /// share of three quarters or more throttles none of them.
 fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
     let name = "real-time throttling";

@@ -1,8 +1,8 @@
 //! `openuvr doctor`: checks whether this machine can be a host or a client, and lists possible improvements with
 //! their commands.
 //!
-//! It performs real operations: it sends datagrams, starts a real-time thread, and codes a picture with each encoder.
-//! It changes no settings, and opens sockets only for the duration of a check.
+//! It performs real operations: it sends datagrams, starts a real-time thread, and codes a picture with each encoder. It
+//! changes no settings, and opens sockets only for the duration of a check.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -79,10 +79,10 @@ impl Role {
     }
 }
 
-/// Runs the checks and prints the findings. The exit status tells whether the role can run.
+/// Runs the checks and prints the findings. The exit status indicates whether the role can run.
 ///
 /// # Errors
-/// The findings can't be written as JSON.
+/// Returns an error if the findings cannot be written as JSON.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = examine(args);
     if args.json {
@@ -137,7 +137,7 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The command that grants this program its capabilities. It sets all of them: each setcap(8) replaces the previous
+/// The command that grants this program its capabilities. It sets all of them, because each setcap(8) replaces the previous
 /// set.
 fn setcap() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());

@@ -75,7 +75,7 @@ fn clock_source(name: Option<&str>) -> Finding {
     }
 }
 
-/// The number of readings for the measurement of their cost.
+/// Number of readings of the clock from which their cost is measured.
 const READINGS: u32 = 1000;
 
 fn resolution() -> Finding {

@@ -17,7 +17,8 @@ pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
     findings
 }
 
-/// The buffer size that a socket gets when it is set like in the link: beyond the limit with a privilege, or up to it.
+/// The buffer size that a socket gets when it is set as in the link: beyond the limit with a privilege, otherwise up to the
+/// limit.
 fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .map_err(|why| rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::IO))?;
@@ -138,7 +139,7 @@ fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     UdpSocket::bind(address)
 }
 
-/// The process with a UDP socket at `port`, if visible to this user.
+/// The process with a UDP socket at `port`, if it is visible to this user.
 fn listener(port: u16) -> Option<(u32, String)> {
     let inodes: Vec<String> = ["/proc/net/udp", "/proc/net/udp6"]
         .iter()
@@ -162,8 +163,8 @@ fn listener(port: u16) -> Option<(u32, String)> {
     })
 }
 
-/// The inodes of the sockets at `port` in a table such as `/proc/net/udp`: its second column is the local address, its
-/// tenth the inode.
+/// The inodes of the sockets at `port` in a table such as `/proc/net/udp`. Its second column is the local address, and its
+/// tenth is the inode.
 fn inodes_at(table: &str, port: u16) -> Vec<String> {
     let end = format!(":{port:04X}");
     let rows = table.lines().skip(1).filter_map(|line| {

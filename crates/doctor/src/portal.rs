@@ -1,18 +1,18 @@
-//! The portals of a desktop, by which a host captures it where its compositor has no protocol for that.
+//! The portals of a desktop, through which a host captures it if its compositor has no protocol for this.
 
-/// The offer of the portals.
+/// The features that the portals offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
-    /// Whether the pointer comes beside the picture.
+    /// Whether the pointer is sent separately from the picture.
     pub(super) pointer_apart: bool,
-    /// Whether input is taken.
+    /// Whether input is accepted.
     pub(super) input: bool,
 }
 
-/// Asks the portals of this D-Bus session.
+/// Queries the portals of this D-Bus session.
 ///
 /// # Errors
-/// One line: the missing part, and the remedy after the last colon.
+/// Returns a one-line error with the missing part, and the remedy after the last colon.
 #[cfg(feature = "desktop-portal")]
 pub(super) fn probe() -> Result<Offer, String> {
     let portals = openuvr_desktop_portal::Portals::probe(None).map_err(|why| why.to_string())?;
@@ -22,7 +22,7 @@ pub(super) fn probe() -> Result<Offer, String> {
     })
 }
 
-/// This program can't ask them.
+/// Returns an error, because this program was built without support for portals.
 #[cfg(not(feature = "desktop-portal"))]
 pub(super) fn probe() -> Result<Offer, String> {
     Err("this program was built without the desktop's portals: build it with its feature desktop-portal".to_owned())

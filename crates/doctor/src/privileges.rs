@@ -12,7 +12,7 @@ pub(super) fn findings() -> Vec<Finding> {
     vec![real_time(held), memory(), raw_frames(held)]
 }
 
-/// Starts a thread like host and client, and checks its scheduling policy.
+/// Starts a thread as host and client do, and checks its scheduling policy.
 fn real_time(held: CapabilitySet) -> Finding {
     let name = "real-time threads";
     let scheduler = Scheduler::new();
@@ -40,11 +40,11 @@ fn real_time(held: CapabilitySet) -> Finding {
     );
     match report.threads.first().map(|thread| thread.policy) {
         Some(Policy::Fifo(got)) if got >= wanted => {
-            Finding::ok(name, format!("a thread got SCHED_FIFO {got}, by {by}"))
+            Finding::ok(name, format!("a thread got SCHED_FIFO {got}, through {by}"))
         }
         Some(Policy::Fifo(got)) => Finding::better(
             name,
-            format!("a thread got SCHED_FIFO {got} instead of {wanted}, by {by}"),
+            format!("a thread got SCHED_FIFO {got} instead of {wanted}, through {by}"),
             remedy,
         ),
         _ => Finding::better(

@@ -8,7 +8,7 @@ pub(super) enum ClockState {
     Synchronised,
     /// Not synchronised.
     Alone,
-    /// Unknown: the kernel does not report it.
+    /// Unknown, because the kernel does not report it.
     Hidden,
 }
 

@@ -1,4 +1,4 @@
-//! The Wayland session: the protocols by which a host captures its screen and passes input to it, and those of both sides.
+//! The Wayland session: the protocols with which a host captures its screen and passes input to it, and those of both sides.
 
 mod window;
 
@@ -31,7 +31,7 @@ impl Interfaces {
     }
 }
 
-/// The findings of the display `name`. `required`: there is no other display.
+/// The findings for the display `name`. `required` is whether there is no other display.
 pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     let title = "Wayland display";
     let listed =
@@ -49,7 +49,7 @@ pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::ok(title, name)];
     if role.hosts() {
-        // Only where it is needed: the question starts programs.
+        // The portal is probed only if it is needed, because the probe starts programs.
         let portal = (!display::can_capture(&interfaces.0)).then(portal::probe);
         let portal = portal.as_ref();
         findings.push(capture(&interfaces, portal, required));
@@ -117,7 +117,7 @@ fn capture(
 fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     let title = "Wayland pointer";
     match has_image_copy(interfaces) || portal.is_some_and(|offer| offer.pointer_apart) {
-        true => Finding::ok(title, "sent apart from the picture"),
+        true => Finding::ok(title, "sent separately from the picture"),
         false => Finding::better(
             title,
             "drawn into the picture by the compositor: it moves with the frames",
@@ -126,7 +126,8 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-/// `needed`: whether a host of this session fails to start without input (it starts with `--input none`).
+/// The finding for input. `needed` is whether a host of this session fails to start without input (it starts with `--input
+/// none`).
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),
@@ -143,7 +144,7 @@ fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Findi
     let title = "Wayland input";
     match absent.is_empty() {
         _ if portal.is_some_and(|offer| offer.input) => {
-            Finding::ok(title, "by the desktop's portal (RemoteDesktop)")
+            Finding::ok(title, "through the desktop's portal (RemoteDesktop)")
         }
         true => Finding::ok(title, "virtual-keyboard, wlr-virtual-pointer"),
         false => Finding::better(

@@ -1,6 +1,6 @@
 //! Band and link rate of Wi-Fi devices.
 //!
-//! `iw` reports them (from nl80211); without it they are unknown.
+//! `iw` reports them (from nl80211). Without it, they are unknown.
 
 use std::path::Path;
 use std::process::Command;

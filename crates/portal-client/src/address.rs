@@ -4,13 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The maximum length of a portal's address: a host name has up to 253 characters (RFC 1035, section 2.3.4).
+/// The maximum length of a portal's address. A host name has up to 253 characters (RFC 1035, section 2.3.4).
 const LONGEST: usize = 300;
 
 /// The address of a portal: scheme, host and port only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortalAddress {
-    /// Whether the scheme is HTTPS. HTTP is for this machine only.
+    /// Whether the scheme is HTTPS. HTTP is allowed only on this machine.
     pub secure: bool,
     /// Host and port as written in a URL, in lower case.
     pub authority: String,

@@ -1,6 +1,6 @@
 //! HTTP requests to a portal, with JSON bodies: one at a time, on the calling thread.
 //!
-//! A portal's responses are not trusted: they are limited in size, parsed into types, and displayed without control
+//! A portal's responses are not trusted. They are limited in size, parsed into types, and displayed without control
 //! characters.
 
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::address::PortalAddress;
 
 use super::tls::{LastRejection, Tls};
 
-/// The timeout of a request: a portal answers a start after its engine has accepted it (guess).
+/// The timeout of a request (guess). A portal answers a start only after its engine has accepted it.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The maximum size of a response in bytes: a list of thousands of sessions.
+/// The maximum size of a response in bytes, enough for a list of thousands of sessions.
 const LONGEST: u64 = 4 << 20;
 
-/// The maximum number of cookies per response: a log-in sets two.
+/// The maximum number of cookies per response. A log-in sets two.
 const MOST_COOKIES: usize = 4;
 
 /// The CSRF header of all requests except GET.
@@ -59,7 +59,7 @@ impl Http {
     /// Creates a client without sending a request.
     ///
     /// # Errors
-    /// Certificates cannot be verified on this system. The message has one line.
+    /// Returns a one-line error if certificates cannot be verified on this system.
     pub(super) fn new(address: &PortalAddress, pinned: Option<CertificateHash>) -> Result<Http> {
         let rejection = LastRejection::default();
         let mut config = Agent::config_builder()
@@ -100,7 +100,7 @@ impl Http {
     /// Sends a request, and waits for the response.
     ///
     /// # Errors
-    /// There is no response, or an unreadable one. The message has one line.
+    /// Returns a one-line error if there is no response, or an unreadable one.
     pub(super) fn request(
         &self,
         method: &str,
@@ -138,8 +138,8 @@ impl Http {
         let at = &self.address;
         match self.rejection.get() {
             Some(refused) => anyhow!(
-                "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of \
-                     the portal's operator, give --portal-fingerprint {}",
+                "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of the portal's \
+                 operator, use --portal-fingerprint {}",
                 visible(&refused.why),
                 refused.hash
             ),
@@ -152,7 +152,7 @@ impl Response {
     /// The body, if the request succeeded.
     ///
     /// # Errors
-    /// The portal's error message, or a response that is not a portal's. The message has one line.
+    /// Returns a one-line error with the portal's message, or if the response does not come from a portal.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         self.check_success()?;
         serde_json::from_slice(&self.body)
@@ -162,7 +162,7 @@ impl Response {
     /// Checks that the request succeeded, for responses without a body.
     ///
     /// # Errors
-    /// As [`json`](Response::json).
+    /// As for [`json`](Response::json).
     pub(super) fn check_success(&self) -> Result<()> {
         if (200..300).contains(&self.status) {
             return Ok(());
@@ -171,7 +171,7 @@ impl Response {
         match body["error"].as_str() {
             Some(why) => bail!("the portal refused: {}", visible(why)),
             None => bail!(
-                "unexpected HTTP status {} of the portal: check its address",
+                "unexpected HTTP status {} from the portal: check its address",
                 self.status
             ),
         }

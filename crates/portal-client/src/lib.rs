@@ -5,8 +5,8 @@
 //! ```text
 //! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► PortalLink ─► client
 //! ```
-//! All of it is over before the client's threads start, except for the final message ([`PortalSession::finish`]), which comes
-//! after their end: nothing here is in the media path.
+//! All of this ends before the client's threads start, except for the final message ([`PortalSession::finish`]), which comes
+//! after they have ended. Nothing here is in the media path.
 #![forbid(unsafe_code)]
 
 // Its `print!`, `println!` and `eprintln!` replace those of the standard library.
@@ -43,10 +43,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum delay of Ctrl-C between two queries.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long a portal may be unreachable while its session is awaited: sessions survive its restart (guess).
+/// How long a portal may be unreachable while the client waits for its session (guess). Sessions survive the portal's
+/// restart.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of attempts to start a session without a response: the same id starts only one session.
+/// The maximum number of attempts to start a session without a response. The same id starts only one session.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// An application in the portal's list.
@@ -102,7 +103,7 @@ impl Session {
 
 #[derive(Deserialize)]
 struct Ticket {
-    /// The link; none if the session does not admit native clients.
+    /// The link; `None` if the session does not admit native clients.
     native: Option<String>,
 }
 
@@ -115,7 +116,7 @@ struct TicketRequest {
 /// Prints the applications and sessions of the portal.
 ///
 /// # Errors
-/// The log-in is refused, or the portal does not answer. The message has one line.
+/// Returns a one-line error if the log-in is refused or the portal does not answer.
 pub fn list(account: Account<'_>) -> Result<()> {
     let login = LogIn::open(account)?;
     let applications: Vec<Application> = login.list("/api/applications")?;
@@ -171,7 +172,7 @@ impl LogIn {
     }
 }
 
-/// A log-in at a portal without a session yet.
+/// A log-in at a portal that has no session yet.
 pub struct PortalClient {
     login: LogIn,
     config_dir: PathBuf,
@@ -186,7 +187,7 @@ pub struct JoinedSession {
     pub session: PortalSession,
     /// The address of its host, with a ticket for this client's key.
     pub link: PortalLink,
-    /// Whether the session is the user's own: the ticket of another one is an observer's.
+    /// Whether the session is the user's own. The ticket for another user's session is an observer's.
     pub own: bool,
 }
 
@@ -200,11 +201,11 @@ pub struct PortalSession {
 }
 
 impl PortalClient {
-    /// Logs in. May prompt the user. `wanted` is an application's name, or a session's id; with `stop_session` the session
-    /// is ended with this client, if it is the user's own.
+    /// Logs in. May prompt the user. `wanted` is an application's name or a session's id. With `stop_session`, the session
+    /// is ended together with this client, if it is the user's own.
     ///
     /// # Errors
-    /// The log-in is refused, or the portal does not answer. The message has one line.
+    /// Returns a one-line error if the log-in is refused or the portal does not answer.
     pub fn log_in(account: Account<'_>, wanted: &str, stop_session: bool) -> Result<PortalClient> {
         Ok(PortalClient {
             login: LogIn::open(account)?,
@@ -214,11 +215,11 @@ impl PortalClient {
         })
     }
 
-    /// Starts or joins the session, waits until it runs, and gets a ticket for this client's key: an observer's with
-    /// `observe`, and for another user's session. `None`: the user has cancelled the wait by `stop`.
+    /// Starts or joins the session, waits until it is running, and gets a ticket for this client's key: an observer's ticket
+    /// with `observe`, or for another user's session. `None` if the user has cancelled the wait through `stop`.
     ///
     /// # Errors
-    /// There is no such application, the session has ended, or the portal does not answer. The message has one line.
+    /// Returns a one-line error if there is no such application, the session has ended, or the portal does not answer.
     pub fn join(self, observe: bool, stop: &AtomicBool) -> Result<Option<JoinedSession>> {
         let session = match self.find()? {
             Some(session) => session,
@@ -305,7 +306,7 @@ impl PortalSession {
         format!("/api/sessions/{}", self.id)
     }
 
-    /// Waits until it runs, and prints its state; `false` if the user has cancelled the wait.
+    /// Waits until it is running, and prints its state. Returns `false` if the user has cancelled the wait.
     fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
         let mut last_state = String::new();
         let mut answered_at = Instant::now();
@@ -365,7 +366,7 @@ impl PortalSession {
         if self.stop_if_requested() {
             return;
         }
-        // The portal learns of the end slightly later than the client.
+        // The portal detects the end slightly later than the client.
         let until = Instant::now() + POLL_INTERVAL * 4;
         let (portal, wanted) = (self.login.http.address(), visible(&self.wanted));
         loop {

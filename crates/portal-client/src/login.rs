@@ -1,4 +1,4 @@
-//! Log-in at a portal, and its storage: a private file of this user with each portal's cookie.
+//! Log-in at a portal, and its storage: a private file of this user with a cookie for each portal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::address::PortalAddress;
 use super::http::{Credentials, Http};
 use super::password::{password, prompt_name};
 
-/// The file, in the folder for keys.
+/// The name of the file in the configuration folder.
 const FILE: &str = "portals.json";
 
-/// The maximum size of a cookie in bytes: a portal's has 80.
+/// The maximum size of a cookie in bytes. That of a portal has 80.
 const LONGEST: usize = 512;
 
 /// An account at a portal.
@@ -26,13 +26,13 @@ const LONGEST: usize = 512;
 pub struct Account<'a> {
     /// The portal.
     pub portal: &'a PortalAddress,
-    /// The account's name; `None`: that of the last log-in, or a prompt.
+    /// The account's name; `None`: the name of the last log-in, or a prompt.
     pub user: Option<&'a str>,
-    /// The file with its password; `None`: that in the environment, or a prompt.
+    /// The file with its password; `None`: the file set in the environment, or a prompt.
     pub password_file: Option<&'a Path>,
-    /// The only accepted certificate; `None`: that of the last log-in, or one that the system trusts.
+    /// The only accepted certificate; `None`: that of the last log-in, or any that the system trusts.
     pub fingerprint: Option<CertificateHash>,
-    /// The folder of this client's key and of stored log-ins.
+    /// The configuration folder, with this client's key and the stored log-ins.
     pub config_dir: &'a Path,
 }
 
@@ -56,20 +56,20 @@ struct AccountInfo {
 struct StoredLogIn {
     user: String,
     cookie: String,
-    /// A cookie that identifies this client at its next log-in: rate limits for guessed passwords of strangers do not
-    /// apply to it.
+    /// A cookie that identifies this client at its next log-in. The rate limits for password guesses by unknown clients do
+    /// not apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// The certificate's fingerprint, if the user gave one.
+    /// The certificate's fingerprint, if the user has specified one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
 }
 
 impl LogIn {
-    /// Uses the stored log-in, or else logs in with the password.
+    /// Uses the stored log-in, or otherwise logs in with the password.
     ///
     /// # Errors
-    /// The portal does not answer, or refuses the log-in. The message has one line.
+    /// Returns a one-line error if the portal does not answer or refuses the log-in.
     pub(super) fn open(account: Account<'_>) -> Result<LogIn> {
         let portal = account.portal;
         let file = account.config_dir.join(FILE);
@@ -104,7 +104,7 @@ impl LogIn {
         let answer = http.request("POST", "/api/login", known.as_ref(), Some(&body))?;
         let me: AccountInfo = answer.json()?;
         let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
-        // The first cookie is the log-in's; a portal of an older version sets no other.
+        // The first cookie is that of the log-in. A portal of an older version sets no other.
         let cookie = cookies.next();
         let cookie =
             cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;

@@ -1,4 +1,4 @@
-//! Account name and password: from a file, or from the terminal without echo.
+//! Account name and password, from a file, or from the terminal without echo.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -10,19 +10,19 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::address::PortalAddress;
 
-/// The variable with the file's path, used without an option.
+/// The variable with the file's path, which is used without an option.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
-/// The maximum length of a password in bytes (guess): a portal accepts fewer.
+/// The maximum length of a password in bytes (guess). The limit of a portal is lower.
 const LONGEST: usize = 1024;
 
 /// Prompts for the account's name.
 ///
 /// # Errors
-/// There is no terminal. The message has one line.
+/// Returns a one-line error if there is no terminal.
 pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     if !io::stdin().is_terminal() {
-        bail!("{portal} requires an account: give --portal-user NAME");
+        bail!("{portal} requires an account: use --portal-user NAME");
     }
     out::prompt(format_args!("Account at {portal}: "));
     let mut line = String::new();
@@ -33,17 +33,17 @@ pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     }
 }
 
-/// The password, from the first line of `file`, or of the file in the environment, or from a prompt.
+/// The password, from the first line of `file`, or of the file set in the environment, or from a prompt.
 ///
 /// # Errors
-/// The file can't be read, or there is no terminal. The message has one line.
+/// Returns a one-line error if the file cannot be read or there is no terminal.
 pub(super) fn password(file: Option<&Path>, user: &str) -> Result<String> {
     let named = std::env::var_os(FILE).filter(|file| !file.is_empty());
     if let Some(file) = file.or(named.as_deref().map(Path::new)) {
         return from_file(file);
     }
     if !io::stdin().is_terminal() {
-        bail!("a password for {user} is required: give --portal-password-file FILE, or set {FILE}");
+        bail!("a password for {user} is required: use --portal-password-file FILE, or set {FILE}");
     }
     typed(user)
 }
@@ -73,7 +73,8 @@ impl EchoOff {
     fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut now = before.clone();
-        // Signal characters are read as input, too: no signal may end this program before the terminal is restored.
+        // Signal characters are read as input, too, because no signal may end this program before the terminal has been
+        // restored.
         now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
         Ok(EchoOff { before })
@@ -91,7 +92,7 @@ fn typed(user: &str) -> Result<String> {
     let echo_off = EchoOff::new().context("can't disable the terminal's echo")?;
     let line = line_of(io::stdin().lock());
     drop(echo_off);
-    // The return key was not echoed.
+    // The return key has not been echoed.
     out::prompt(format_args!("\n"));
     match line? {
         Some(line) if !line.is_empty() => Ok(line),
@@ -113,7 +114,7 @@ fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
             b'\r' | b'\n' => return Ok(String::from_utf8(line).ok()),
             KILL_LINE => line.clear(),
             BACKSPACE | DELETE => {
-                // All bytes of a character: those after the first are 10xxxxxx (RFC 3629).
+                // Removes all bytes of a character. Those after the first are 10xxxxxx (RFC 3629).
                 while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             byte => line.push(byte),

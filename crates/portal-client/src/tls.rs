@@ -1,6 +1,6 @@
 //! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
 //!
-//! The certificate is verified with the system's roots, or only by its fingerprint, if one is given.
+//! The certificate is verified with the system's roots, or only by its fingerprint if one is specified.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -31,7 +31,7 @@ pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 pub(super) struct RejectedCertificate {
     /// Its hash.
     pub(super) hash: CertificateHash,
-    /// Why, in the words of the verifying library.
+    /// The reason, in the text of the verifying library.
     pub(super) why: String,
 }
 
@@ -51,10 +51,10 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Accepts only the certificate with this hash; without a hash, certificates that the system trusts.
+    /// Accepts only the certificate with this hash. Without a hash, accepts certificates that the system trusts.
     ///
     /// # Errors
-    /// The system has no trusted roots. The message has one line.
+    /// Returns a one-line error if the system has no trusted roots.
     pub(super) fn new(
         pinned: Option<CertificateHash>,
         rejection: &LastRejection,
@@ -81,7 +81,7 @@ fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifi
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(
-            "this system has no trusted certificates: install ca-certificates, or give --portal-fingerprint"
+            "this system has no trusted certificates: install ca-certificates, or use --portal-fingerprint"
                 .to_owned(),
         );
     }

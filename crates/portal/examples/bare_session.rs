@@ -1,6 +1,6 @@
 //! A minimal session program for the launchers' tests: it prints its endpoint, and ends on SIGTERM. It shows nothing.
 //!
-//! It answers each TCP connection with a line that contains its session, then executes a received line: `exit CODE`,
+//! For each TCP connection, it sends a line that contains its session, then executes the line that it receives: `exit CODE`,
 //! `log TEXT` (a line on standard error), or nothing.
 
 #![expect(
@@ -17,13 +17,13 @@ fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|of| of == word);
     let session = std::env::var("OPENUVR_SESSION").unwrap_or_default();
-    // An engine that assigns ports sets it; 0 is any.
+    // An engine that assigns ports sets this variable; 0 is any port.
     let port = std::env::var("PORT")
         .ok()
         .and_then(|port| port.parse().ok());
     let listener = TcpListener::bind(("0.0.0.0", port.unwrap_or(0)))?;
     if has("--application") {
-        // Like an application in a process group of its own.
+        // This stands for an application in its own process group.
         let mut application = Command::new("sleep");
         application.arg("600").stdin(Stdio::null());
         application.process_group(0).spawn()?;

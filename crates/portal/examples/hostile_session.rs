@@ -1,9 +1,9 @@
-//! A session program replaced by its owner: its responses to the portal are attacks on the browser behind it. Used by
-//! tests of the portal's page; it shows nothing.
+//! A session program replaced by its owner. Its responses to the portal are attacks on the browser that uses the portal.
+//! Tests of the portal's page use it; it shows nothing.
 //!
-//! At its socket it appends each request head of the portal to `asked` in its folder, and acts as the file `does` there
-//! says: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends endlessly; `page` answers with
-//! a page of its own, `silent` not at all.
+//! At its socket, it appends each request head of the portal to `asked` in its folder, and acts as the file `does` there
+//! specifies: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends endlessly; `page` answers with
+//! its own page, `silent` does not answer.
 
 #![expect(
     clippy::disallowed_methods,

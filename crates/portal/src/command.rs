@@ -13,7 +13,7 @@ use tracing::Level;
     after_help = "Getting started:\n  openuvr portal user add NAME --operator   creates an account and prints its password\n  \
     openuvr portal --demo                     runs a demo with an account of its own\n  \
     openuvr portal                            serves the portal at http://127.0.0.1:8600\n\n\
-    Without --config all data is in ~/.local/share/openuvr/portal, where applications.toml \
+    Without --config, all data is in ~/.local/share/openuvr/portal, where applications.toml \
     lists the applications. docs/deploy.md has examples of both files.\n\n\
     Log-in with OpenID Connect: a table [oidc] in the configuration, with\n  \
     issuer, client_id, address   the provider, the portal's client id, the portal's own URL\n  \
@@ -23,7 +23,7 @@ use tracing::Level;
     group_claim                  claim with the user's groups (groups)\n  \
     operators, users             group of operators, and the only group with access\n  \
     create                       create missing accounts (false)\n  \
-    scopes, hours, ca            further scopes; lifetime of a log-in (24); further trusted authorities"
+    scopes, hours, ca            additional scopes; lifetime of a log-in (24); additional trusted authorities"
 )]
 pub(crate) struct PortalArgs {
     #[command(flatten)]
@@ -109,7 +109,7 @@ pub(crate) enum UserAction {
 pub(crate) fn command() -> Command {
     let portal = PortalArgs::augment_args(Command::new("portal"));
     Command::new("openuvr-portal")
-        // Shown as users type it: `openuvr` executes this program.
+        // Shown as users type it, because `openuvr` executes this program.
         .bin_name("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)

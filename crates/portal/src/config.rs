@@ -17,7 +17,7 @@ use crate::turn::TurnSection;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// Address to serve at.
+    /// The listening address.
     pub(crate) listen: SocketAddr,
     /// Data folder: database, running sessions, saves.
     pub(crate) data: PathBuf,
@@ -68,7 +68,7 @@ pub(crate) struct Limits {
 pub(crate) struct LocalSection {
     /// The session program and its first arguments.
     pub(crate) program: Vec<String>,
-    /// Address for media and native clients of sessions; ports are assigned by the system.
+    /// Address for media and native clients of sessions. The system assigns the ports.
     pub(crate) listen: IpAddr,
     /// Maximum number of concurrent sessions.
     pub(crate) places: u32,
@@ -96,7 +96,7 @@ pub(crate) struct KubernetesSection {
     /// kubeconfig file; default: as kubectl, or as a Pod of the cluster.
     #[serde(default)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Namespace of the Pods.
+    /// kubeconfig file; by default as for kubectl, or as for a Pod of the cluster.
     #[serde(default = "namespace")]
     pub(crate) namespace: String,
     /// The session program and its first arguments.
@@ -129,7 +129,7 @@ fn shared_memory_mib() -> u64 {
     SHARED_MEMORY >> 20
 }
 
-/// That of the account in `crates/portal/deploy/Containerfile`.
+/// The group of the account in `crates/portal/deploy/Containerfile`.
 fn saves_group() -> i64 {
     1000
 }
@@ -138,7 +138,7 @@ fn namespace() -> String {
     "openuvr".to_owned()
 }
 
-/// All addresses, since the node is not known here.
+/// The default program. It listens on all addresses, because the node is not known here.
 fn program_of_clusters() -> Vec<String> {
     ["openuvr", "session", "--listen=0.0.0.0"]
         .map(str::to_owned)
@@ -151,15 +151,15 @@ fn program_of_clusters() -> Vec<String> {
 pub(crate) struct SlurmSection {
     /// The session program and its first arguments, on the nodes.
     pub(crate) program: Vec<String>,
-    /// Further `sbatch` options.
+    /// Additional `sbatch` options.
     pub(crate) options: Vec<String>,
-    /// Partition for applications that name none.
+    /// Partition for applications that specify none.
     pub(crate) partition: Option<String>,
-    /// Further `sbatch` options by application name.
+    /// Additional `sbatch` options by application name.
     pub(crate) application_options: BTreeMap<String, Vec<String>>,
-    /// Further `sbatch` options by account name.
+    /// Additional `sbatch` options by account name.
     pub(crate) user_options: BTreeMap<String, Vec<String>>,
-    /// Submit jobs as the user's own account of the cluster.
+    /// Whether jobs are submitted under the user's own account of the cluster.
     pub(crate) as_user: bool,
     /// Folder for the logs of jobs, at the same path on the nodes.
     pub(crate) logs: Option<PathBuf>,
@@ -228,10 +228,10 @@ impl Default for LocalSection {
     }
 }
 
-/// Reads the file, if one is named, and resolves its paths.
+/// Reads the file, if one is specified, and resolves its paths.
 ///
 /// # Errors
-/// It cannot be read, has an unknown key, or there is no data folder.
+/// Returns an error if the file cannot be read or has an unknown key, or if there is no data folder.
 pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     let mut config = match file {
         Some(file) => {
@@ -271,7 +271,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
             for path in paths.into_iter().flatten() {
                 *path = folder.join(&*path);
             }
-            // Sessions run in folders of their own.
+            // Sessions run in their own folders.
             if let Some(ice) = config.ice_file.as_mut() {
                 *ice = absolute(&*ice).with_context(|| ice.display().to_string())?;
             }
@@ -287,14 +287,14 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     if file.is_none() {
         config.applications = config.data.join("applications.toml");
     }
-    // From the environment, so that a password need not be in the file.
+    // The environment is used so that a password need not be in the file.
     if let Ok(url) = std::env::var("OPENUVR_PORTAL_DATABASE") {
         config.database = Some(url);
     }
     Ok(config)
 }
 
-/// `$XDG_DATA_HOME/openuvr/portal`, else `~/.local/share/openuvr/portal` (XDG Base Directory Specification 0.8).
+/// `$XDG_DATA_HOME/openuvr/portal`, otherwise `~/.local/share/openuvr/portal` (XDG Base Directory Specification 0.8).
 fn default_data() -> Result<PathBuf> {
     let of = |name| std::env::var_os(name).map(PathBuf::from);
     let base = of("XDG_DATA_HOME").filter(|path| path.is_absolute());
@@ -302,13 +302,13 @@ fn default_data() -> Result<PathBuf> {
     match base {
         Some(base) => Ok(base.join("openuvr/portal")),
         None => {
-            bail!("neither XDG_DATA_HOME nor HOME is set: name the data folder (--data FOLDER)")
+            bail!("neither XDG_DATA_HOME nor HOME is set: set the data folder (--data FOLDER)")
         }
     }
 }
 
 impl Config {
-    /// Whether browsers connect by HTTPS, as far as the portal knows.
+    /// Whether browsers connect over HTTPS, as far as the portal can determine.
     pub(crate) fn is_secure(&self) -> bool {
         self.certificate.is_some() || self.acme.is_some() || self.behind_proxy
     }
@@ -316,14 +316,14 @@ impl Config {
     /// Validates combinations of settings.
     ///
     /// # Errors
-    /// One line that says how to fix it.
+    /// Returns a one-line error that states how to fix it.
     pub(crate) fn check(&self) -> Result<()> {
         if self.certificate.is_some() != self.key.is_some() {
             bail!("certificate and key must be set together");
         }
         if let Some(acme) = &self.acme {
             if self.certificate.is_some() {
-                bail!("[acme] and certificate exclude each other: remove one");
+                bail!("[acme] and certificate are mutually exclusive: remove one");
             }
             acme.check()?;
         }
@@ -341,8 +341,8 @@ impl Config {
         }
         if self.slurm.as_user && self.slurm.logs.is_some() {
             bail!(
-                "slurm.logs and slurm.as_user exclude each other: the portal would run as root and follow links that other \
-                accounts create in the folder of logs; remove one of them"
+                "slurm.logs and slurm.as_user are mutually exclusive: the portal would run as root and follow links that \
+                 other accounts create in the folder of logs; remove one of them"
             );
         }
         if self.local.program.is_empty() {

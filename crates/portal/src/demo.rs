@@ -62,7 +62,7 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
 /// Runs until a signal arrives, then ends its sessions.
 ///
 /// # Errors
-/// Something cannot be created or opened.
+/// Returns an error if something cannot be created or opened.
 pub(crate) async fn run(mut config: Config) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("openuvr-portal-")
@@ -96,7 +96,7 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
     served
 }
 
-/// The file of applications, in the format of a user's.
+/// The file of applications, in the same format as a user's file.
 fn applications(openuvr: &Path) -> String {
     let mut text = String::new();
     let mut add = |name: &str, words: &[&str], title: &str, description: &str, capture: &str| {
@@ -128,13 +128,13 @@ fn applications(openuvr: &Path) -> String {
     text
 }
 
-/// A program in the folder of this one, as `./dev install` and cargo place it.
+/// A program in the same folder as this one, where `./dev install` and cargo install it.
 fn beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     Some(own.parent()?.join(name)).filter(|file| file.is_file())
 }
 
-/// On Debian, games are often outside root's PATH.
+/// A program on the search path. On Debian, games are often outside root's PATH.
 fn on_path(name: &str) -> Option<PathBuf> {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(OsString::from(":/usr/games"));

@@ -1,7 +1,7 @@
 //! The limit of open file descriptors.
 //!
-//! Systems set a low soft limit (1,024) for programs that use select(2), and a higher hard limit. The portal raises its
-//! soft limit to the hard limit, and starts programs with the original one.
+//! Systems set a low soft limit (1,024) for programs that use select(2), and a higher hard limit. The portal raises its soft
+//! limit to the hard limit, but starts programs with the original soft limit.
 
 use std::sync::OnceLock;
 

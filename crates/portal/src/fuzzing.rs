@@ -1,7 +1,7 @@
 //! The portal's parsers of external input, for the fuzz targets (`fuzz/src/portals.rs`). Each accepts any bytes; a
 //! panic is a finding.
 //!
-//! Not part of any interface: only the fuzz targets use it.
+//! This is not part of any interface. Only the fuzz targets use it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::launch::slurm::jobs;
 use crate::launch::{Endpoint, MAX_LINE, Observed};
 use crate::oidc::{Extra, OidcSection, identity, is_enough};
 
-/// The line of a session's program, alone or in a Pod's log: a parsed line must survive a round trip.
+/// The line of a session's program, by itself or in a Pod's log: a parsed line must survive a round trip.
 pub fn endpoint(said: &[u8]) {
     if let Ok(log) = std::str::from_utf8(said)
         && let Ok(Some(line)) = endpoints::line(log)
@@ -38,7 +38,7 @@ pub fn endpoint(said: &[u8]) {
     }
 }
 
-/// The applications' file: valid names can be part of URLs and labels, and every problem is one line.
+/// The applications' file: valid names can be part of URLs and labels, and every problem has one line.
 pub fn applications(text: &str) {
     let read = match catalogue::read(text, Path::new("/pictures")) {
         Ok(read) => read,
@@ -100,7 +100,7 @@ fn mentions(value: &Value, text: &str) -> bool {
     }
 }
 
-/// The device cookie: a forged one is not accepted, and the cookie that is sent back contains only the portal's own
+/// The device cookie: a forged cookie is not accepted, and the cookie that is sent back contains only the portal's own
 /// entries and fits into a header.
 pub fn device_cookie(text: &str) {
     let devices = Devices::with_key(b"of the fuzz target");

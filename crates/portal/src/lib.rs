@@ -1,8 +1,8 @@
 //! The program `openuvr-portal`, except for its `main`: users log in, select an application and get a session of it, on
 //! this machine or on an engine's servers.
 //!
-//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). It is a library only so
-//! that one test suite can test its launchers.
+//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). It is a library only so that
+//! one test suite can test all launchers.
 #![forbid(unsafe_code)]
 
 // Its `print!`, `println!` and `eprintln!` replace those of the standard library.

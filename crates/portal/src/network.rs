@@ -1,7 +1,7 @@
 //! Networks: the unit of rate limits for unknown clients.
 //!
-//! A machine can choose any number of addresses in its IPv6 /64 (RFC 4291, section 2.5.4; RFC 8981). A whole /64
-//! therefore counts as one network, like one IPv4 address.
+//! A machine can choose any number of addresses in its IPv6 /64 (RFC 4291, section 2.5.4; RFC 8981). Therefore, a whole /64
+//! counts as one network, like one IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -28,10 +28,10 @@ use crate::store::{DatabaseLocation, Store};
 use crate::tls::TlsFiles;
 use crate::turn::Turn;
 
-/// Folder of saves in the data folder …
+/// Folder of saves in the data folder.
 const SAVES: &str = "saves";
 
-/// … and of ACME certificates.
+/// Folder of ACME certificates in the data folder.
 const ACME: &str = "acme";
 
 /// What happens to sessions when the portal exits.
@@ -46,7 +46,7 @@ pub(crate) enum SessionsAtExit {
 /// Serves until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// Something cannot be opened.
+/// Returns an error if something cannot be opened.
 pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> {
     config.check()?;
     if !config.listen.ip().is_loopback() && !config.is_secure() {
@@ -133,7 +133,7 @@ pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> 
 /// Opens the database.
 ///
 /// # Errors
-/// It cannot be opened.
+/// Returns an error if it cannot be opened.
 pub(crate) async fn store(config: &Config) -> Result<Store> {
     DirBuilder::new()
         .recursive(true)
@@ -219,7 +219,7 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 /// Validates configuration and applications.
 ///
 /// # Errors
-/// Something is invalid.
+/// Returns an error if something is invalid.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
     tls_files(config).map(TlsFiles::open).transpose()?;

@@ -49,7 +49,7 @@ impl TlsFiles {
     /// Reads them.
     ///
     /// # Errors
-    /// One line, with the file.
+    /// Returns a one-line error that contains the file's path.
     pub(crate) fn open(self) -> Result<WatchedFiles, TlsError> {
         let first = certified(&self.certificate, &self.key)?;
         Ok(WatchedFiles {
@@ -63,12 +63,12 @@ impl WatchedFiles {
     /// The TLS configuration for connections.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, TlsError> {
         shown_by(self.shown.clone(), &[])
     }
 
-    /// Reloads changed files, for as long as it is polled. Files that do not match, as between two writes, change
+    /// Reloads changed files, for as long as it is polled. Files that do not match, such as between two writes, change
     /// nothing.
     pub(crate) async fn keep(self) {
         let mut last_error = String::new();
@@ -122,10 +122,10 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
-/// A chain and its key, from PEM files, which may be the same.
+/// A chain and its key, from PEM files, which may be the same file.
 ///
 /// # Errors
-/// One line, with the file.
+/// Returns a one-line error that contains the file's path.
 pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     let wrong = |path: &Path, what: String| TlsError::File {
         path: path.to_owned(),
@@ -143,10 +143,10 @@ pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, 
     Ok(CertifiedKey::from_der(chain, private, &default_provider())?)
 }
 
-/// A TLS configuration with the certificate that `resolver` selects; it accepts the protocols in `more` besides HTTP.
+/// A TLS configuration with the certificate that `resolver` selects. It accepts the protocols in `more` in addition to HTTP.
 ///
 /// # Errors
-/// TLS cannot be set up.
+/// Returns an error if TLS cannot be set up.
 pub(crate) fn shown_by(
     resolver: Arc<dyn ResolvesServerCert>,
     more: &[&[u8]],

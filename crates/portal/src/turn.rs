@@ -1,7 +1,7 @@
 //! The table `[turn]` of the configuration: STUN and TURN servers for browsers, with credentials for a day.
 //!
-//! The secret stays here: a browser gets a user name with its expiry, and the name's MAC as password, as in coturn's
-//! `use-auth-secret` (draft-uberti-behave-turn-rest-00).
+//! The secret stays here. A browser gets a user name that contains its expiry, and the name's MAC as the password, as with
+//! coturn's `use-auth-secret` (draft-uberti-behave-turn-rest-00).
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,7 +54,7 @@ pub(crate) enum TurnError {
     )]
     Server(String),
     /// A relay without a secret.
-    #[error("turn.servers has a relay: name the file with its secret in turn.secret_file")]
+    #[error("turn.servers has a relay: set turn.secret_file to the file with its secret")]
     NoSecret,
     /// The file cannot be read.
     #[error("{}: {why}", path.display())]
@@ -65,7 +65,7 @@ impl Turn {
     /// The servers of the table, or none.
     ///
     /// # Errors
-    /// The problem of the table, in one line.
+    /// Returns the problem of the table, in one line.
     pub(crate) fn open(section: Option<&TurnSection>) -> Result<Turn, TurnError> {
         let Some(section) = section else {
             return Ok(Turn {
@@ -125,7 +125,7 @@ fn secret(file: &Path) -> Result<hmac::Key, TurnError> {
     let text = text.trim();
     match text.is_empty() {
         false => Ok(hmac::Key::new(
-            // The relay uses the same MAC (also in RFC 8489).
+            // The relay uses the same MAC, which is also in RFC 8489.
             hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             text.as_bytes(),
         )),

@@ -14,7 +14,7 @@ use crate::store::{Account, StoreError, User};
 /// Executes the action and prints the result.
 ///
 /// # Errors
-/// The database cannot be opened, the account does not exist, or already exists.
+/// Returns an error if the database cannot be opened, or if the account does not exist or already exists.
 pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
     let store = serve::store(config).await?;
     let none =
@@ -30,7 +30,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             if let Some(subject) = subject {
                 let user = User {
                     name: name.clone(),
-                    // No password: only the provider authenticates it.
+                    // There is no password, because only the provider authenticates the user.
                     password: String::new(),
                     operator,
                     sessions,

@@ -1,5 +1,5 @@
-//! `openuvr confine`, which wraps the application of `openuvr session`: it drops privileges, and starts the application
-//! as another account, in a sandbox, or both.
+//! `openuvr confine`, which wraps the application of `openuvr session`. It drops privileges, and starts the application
+//! under another account, in a sandbox, or both.
 //!
 //! ```text
 //! openuvr host ─► openuvr confine ─► bwrap ─► application
@@ -7,8 +7,8 @@
 //!                  └─ forwards signals ┘
 //! ```
 //! The sandbox is bubblewrap (bwrap(1)), a separate program. It uses allow lists: system files are readable, and the home
-//! and temporary files are writable. It does not isolate the network or System V shared memory, through which X servers
-//! receive pictures.
+//! directory and temporary files are writable. It does not isolate the network or System V shared memory, through which X
+//! servers receive pictures.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -38,7 +38,7 @@ const BWRAP: &str = "bwrap";
 /// The interval of checks for signals and for the application's end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The readable system files: programs, libraries, data, settings, and files for drivers. Missing ones are skipped.
+/// The readable system files: programs, libraries, data, settings, and files for drivers. Missing files are skipped.
 const SYSTEM_PATHS: [&str; 12] = [
     "/usr",
     "/bin",
@@ -55,10 +55,10 @@ const SYSTEM_PATHS: [&str; 12] = [
     "/run/systemd/resolve",
 ];
 
-/// Folders among them with secrets, which are replaced by empty folders if they exist.
+/// Folders among the system files that contain secrets. They are replaced by empty folders if they exist.
 const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
-/// Files among them with secrets, which are replaced by empty files.
+/// Files among the system files that contain secrets. They are replaced by empty files.
 const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
 /// GPU devices.
@@ -116,9 +116,9 @@ pub(crate) struct Confinement<'a> {
     pub(crate) sandbox: bool,
     /// The folder for temporary files.
     pub(crate) temporary: &'a Path,
-    /// Readable files besides system files.
+    /// Readable files in addition to system files.
     pub(crate) readable: &'a [PathBuf],
-    /// Writable folders besides the home.
+    /// Writable folders in addition to the home directory.
     pub(crate) writable: &'a [PathBuf],
 }
 
@@ -126,7 +126,7 @@ impl Confinement<'_> {
     /// The command line that starts `words` in this confinement.
     ///
     /// # Errors
-    /// The executable of this program no longer exists.
+    /// Returns an error if the executable of this program no longer exists.
     pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
         if self.user.is_none() && !self.sandbox {
             return Ok(words.to_vec());
@@ -154,7 +154,7 @@ impl Confinement<'_> {
     /// Checks that this machine supports the confinement.
     ///
     /// # Errors
-    /// A requirement is missing. The message has one line.
+    /// Returns a one-line error if a requirement is missing.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(user) = self.user {
             Account::find(user)?;
@@ -194,10 +194,10 @@ pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
 /// Drops the privileges, and runs the application until its end.
 ///
 /// # Errors
-/// Privileges can't be dropped, or the application can't be started. The message has one line.
+/// Returns a one-line error if privileges cannot be dropped or the application cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let account = args.user.as_deref().map(Account::find).transpose()?;
-    // The cookie of the session's display, which lies beside the folder for temporary files; no other is passed on.
+    // The cookie of the session's display, which is next to the folder for temporary files. No other cookie is passed on.
     let authority = args.temporary.with_file_name(AUTHORITY);
     let mut authority = Some(authority).filter(|file| file.is_file());
     let wayland = own_wayland(&args.temporary);
@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let [program, arguments @ ..] = &args.words[..] else {
         bail!("no application given");
     };
-    // Before paths are checked: the account may have less access.
+    // This precedes the check of paths, because the account may have less access.
     if let Some(account) = &account {
         account.switch_to()?;
     }
@@ -231,7 +231,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     supervise(command)
 }
 
-/// Sets the application's environment: without secrets, and with the cookie of its display.
+/// Sets the application's environment, without secrets, and with the cookie of its display.
 fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Option<&Path>) {
     for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
@@ -244,13 +244,13 @@ fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Opt
     }
 }
 
-/// The socket of the session's own Wayland display, which lies in a folder beside that for temporary files.
+/// The socket of the session's own Wayland display, which is in a folder next to that for temporary files.
 fn own_wayland(temporary: &Path) -> Option<PathBuf> {
     let socket = PathBuf::from(std::env::var_os("WAYLAND_DISPLAY")?);
     (socket.parent()?.parent() == temporary.parent()).then_some(socket)
 }
 
-/// Writes the cookie for the account of this process: only root can read the session's own file.
+/// Writes the cookie for the account of this process, because only root can read the session's own file.
 fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     let file = temporary.join(COPIED_AUTHORITY);
     let mut options = fs::OpenOptions::new();
@@ -261,7 +261,8 @@ fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Runs the sandbox. Signals are forwarded to the processes in it: bubblewrap itself would end at once, with all of them.
+/// Runs the sandbox. Signals are forwarded to the processes in it, because bubblewrap itself would end at once, together
+/// with all of them.
 fn supervise(mut command: Command) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     command.process_group(0);
@@ -315,10 +316,10 @@ fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> C
     for device in DEVICES {
         command.args(["--dev-bind-try", device, device]);
     }
-    // A folder on the disk, which counts against the session's disk limit, instead of a tmpfs.
+    // This is a folder on the disk, which counts against the session's disk limit, instead of a tmpfs.
     command.arg("--bind").arg(&args.temporary).arg("/tmp");
     command.args(["--setenv", "TMPDIR", "/tmp"]);
-    // Paths that this account can't see are skipped here: bubblewrap skips a missing path, but not one without
+    // Paths that this account cannot access are skipped here, because bubblewrap skips a missing path, but not one without
     // permission.
     let mut bind = |how: &str, path: &Path| {
         if path.exists() {
@@ -351,7 +352,7 @@ fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> C
     command
 }
 
-/// OpenUVR's files that are loaded into an application, and the paths it searches.
+/// OpenUVR's files that are loaded into an application, and the paths that it searches.
 fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if let Some(folder) = std::env::current_exe()
@@ -407,7 +408,7 @@ impl Account {
     /// Looks up the account with id(1), which uses all name services of the machine.
     ///
     /// # Errors
-    /// There is no such account, it is root, or this process may not switch accounts. The message has one line.
+    /// Returns a one-line error if there is no such account, it is root, or this process may not switch accounts.
     pub(crate) fn find(name: &str) -> Result<Account> {
         if !geteuid().is_root() {
             bail!(
@@ -439,7 +440,7 @@ impl Account {
     /// Changes the owner of these folders to the account.
     ///
     /// # Errors
-    /// The owner can't be changed. The message has one line.
+    /// Returns a one-line error if the owner cannot be changed.
     pub(crate) fn change_owner(&self, folders: &[&Path]) -> Result<()> {
         for folder in folders {
             rustix::fs::chown(*folder, Some(self.uid), Some(self.gid)).with_context(|| {
@@ -453,8 +454,8 @@ impl Account {
         Ok(())
     }
 
-    /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other
-    /// threads of this process only write its messages.
+    /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other threads
+    /// of this process only write its messages.
     fn switch_to(&self) -> Result<()> {
         let failed = || format!("can't switch to the account {}", self.name);
         set_thread_groups(&self.groups).with_context(failed)?;

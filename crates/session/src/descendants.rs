@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 /// The time between SIGTERM and SIGKILL (guess).
 pub(crate) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The total time limit: a process that the kernel can't end must not block this one.
+/// The total time limit, because a process that the kernel cannot end must not block this one.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The private memory of all descendants in bytes; shared memory does not count.
+/// The private memory of all descendants in bytes. Shared memory does not count.
 pub(crate) fn memory() -> u64 {
     let pages = below(&[]).into_iter().map(|pid| {
         let about = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero()));
@@ -77,8 +77,8 @@ fn below(spared: &[u32]) -> Vec<Pid> {
     all_below(spared).0
 }
 
-/// The same, and the number of zombies. A zombie may still have children: those of a multithreaded process are reparented
-/// when its last thread has ended.
+/// Like `below`, with the number of zombies. A zombie may still have children, because those of a multithreaded process are
+/// reparented only when its last thread has ended.
 fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -111,7 +111,8 @@ fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     (found, ended_ones)
 }
 
-/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. Its name may contain anything.
+/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. The process's name may contain
+/// anything.
 fn parent_of(stat: &str) -> Option<(i32, bool)> {
     let (_, behind_name) = stat.rsplit_once(") ")?;
     let mut words = behind_name.split(' ');

@@ -1,5 +1,5 @@
-//! `--fit` of `openuvr host` and `openuvr run`: gives the display the size of the player's window, or the mode that
-//! the player's user chose.
+//! `--fit` of `openuvr host` and `openuvr run`: sets the display to the size of the player's window, or to the mode that the
+//! player's user has selected.
 
 use std::time::Duration;
 
@@ -10,17 +10,18 @@ use openuvr_proto::host::WantedDisplay;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// How long a size must be unchanged before it is applied: each change makes applications redo their layout, and a client
-/// that takes over requests its size at once (guess).
+/// How long a size must be unchanged before it is applied (guess). Each change makes applications redo their layout, and a
+/// client that takes over requests its size at once.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
+/// The maximum size of a virtual display, which is that of most screens (guess). Its server allocates 33 MB for it.
 const MAX_SIZE: Size = Size::new(3840, 2160);
 
-/// The same for chosen modes, also upright ones: beyond it most decoders of H.264 end. The server allocates 67 MB.
+/// The maximum size of a virtual display with selected modes, including portrait ones. Most decoders of H.264 support no
+/// larger size. The server allocates 67 MB.
 const MAX_MODE: Size = Size::new(4096, 4096);
 
-/// The maximum size for which a virtual display of `size` must be started; `modes`: its players choose modes.
+/// The maximum size with which a virtual display of `size` must be started. `modes` is whether its players select modes.
 pub fn max_size(size: Size, modes: bool) -> Size {
     let most = if modes { MAX_MODE } else { MAX_SIZE };
     Size::new(size.width.max(most.width), size.height.max(most.height))
@@ -31,7 +32,7 @@ pub struct Fit {
     /// The subcommand, the prefix of each line.
     subcommand: &'static str,
     display: Resized,
-    /// The display that the player wants, and the time at which it gets it.
+    /// The display that the player wants, and the time at which the player gets it.
     requested: Option<(Option<WantedDisplay>, Instant)>,
     /// The last printed error.
     last_error: Option<String>,
@@ -46,7 +47,7 @@ enum Resized {
 impl Resized {
     fn set(&mut self, wanted: Option<WantedDisplay>) -> Result<(), String> {
         let wanted = wanted.map(|WantedDisplay { size, rate }| match rate {
-            // A part of a mode would have another shape.
+            // A part of a mode would have a different aspect ratio.
             Some(rate) => (Scaler::fitted(size, MAX_MODE), Some(rate.get())),
             None => (size, None),
         });
@@ -67,10 +68,10 @@ impl Resized {
 }
 
 impl Fit {
-    /// For `display`, which keeps its size until a request.
+    /// Opens `display`, which keeps its size until a request.
     ///
     /// # Errors
-    /// The display can't be resized. The message has one line.
+    /// Returns a one-line error if the display cannot be resized.
     pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
         let display = Resized::X11(Box::new(DisplaySize::open(display)?));
         Ok(Fit::of(subcommand, display))
@@ -85,22 +86,22 @@ impl Fit {
         }
     }
 
-    /// For a Wayland display of this process.
+    /// Creates it for a Wayland display of this process.
     pub fn of_wayland(subcommand: &'static str, display: DisplayResizer) -> Fit {
         Fit::of(subcommand, Resized::Wayland(display))
     }
 
-    /// The same if `wanted`. An error is printed, and the display keeps its size.
+    /// Like `open`, if `wanted`. An error is printed, and the display keeps its size.
     pub fn open_if(wanted: bool, subcommand: &'static str, display: &str) -> Option<Fit> {
         let fit = wanted.then(|| Fit::open(subcommand, display))?;
         fit.map_err(|why| eprintln!("openuvr {subcommand}: --fit has no effect: {why}"))
             .ok()
     }
 
-    /// The same for a virtual display that was started with its maximum size, to be reduced to `own`.
+    /// Like `open`, for a virtual display that was started with its maximum size and is to be reduced to `own`.
     ///
     /// # Errors
-    /// The size `own` can't be set. The message has one line.
+    /// Returns a one-line error if the size `own` cannot be set.
     pub fn open_virtual(subcommand: &'static str, display: &str, own: Size) -> Result<Fit, String> {
         let mut display = DisplaySize::open(display)?;
         display.set(own, None)?;
@@ -108,15 +109,15 @@ impl Fit {
         Ok(Fit::of(subcommand, Resized::X11(Box::new(display))))
     }
 
-    /// Requests the display that the player wants; `None` without a player. A chosen mode is not a step of a window
-    /// that is being resized: it is due at once.
+    /// Requests the display that the player wants; `None` if there is no player. A selected mode is due at once, because it
+    /// is not a step of a window that is being resized.
     pub fn request(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
         let chosen = wanted.is_some_and(|wanted| wanted.rate.is_some());
         let due = if chosen { now } else { now + SETTLE_TIME };
         self.requested = Some((wanted, due));
     }
 
-    /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
+    /// Applies a request that is old enough. To be called a few times per second. Waits for the X server.
     pub fn tick(&mut self, now: Instant) {
         let Some((wanted, _)) = self.requested.take_if(|(_, due)| now >= *due) else {
             return;

@@ -1,10 +1,10 @@
-//! The session agent: an application with its display, sound, sandbox and host, which live and end together.
+//! The session agent: an application with its display, sound, sandbox and host, which start and end together.
 //!
 //! ```text
 //! agent (openuvr session) ─► host, run or xr ─► display, sound, placement, confinement ─► application
 //! ```
-//! [`agent`] runs a portal's session in a process of its own; the hosts of `openuvr host`, `run` and `xr` use the same
-//! parts for an application that they start, and report to the agent ([`report`]) if there is one.
+//! [`agent`] runs a portal's session in its own process. The hosts of `openuvr host`, `run` and `xr` use the same parts for
+//! an application that they start, and report to the agent ([`report`]) if there is one.
 #![deny(unsafe_code)]
 
 // Its `print!`, `println!` and `eprintln!` replace those of the standard library.

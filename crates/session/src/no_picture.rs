@@ -1,4 +1,4 @@
-//! Causes of missing pictures and unreachable hosts, from the state of the game's processes.
+//! Causes of missing pictures and unreachable hosts, determined from the state of the game's processes.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,10 +12,10 @@ use crate::descendants;
 /// The variable that loads the hook (ld.so(8)).
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// The offset of a shell's exit code for a program that was ended by a signal.
+/// The offset of a shell's exit code for a program that a signal has ended.
 const SHELL: i32 = 128;
 
-/// Signals by which the kernel or the C library ends a faulty program.
+/// Signals with which the kernel or the C library ends a faulty program.
 const CRASHES: [i32; 5] = [
     libc::SIGSEGV,
     libc::SIGABRT,
@@ -24,8 +24,7 @@ const CRASHES: [i32; 5] = [
     libc::SIGFPE,
 ];
 
-/// A description of the first started process without `hook`, because its launcher has removed the variable that
-/// loads it.
+/// A description of the first started process without `hook`, because its launcher has removed the variable that loads it.
 pub fn without_hook(hook: &Path) -> Option<String> {
     let hook = hook.to_str()?;
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
@@ -63,8 +62,7 @@ fn preloads(environment: &[u8], hook: &str) -> bool {
     })
 }
 
-/// Whether the process is in its own network namespace with a loopback interface only, so that no client can
-/// reach it.
+/// Whether the process is in its own network namespace that has only a loopback interface, so that no client can reach it.
 pub fn has_no_network(process: Pid) -> bool {
     let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
     let id = process.as_raw_nonzero().to_string();

@@ -1,8 +1,8 @@
-//! A pseudo-terminal for a started game or other application, so that its output does not interrupt this program's
-//! lines and table.
+//! A pseudo-terminal for a started game or other application, so that its output does not interrupt this program's lines and
+//! table.
 //!
-//! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is
-//! killed, the game's output fails (EIO), and the game continues.
+//! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is killed,
+//! the game's output fails (EIO), and the game continues.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -28,8 +28,8 @@ pub struct PseudoTerminal {
 }
 
 impl PseudoTerminal {
-    /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to our terminal.
-    /// If the system provides none, the game writes to our terminal.
+    /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to our terminal. If the
+    /// system provides no pseudo-terminal, the game writes to our terminal.
     pub fn attach(command: &mut Command) -> Option<PseudoTerminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
         // Without a terminal there are no lines to interrupt.
@@ -75,7 +75,7 @@ impl PseudoTerminal {
         }
     }
 
-    /// Waits for the last output; not for that of processes that the game has left running.
+    /// Waits for the last output, but not for that of processes that the game has left running.
     pub fn finish(self) {
         let until = clock::now() + DRAIN_TIMEOUT;
         while !self.reader.is_finished() && clock::now() < until {
@@ -84,7 +84,7 @@ impl PseudoTerminal {
     }
 }
 
-/// Our end and the game's.
+/// Our end and the game's end.
 fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags)?;
@@ -92,7 +92,7 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&master)?;
     let game = ioctl_tiocgptpeer(&master, flags)?;
     let mut modes = tcgetattr(&game)?;
-    // Output is not processed: our terminal inserts the carriage returns.
+    // Output is not processed, because our terminal inserts the carriage returns.
     modes.output_modes.remove(OutputModes::OPOST);
     tcsetattr(&game, OptionalActions::Now, &modes)?;
     Ok((master, game))
@@ -101,7 +101,7 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 fn forward(mut from: File) {
     let mut bytes = vec![0; 4096];
     let mut rest = Vec::new();
-    // An error is the end: the other side is closed.
+    // An error means the end: the other side is closed.
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
         let text = complete_characters(&mut rest);
@@ -110,7 +110,7 @@ fn forward(mut from: File) {
     out::passthrough(String::from_utf8_lossy(&rest).into_owned());
 }
 
-/// Takes the complete characters; the rest of the last one may still arrive.
+/// Takes the complete characters. The rest of the last one may still arrive.
 fn complete_characters(bytes: &mut Vec<u8>) -> String {
     // A character has at most four bytes (RFC 3629).
     let last = bytes.iter().rposition(|byte| *byte >= 0xc0);

@@ -1,5 +1,5 @@
-//! Reports of a session's host to its parent `openuvr session`, in two files of the session's folder; and the JSON lines
-//! made from them.
+//! Reports of a session's host to its parent `openuvr session`, in two files in the session's folder, and the JSON lines
+//! that are created from them.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ pub const AUTHORITY: &str = "xauthority";
 const RUNNING: &str = "running.json";
 const END: &str = "end.json";
 
-/// The maximum size of either file in bytes.
+/// The maximum size of each file in bytes.
 const MAX_BYTES: u64 = 16 * 1024;
 
 /// The addresses of a running session.
@@ -33,18 +33,18 @@ pub(crate) struct RunningReport {
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
     pub(crate) key: String,
-    /// The address that serves the portal by HTTPS …
+    /// The address that serves the portal over HTTPS, if `socket` does not serve it.
     pub(crate) web: Option<SocketAddr>,
-    /// … with a certificate of this SHA-256 fingerprint …
+    /// The SHA-256 fingerprint of the certificate at that address.
     pub(crate) fingerprint: String,
-    /// … or the Unix socket that serves it instead.
+    /// The Unix socket that serves the portal instead of `web`.
     #[serde(default)]
     pub(crate) socket: Option<PathBuf>,
     /// The streamed display, if any.
     pub(crate) display: Option<String>,
 }
 
-/// The result, from the host's view.
+/// The result from the host's point of view.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EndReport {
     pub(crate) code: u8,
@@ -60,8 +60,7 @@ pub struct Reporter {
 
 static REPORTER: OnceLock<Reporter> = OnceLock::new();
 
-/// Enables reports if `openuvr session` has started this process. To be called in a host before its application
-/// starts.
+/// Enables reports if `openuvr session` has started this process. To be called in a host before its application starts.
 pub fn init() {
     if let Some(reporter) = Reporter::of_process() {
         // The application must not inherit the locks of the session's folders.
@@ -172,12 +171,12 @@ impl RunningReport {
     }
 }
 
-/// The addresses of the session, once it can be played.
+/// The addresses of the session, after it can be played.
 pub(crate) fn read_running(folder: &Path) -> Option<RunningReport> {
     read(&folder.join(RUNNING))
 }
 
-/// The result, once reported.
+/// The result, after it has been reported.
 pub(crate) fn read_end(folder: &Path) -> Option<EndReport> {
     read(&folder.join(END))
 }

@@ -1,6 +1,6 @@
-//! A host that stands in for a game that has not drawn yet: while a launcher shows a window without OpenGL or Vulkan, a
-//! second process of this program is the host, and streams that window like `openuvr host`. It ends when the first
-//! process of the game presents a picture.
+//! A host that replaces a game that has not drawn yet. While a launcher shows a window without OpenGL or Vulkan, a second
+//! process of this program is the host, and streams that window like `openuvr host`. It ends when the first process of the
+//! game presents a picture.
 //!
 //! ```text
 //! openuvr run ─► launcher with a visible window
@@ -8,7 +8,7 @@
 //!      │            ▲ ends
 //!      └─► game ────┘ its first swap: it streams from inside
 //! ```
-//! Clients reconnect to the game's host at the same address, like to a restarted host.
+//! Clients reconnect to the game's host at the same address, as to a restarted host.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -37,39 +37,39 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// The maximum number of reports queued for `openuvr run`; further ones are dropped. It reads them each turn, and there
-/// are some hundred frames per second (guess: a few seconds of them).
+/// The maximum number of reports queued for `openuvr run`. Additional ones are dropped. `openuvr run` reads them in each
+/// iteration, and there are some hundred frames per second (guess: a few seconds of them).
 const MAX_QUEUED_REPORTS: usize = 1024;
 
 /// The subcommand.
 pub const COMMAND: &str = "stand-in";
 
-/// How long a window must be visible without an OpenGL or Vulkan picture before the stand-in starts (guess: a game
-/// opens its window before it loads its data).
+/// How long a window must be visible without an OpenGL or Vulkan picture before the stand-in starts (guess). A game opens
+/// its window before it loads its data.
 const WINDOW_DELAY: Duration = Duration::from_secs(3);
 
-/// The maximum delay until the process notices its end, or a move of the window.
+/// The maximum delay until the process detects its end, or a move of the window.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 per second).
+/// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 frames per second).
 const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
-/// The maximum wait for the capture of the window, which was visible just now.
+/// The maximum wait for the capture of the window, which has just been visible.
 const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The stand-in from the view of `openuvr run`.
+/// The stand-in, as seen by `openuvr run`.
 pub struct StandIn {
     subcommand: &'static str,
     display: String,
-    /// `None` without a display.
+    /// The connection to the display; `None` if there is none.
     server: Option<(RustConnection, Window)>,
-    /// Since when a window is visible.
+    /// The time since which a window has been visible.
     visible_since: Option<Instant>,
     process: Option<Child>,
 }
 
 impl StandIn {
-    /// Without a process yet; `subcommand` is the prefix of error lines.
+    /// Creates it without a process. `subcommand` is the prefix of error lines.
     #[must_use]
     pub fn new(subcommand: &'static str, display: &str) -> StandIn {
         let server = display::connect(display).ok().and_then(|(conn, screen)| {
@@ -90,13 +90,13 @@ impl StandIn {
         self.process.iter().map(Child::id).collect()
     }
 
-    /// Starts the stand-in when it is due; to be called a few times per second.
+    /// Starts the stand-in when it is due. To be called a few times per second.
     pub fn tick(&mut self, socket: &mut Socket, now: Instant) {
         if let Some(process) = &mut self.process {
             match process.try_wait() {
                 Ok(None) => return,
                 Ok(Some(status)) if status.success() => {}
-                // It has reported the error; another one would fail alike.
+                // It has reported the error, and another one would fail in the same way.
                 _ => self.server = None,
             }
             self.process = None;
@@ -129,7 +129,7 @@ impl StandIn {
         }
     }
 
-    /// The largest window of the started processes.
+    /// The largest window of the processes that were started.
     fn window(&mut self) -> Option<Window> {
         let (conn, root) = self.server.as_ref()?;
         let ours = descendants::running();
@@ -151,7 +151,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It notices that its socket is closed.
+            // It detects that its socket is closed.
             let until = clock::now() + CAPTURE_TIMEOUT;
             while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
@@ -163,7 +163,7 @@ impl Drop for StandIn {
 }
 
 fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Child> {
-    // Works also if the executable was replaced since this program was started.
+    // This works even if the executable has been replaced since this program was started.
     let mut command = Command::new("/proc/self/exe");
     command
         .args([
@@ -198,7 +198,7 @@ pub struct Args {
 /// Runs the stand-in's process, which reports to `openuvr run`.
 ///
 /// # Errors
-/// An error in one line, which was also sent to `openuvr run`.
+/// Returns a one-line error, which has been sent to `openuvr run`, too.
 pub fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
     let result = show(args, &launcher);
@@ -238,7 +238,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         false => InputTarget::Nothing,
     };
     if let InputTarget::Display(display) = &input {
-        // Before any key is pressed there: if this process is killed, `openuvr run` must release the keys.
+        // This must precede any key press there: if this process is killed, `openuvr run` must release the keys.
         launcher.send(&LaunchReport::InputDisplay(display.clone()));
     }
     std::thread::scope(|scope| {
@@ -272,7 +272,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     })
 }
 
-/// Submits the window's pictures until the window or this process's task ends.
+/// Submits the window's pictures until the window is closed or this process is no longer needed.
 fn serve(
     guest: &Guest,
     capture: &mut openuvr_media::capture::x11::X11Capture,

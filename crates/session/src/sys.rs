@@ -1,5 +1,5 @@
 //! Unsafe functions of the standard library: a system call between `fork` and `exec` that ties a child's life to ours,
-//! changes to this process's environment, and raw file descriptors.
+//! changes of this process's environment, and raw file descriptors.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;
@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, in whatever way: start children on the
+/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, for any reason. Start children on the
 /// main thread.
 pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it allocates
@@ -23,15 +23,15 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 
 /// Makes this process and its future children connect to X displays with the cookies in `file`.
 ///
-/// During the call, other threads may access the environment only through the standard library.
+/// During the call, other threads must access the environment only through the standard library.
 pub(crate) fn set_xauthority(file: &Path) {
     // SAFETY: the standard library's own calls exclude one another. A display is started before this process starts
     // a host, opens a device or loads a driver; its threads until then write messages and wait for signals.
     unsafe { std::env::set_var("XAUTHORITY", file) };
 }
 
-/// Keeps inherited file descriptors, except the standard ones, from future child processes. Descriptors that this
-/// process opens later are not inherited anyway (the standard library opens with `O_CLOEXEC`).
+/// Keeps future child processes from inheriting file descriptors that this process has inherited, except the standard ones.
+/// Descriptors that this process opens later are not inherited in any case (the standard library opens with `O_CLOEXEC`).
 pub(crate) fn close_inherited_on_exec() {
     for entry in fs::read_dir("/proc/self/fd")
         .into_iter()

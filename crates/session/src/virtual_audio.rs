@@ -1,5 +1,5 @@
-//! Virtual audio devices for started applications: a sink that is played only at the clients, and a microphone that
-//! only these applications record.
+//! Virtual audio devices for started applications: a sink that is played only at the clients, and a microphone that only
+//! these applications record.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use openuvr_runtime::sound_choice::SoundChoice;
 pub struct VirtualAudio {
     sink: Option<NullSink>,
     microphone: Option<VirtualMicrophone>,
-    /// Why there is no sink, although one was configured.
+    /// The reason why there is no sink, although one was configured.
     pub silent: Option<String>,
 }
 
@@ -25,10 +25,10 @@ fn pulse(device: &str) -> SoundChoice {
 
 impl VirtualAudio {
     /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
-    /// `on` a microphone. Without a sound server the sound is disabled.
+    /// `on` a microphone. Without a sound server, the sound is disabled.
     ///
     /// # Errors
-    /// The configured microphone can't be created.
+    /// Returns an error if the configured microphone cannot be created.
     pub fn create(sound: &mut SoundChoice, microphone: &mut SoundChoice) -> Result<VirtualAudio> {
         let mut own = VirtualAudio::microphone(microphone)?;
         if *sound == SoundChoice::Auto {
@@ -49,7 +49,7 @@ impl VirtualAudio {
     /// Creates only the microphone, for a host that has not started the application.
     ///
     /// # Errors
-    /// The configured microphone can't be created.
+    /// Returns an error if the configured microphone cannot be created.
     pub fn microphone(choice: &mut SoundChoice) -> Result<VirtualAudio> {
         let mut own = VirtualAudio::default();
         if *choice == SoundChoice::parse("on") {

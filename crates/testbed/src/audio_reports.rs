@@ -14,9 +14,9 @@ pub struct SoundFigures {
     pub latencies: Vec<f64>,
     /// Target playout delay, ms, from the last report.
     pub delay: f64,
-    /// Concealed sample frames since the start.
+    /// Number of concealed sample frames since the start.
     pub concealed: u64,
-    /// The longest gap between payloads in sample frames, concealed or silent.
+    /// The longest gap between payloads in sample frames, whether concealed or silent.
     pub longest: u64,
     /// Late payloads.
     pub discarded: u64,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// A running thread; dropping it requests its end and joins it.
+/// A running thread. Dropping it requests its end and joins it.
 #[derive(Debug)]
 pub struct Background {
     stop: Arc<AtomicBool>,
@@ -12,10 +12,10 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a thread of this name; `work` returns soon after its argument becomes true.
+    /// Starts a thread with this name. `work` must return soon after its argument becomes true.
     ///
     /// # Errors
-    /// The thread can't be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         name: &str,
         work: impl FnOnce(&AtomicBool) + Send + 'static,

@@ -1,13 +1,12 @@
-//! A link emulator as a bridge between two network interfaces: it forwards every frame from either
-//! to the other, whatever its EtherType, delayed or dropped by the link model.
+//! A link emulator as a bridge between two network interfaces. It forwards every frame from each to the other, whatever its
+//! EtherType. The link model delays or drops frames.
 //!
-//! It needs its own network namespace with one end of two cables in it, without addresses. One
-//! thread carries both directions and records its own lateness. Frames are forwarded as on a cable:
-//! work left to the network card is done here (see `offload`), and GRO is switched off while it
-//! runs.
+//! It needs its own network namespace with one end of two cables in it, without addresses. One thread handles both
+//! directions and records its own lateness. Frames are forwarded as on a cable: work left to the network card is done here
+//! (see `offload`), and GRO is switched off while the bridge runs.
 //!
-//! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a
-//! frame from the Ethernet header on, without the checksum.
+//! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a frame starting at the
+//! Ethernet header, without the checksum.
 
 mod offload;
 mod sys;
@@ -63,7 +62,7 @@ pub struct Report {
     pub down: Counters,
     /// Frames that could not be parsed.
     pub unreadable: u64,
-    /// Frames that left a link model but could not be sent.
+    /// Frames that have left a link model but could not be sent.
     pub unsent: u64,
     /// Lateness of the frames' release.
     pub lateness: Lateness,
@@ -83,11 +82,11 @@ struct BridgePath {
 struct Port {
     name: String,
     socket: OwnedFd,
-    /// Whether to re-enable GRO.
+    /// Whether GRO must be enabled again.
     joined: bool,
 }
 
-/// Frames read from one side before the other is served.
+/// Number of frames read from one side before the other is served.
 const READS_PER_TURN: usize = 64;
 
 /// Requested receive buffer in bytes: bursts of several key frames.
@@ -103,7 +102,7 @@ impl Bridge {
     /// Opens both interfaces.
     ///
     /// # Errors
-    /// CAP_NET_RAW is missing, or an interface is missing or down.
+    /// Returns an error if CAP_NET_RAW is missing, or if an interface is missing or down.
     pub fn open(config: Config) -> Result<Bridge, HopError> {
         let client = Port::open(&config.client_side)?;
         let host = Port::open(&config.host_side)?;
@@ -146,10 +145,10 @@ impl Bridge {
         self.stop.clone()
     }
 
-    /// Bridges until it is stopped; frames in flight are then discarded. The schedules start now.
+    /// Bridges until it is stopped. Frames in flight are then discarded. The schedules start now.
     ///
     /// # Errors
-    /// An interface disappears or goes down.
+    /// Returns an error if an interface disappears or goes down.
     pub fn run(mut self) -> Result<Report, HopError> {
         self.origin = std::time::Instant::now();
         let origin = self.origin;
@@ -189,7 +188,7 @@ impl Bridge {
         }
     }
 
-    /// Waits for the next release, a frame or the end; returns whether it is the end.
+    /// Waits for the next release, a frame or the end. Returns whether it is the end.
     fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
         let medium = self.medium.as_mut();
         let shared = medium.and_then(|medium| medium.next_timeout());

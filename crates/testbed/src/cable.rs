@@ -1,8 +1,7 @@
-//! Two network namespaces with a cable between them: one machine that appears as two, on which
-//! every link type is available.
+//! Two network namespaces with a cable between them: one machine that appears as two, on which every link type is available.
 //!
-//! The cable is a pair of virtual Ethernet devices: it has no serialisation delay, and packets of
-//! segmentation offload pass it unsegmented, which flatters offload.
+//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay, and packets of segmentation offload pass
+//! it unsegmented, which makes offload look better than it is.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -14,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 
-/// Removed when dropped.
+/// The namespaces and the cable. They are removed when dropped.
 #[derive(Debug)]
 pub struct Cable {
     host: String,
@@ -25,7 +24,7 @@ impl Cable {
     /// Creates namespaces and cable.
     ///
     /// # Errors
-    /// No root, or no `ip` (iproute2).
+    /// Returns an error if this process is not root, or if `ip` (iproute2) is not installed.
     pub fn lay() -> Result<Cable> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         ensure!(
@@ -52,12 +51,12 @@ impl Cable {
         Ok(cable)
     }
 
-    /// The command in the host's namespace: its program and arguments only.
+    /// The command in the host's namespace. Only its program and arguments are used.
     pub fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// The command in the client's namespace: its program and arguments only.
+    /// The command in the client's namespace. Only its program and arguments are used.
     pub fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }

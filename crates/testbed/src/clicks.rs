@@ -1,8 +1,8 @@
-//! Clicks and flashes that the scene emits together: when each click was heard at either end, and
-//! the delay of sound against the picture (A/V offset).
+//! Clicks and flashes that the scene emits together: when each click was played at either end, and the delay of sound
+//! relative to the picture (A/V offset).
 //!
-//! This process records both sinks as a host does: a click's time is that of its first loud sample.
-//! The picture's times come from the bar code that counts the flash.
+//! This process records both sinks as a host does. A click's time is that of its first loud sample. The picture's times come
+//! from the bar code that counts the flash.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +20,16 @@ use crate::background::Background;
 use crate::reader::Sighting;
 use crate::stats::Summary;
 
-/// Threshold of a click's onset, a fifth of the scene's amplitude: a codec's pre-echo is quieter.
+/// Threshold of a click's onset, a fifth of the scene's amplitude. A codec's pre-echo is quieter.
 const LOUD: f32 = 0.1;
 
-/// Silence before an onset, in sample frames: half of the interval between two clicks.
+/// Minimum silence before an onset, in sample frames: half of the interval between two clicks.
 const QUIET: usize = RATE as usize / 7;
 
-/// Maximum delay of a click; later ones belong to another flash.
+/// Maximum delay of a click. Later ones belong to another flash.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// Maximum distance of a flash and its click: a frame, and a sound server's buffer.
+/// Maximum distance between a flash and its click: a frame, and a sound server's buffer.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Detects onsets of clicks.
@@ -69,7 +69,7 @@ pub struct ClickRecorder {
 }
 
 impl ClickRecorder {
-    /// Listens to the sink of this name at the sound server `server`.
+    /// Records the sink with this name at the sound server `server`.
     pub fn start(server: &str, sink: &str) -> Result<ClickRecorder> {
         let settings = Settings {
             device: Some(sink.to_owned()),
@@ -113,11 +113,11 @@ impl ClickRecorder {
 pub struct Lateness {
     /// From the host's sink to the client's, ms.
     pub sound_ms: Vec<f64>,
-    /// The same less the flash's latency from drawing to the client's window: above 0, sound is later.
+    /// The same delay minus the flash's latency from drawing to the client's window. Above 0, the sound is later.
     pub offset_ms: Vec<f64>,
-    /// From a flash's drawing to its click at the host's sink: the scene's own offset.
+    /// From a flash's drawing to its click at the host's sink, which is the scene's own offset.
     pub made_ms: Vec<f64>,
-    /// Clicks of the host's sink without a counterpart at the client's.
+    /// Number of clicks of the host's sink without a counterpart at the client's.
     pub unheard: usize,
 }
 
@@ -188,8 +188,8 @@ impl std::fmt::Display for Lateness {
     }
 }
 
-/// The first sighting of each flash of which the preceding frame was seen, too: then it is the
-/// frame that was drawn with the flash.
+/// The first sighting of each flash whose preceding frame was seen, too. This ensures that it is the frame that was drawn
+/// with the flash.
 fn flashes(seen: &[Sighting]) -> Vec<Sighting> {
     let pairs = seen.windows(2);
     let flashed = pairs.filter(|pair| pair[0].inputs != pair[1].inputs);

@@ -1,4 +1,4 @@
-//! A virtual display: a private Xvfb, stopped when dropped.
+//! A virtual display: a private Xvfb, which is stopped when dropped.
 
 #[path = "../../media/tests/skip/mod.rs"]
 mod skip;
@@ -20,12 +20,12 @@ pub struct VirtualDisplay {
 impl VirtualDisplay {
     /// Starts one with a single screen of `size` and 24 bit colour, with OpenGL in software.
     ///
-    /// It chooses a free display number, so that any number can run concurrently.
+    /// It selects a free display number, so that any number of displays can run concurrently.
     pub fn start(size: Size) -> Result<VirtualDisplay> {
         let authority = Authority::make_in(&std::env::temp_dir())?;
         let server = Xvfb::start(size, Some(authority), &[], own_child)?;
         if let Some(authority) = server.authority() {
-            // A measurement connects to several displays at once, among them the user's.
+            // A measurement connects to several displays at once, including the user's.
             admit_own_user(&server.display, authority).map_err(|why| {
                 anyhow!(
                     "the virtual display {} does not answer: {why}",
@@ -36,7 +36,7 @@ impl VirtualDisplay {
         Ok(VirtualDisplay { server })
     }
 
-    /// What to put after `--display`, such as `:99`.
+    /// The value for `--display`, such as `:99`.
     pub fn name(&self) -> &str {
         &self.server.display
     }
@@ -47,10 +47,10 @@ impl VirtualDisplay {
     }
 }
 
-/// A display for a test, or `None` (with a message) without Xvfb; in CI that is a failure.
+/// A display for a test, or `None` (with a message) if Xvfb is not installed. In CI, this is a failure.
 ///
 /// # Panics
-/// In CI, without Xvfb.
+/// Panics in CI if Xvfb is not installed.
 #[must_use]
 pub fn for_test(size: Size) -> Option<VirtualDisplay> {
     match VirtualDisplay::start(size) {

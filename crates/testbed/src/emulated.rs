@@ -10,7 +10,7 @@ use openuvr_sim::schedule::ImpairmentSchedule;
 
 use crate::hop::{Config, Gate, Hop, Meter, Report, Stopper};
 
-/// The link; it ends when dropped.
+/// The link. It ends when dropped.
 #[derive(Debug)]
 pub struct Emulated {
     /// The address for the client to connect to.
@@ -23,15 +23,15 @@ pub struct Emulated {
     thread: Option<JoinHandle<Result<Report>>>,
 }
 
-/// A free port of the loopback.
+/// A free port of the loopback device.
 const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Emulated {
     /// Starts to carry datagrams to the host at `to` and back, each direction (from clients, to clients) on its own
-    /// schedule, or over `medium`. With `real_time` its thread is scheduled as a real-time one, where permitted.
+    /// schedule, or over `medium`. With `real_time`, its thread has real-time scheduling if this is permitted.
     ///
     /// # Errors
-    /// No port is free, or the thread can't be started.
+    /// Returns an error if no port is free, or if the thread cannot be started.
     pub fn start(
         directions: [ImpairmentSchedule; 2],
         medium: Option<Box<dyn Medium>>,
@@ -53,7 +53,7 @@ impl Emulated {
     /// Starts a relay of this configuration.
     ///
     /// # Errors
-    /// As [`Emulated::start`]; or the address is taken.
+    /// As for [`Emulated::start`]. Also returns an error if the address is in use.
     pub fn of(
         config: Config,
         medium: Option<Box<dyn Medium>>,
@@ -83,7 +83,7 @@ impl Emulated {
     /// Stops the link and returns its report.
     ///
     /// # Errors
-    /// The relay failed.
+    /// Returns an error if the relay has failed.
     pub fn end(mut self) -> Result<Report> {
         self.stopper.stop();
         match self.thread.take().map(JoinHandle::join) {

@@ -1,13 +1,13 @@
 //! A link emulator as a UDP relay: clients connect to it as if it were the host. It needs no
 //! privileges and no kernel module.
 //!
-//! Each client has its own link: two [`LinkModel`]s with seeds derived from its order of arrival;
-//! or each is a station of one shared [`Medium`], such as a Wi-Fi network. One thread carries all of them and records
-//! its own lateness, since a late relay measures itself, and such a run must be discarded. On a
-//! busy machine give that thread real-time scheduling.
+//! Each client has its own link, which consists of two [`LinkModel`]s with seeds derived from its order of arrival, or is a
+//! station of one shared [`Medium`], such as a Wi-Fi network. One thread handles all of them and records its own lateness,
+//! because a late relay measures itself, and such a run must be discarded. On a busy machine, give that thread real-time
+//! scheduling.
 //!
-//! It is no router, and has no shared medium of its own; and it relays datagrams, not
-//! Ethernet frames (that is [`bridge`](crate::bridge)).
+//! It is not a router, and has no shared medium of its own. It relays datagrams, not Ethernet frames, which
+//! [`bridge`](crate::bridge) forwards.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -28,7 +28,7 @@ use rustix::net::sockopt;
 /// Configuration of a relay.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address for clients; with port 0 the system chooses one.
+    /// The address for clients. With port 0, the system chooses a port.
     pub listen: SocketAddr,
     /// The target: a host.
     pub to: SocketAddr,
@@ -89,7 +89,7 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
-/// Stalls a relay: while the result of [`Gate::hold`] lives, no datagram passes, and those sent meanwhile wait in the
+/// Stalls a relay. While the result of [`Gate::hold`] lives, no datagram passes, and those sent meanwhile wait in the
 /// system's buffers.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Mutex<()>>);
@@ -111,7 +111,7 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Report of a run. Its `Display` has three lines, and a fourth with a shared medium.
+/// Report of a run. Its `Display` has three lines, and a fourth one with a shared medium.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// From clients to the target, all clients together.
@@ -120,19 +120,19 @@ pub struct Report {
     pub down: Counters,
     /// Number of clients.
     pub flows: u64,
-    /// Datagrams of clients beyond the limit.
+    /// Number of datagrams from clients beyond the limit.
     pub refused: u64,
-    /// Datagrams that left a link model but could not be sent.
+    /// Number of datagrams that have left a link model but could not be sent.
     pub unsent: u64,
     /// Lateness of the datagrams' release.
     pub lateness: Lateness,
-    /// Datagrams missing in the observer's record.
+    /// Number of datagrams that are missing in the observer's record.
     pub uncaptured: u64,
     /// With a shared medium: delays of datagrams to clients in the model.
     pub crossing: Option<Lateness>,
 }
 
-/// Sees all datagrams of a relay at both ends of its link, for example to capture them. The relay's thread calls it.
+/// Gets all datagrams of a relay at both ends of its link, for example to capture them. The relay's thread calls it.
 pub trait Observer: fmt::Debug + Send {
     /// The relay's clock starts now.
     fn start_clock(&mut self);
@@ -147,19 +147,19 @@ pub trait Observer: fmt::Debug + Send {
         bytes: &[u8],
     );
 
-    /// Finishes the record; returns the number of datagrams that are missing in it.
+    /// Finishes the record. Returns the number of datagrams that are missing in it.
     ///
     /// # Errors
-    /// The record is incomplete.
+    /// Returns an error if the record is incomplete.
     fn finish(self: Box<Self>) -> io::Result<u64>;
 }
 
 /// An end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The target's.
+    /// The end of the target.
     Host,
-    /// The client's.
+    /// The end of the client.
     Client,
 }
 
@@ -171,8 +171,8 @@ pub struct HopError {
     source: io::Error,
 }
 
-/// Limit of concurrent clients. Beyond it, a new client replaces the one that was silent longest,
-/// if that is longer than [`IDLE`].
+/// Maximum number of concurrent clients. Beyond it, a new client replaces the one that has been silent longest, if that is
+/// longer than [`IDLE`].
 pub const MAX_FLOWS: usize = 64;
 
 /// Silence after which a client may be replaced.
@@ -203,7 +203,7 @@ enum Carrier {
     Station(usize),
 }
 
-/// Datagrams read from one socket before the others are served.
+/// Number of datagrams read from one socket before the others are served.
 const READS_PER_TURN: usize = 64;
 
 /// Requested receive buffer in bytes: bursts of several key frames.
@@ -213,10 +213,10 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const HEADERS: usize = 20 + 8;
 
 impl Hop {
-    /// Opens the socket that clients send to.
+    /// Opens the socket to which clients send.
     ///
     /// # Errors
-    /// The address is not of this machine, or its port is in use.
+    /// Returns an error if the address does not belong to this machine, or if its port is in use.
     pub fn open(config: Config) -> Result<Hop, HopError> {
         let what = || format!("cannot listen on UDP {}", config.listen);
         let socket = open_socket(config.listen).map_err(|source| HopError {
@@ -241,7 +241,7 @@ impl Hop {
     /// The address for clients.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -274,11 +274,11 @@ impl Hop {
         self.observer = Some(observer);
     }
 
-    /// Relays until it is stopped; datagrams in flight are then discarded. The schedules start now,
-    /// also for clients that connect later.
+    /// Relays until it is stopped. Datagrams in flight are then discarded. The schedules start now, even for clients that
+    /// connect later.
     ///
     /// # Errors
-    /// The clients' socket fails. An unreachable target is not an error.
+    /// Returns an error if the clients' socket fails. An unreachable target is not an error.
     pub fn run(mut self) -> Result<Report, HopError> {
         let failed = |listen: SocketAddr| {
             move |source| HopError {
@@ -459,7 +459,7 @@ impl Hop {
         }
     }
 
-    /// The index of a client's flow; creates one if the limit allows.
+    /// The index of a client's flow. Creates one if the limit allows it.
     fn flow_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(index) = self.flows.iter().position(|flow| flow.client == client) {
             return Some(index);
@@ -645,8 +645,8 @@ fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether a datagram was sent. A call that reports the rejection of an earlier one has sent
-/// nothing, so it is repeated.
+/// Whether a datagram was sent. A call that reports the rejection of an earlier datagram has sent nothing, so it is
+/// repeated.
 fn has_left(mut send: impl FnMut() -> io::Result<usize>) -> bool {
     match send() {
         Err(error) if is_harmless(&error) => send().is_ok(),

@@ -1,8 +1,7 @@
 //! The host's record of each frame, joined with the sightings.
 //!
-//! A bar code has the application's frame number, and the stream counts its own, so the two are
-//! joined by time (one clock on one machine): the window shows the picture submitted last, which
-//! was captured after it was drawn.
+//! A bar code has the application's frame number, and the stream has its own numbers, so the two are joined by time (one
+//! clock on one machine): the window shows the picture that was submitted last, which was captured after it was drawn.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +18,17 @@ use crate::stats::Summary;
 /// A row of the record.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The subscriber; `None`: not in the record.
+    /// The subscriber; `None` if it is not in the record.
     pub subscriber: Option<SubscriberId>,
     /// The stream's own number of the frame.
     pub frame: u32,
-    /// `whole`, `concealed`, `tainted`, or `dropped` and where and why.
+    /// `whole`, `concealed`, `tainted`, or `dropped` with the location and the reason.
     pub outcome: String,
     /// Nanoseconds of `CLOCK_MONOTONIC` of the measured stages.
     at: BTreeMap<String, i64>,
     /// Bytes on the wire: its datagrams with IPv4 and UDP headers (20 + 8 each).
     pub wire_bytes: u64,
-    /// Bound of the client's clock error against the host, in nanoseconds.
+    /// Bound of the error of the client's clock relative to the host's, in nanoseconds.
     clock_bound: Option<i64>,
     /// Nanoseconds from the newest input to this frame, if this is the first frame with its effect.
     pub motion_to_photon: Option<i64>,
@@ -46,8 +45,8 @@ impl Row {
         self.outcome == "complete"
     }
 
-    /// Converts its client timestamps to this machine's clock; `began` is the time of the client
-    /// clock's 0. An OpenUVR client on this machine uses the same clock.
+    /// Converts its client timestamps to this machine's clock. `began` is the time at which the client's clock was 0. An
+    /// OpenUVR client on this machine uses the same clock.
     pub fn convert_to_our_clock(&mut self, began: Instant) {
         for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
             if let Some(at) = self.at.get_mut(stage) {
@@ -62,8 +61,8 @@ impl Row {
     }
 }
 
-/// The steps of the journey; the names between `drawn` and `visible` are stages. Some overlap:
-/// slices travel while later ones are encoded.
+/// The steps of the journey. The names between `drawn` and `visible` are stages. Some steps overlap: slices travel while
+/// later ones are encoded.
 pub const STEPS: [(&str, &str); 13] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
@@ -134,7 +133,7 @@ pub struct Step {
     pub from: &'static str,
     /// Its second stage.
     pub to: &'static str,
-    /// Zero where the second stage came first: stages overlap, and two clocks agree only within the bound.
+    /// Zero if the second stage came first, because stages overlap, and two clocks agree only within the bound.
     pub ms: Summary,
     /// For a step between two machines: the mean error bound.
     pub bound_ms: Option<f64>,
@@ -148,14 +147,14 @@ impl Step {
     }
 }
 
-/// The clock of an end of a step: that of a stage's side; `drawn` and `visible` are stamped by this
-/// machine, which is also the host's.
+/// The clock of an end of a step, which is that of the stage's side. `drawn` and `visible` are stamped by this machine,
+/// which is also the host's.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
     stage.map_or(Side::Host, |stage| stage.side())
 }
 
-/// A display's reader can be ahead of the thread that stamps Submitted.
+/// How far a display's reader can be ahead of the thread that stamps Submitted.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// Reads the host's CSV.
@@ -207,8 +206,8 @@ pub fn parse(text: &str) -> Result<Vec<Row>> {
     Ok(rows.collect())
 }
 
-/// From Captured to Submitted, ms, of the complete frames that a page showed and that were captured
-/// within `window`. `began` is the time of the page clock's 0.
+/// From Captured to Submitted, in ms, for the complete frames that a page has shown and that were captured within `window`.
+/// `began` is the time at which the page's clock was 0.
 pub fn captured_to_submitted(
     record: &str,
     began: Instant,
@@ -245,8 +244,8 @@ pub fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>>
         .collect()
 }
 
-/// The same by capture time: if a picture becomes visible only after the next one was submitted,
-/// the last submitted picture is not the visible one.
+/// Like [`join`], by capture time: if a picture becomes visible only after the next one has been submitted, the last
+/// submitted picture is not the visible one.
 pub fn join_by_capture<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
     let captured = rows
         .iter()
@@ -270,7 +269,7 @@ pub fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> {
     these_steps(&STEPS, sightings, rows)
 }
 
-/// The same for other steps.
+/// Like [`steps`], for other steps.
 pub fn these_steps(
     steps: &[(&'static str, &'static str)],
     sightings: &[Sighting],
@@ -280,7 +279,7 @@ pub fn these_steps(
     steps_of_all(steps, sightings, &Vec::from_iter(complete))
 }
 
-/// The same whatever became of the frames, for clients that acknowledge none.
+/// Like [`these_steps`], whatever the outcome of the frames, for clients that acknowledge none.
 pub fn steps_of_all(
     steps: &[(&'static str, &'static str)],
     sightings: &[Sighting],
@@ -408,7 +407,7 @@ mod tests {
         assert_eq!((last.to, last.ms.min, last.ms.max), ("visible", 18.0, 18.0));
     }
 
-    /// A frame that arrived completely before the encoder's call had returned.
+    /// A frame that has arrived completely before the encoder's call returns.
     #[test]
     fn a_step_between_two_clocks_has_a_bound_and_is_never_negative() {
         let row = "1,7,complete,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\

@@ -1,16 +1,16 @@
-//! The testbed: programs, displays, browsers and links for tests and studies. It starts real parts and watches them from
+//! The testbed: programs, displays, browsers and links for tests and studies. It starts real parts and observes them from
 //! outside.
 //!
 //! - Programs: [`child`] is a process that never outlives its parent; [`programs`] finds `openuvr`; [`pair`] starts a host
 //!   and a client, optionally on a [`cable`] between two network namespaces.
-//! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] the bar codes of frames, and
-//!   [`picture_match`] compares pictures. [`sound`] is a sound server, [`clicks`] hears what it plays.
+//! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] reads the bar codes of frames, and
+//!   [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects the sound that it plays.
 //! - Browsers: [`chromium`]. Virtual machines: [`machine`].
 //! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread;
 //!   [`raw_cables`] has packet sockets on its ends.
 //! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
 //!
-//! Hosts and clients do not depend on this crate, only tests, studies and `openuvr demo`.
+//! Hosts and clients do not depend on this crate; only tests, studies and `openuvr demo` do.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

@@ -23,16 +23,16 @@ use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::programs::{openuvr, own};
 
-/// The server of the pictures.
+/// What serves the pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serve<'a> {
     /// A host that captures the display, or generates the pictures itself.
     Host,
-    /// The same of this program, with parts replaceable; see `baseline`.
+    /// A host of this program, with parts that can be replaced; see `baseline`.
     OwnHost,
-    /// A host that captures the session of a Wayland compositor, by the path of its socket.
+    /// A host that captures the session of a Wayland compositor, with the path of its socket.
     Session(&'a str),
-    /// A host that starts a virtual display, and this program with its arguments on it.
+    /// A host that starts a virtual display, and starts this program with its arguments on it.
     Virtual {
         /// The kind of the display: a value of the host's `--virtual-with`.
         with: &'a str,
@@ -66,21 +66,21 @@ pub struct Options<'a> {
     pub dir: &'a Path,
     /// File of the host's record of each frame.
     pub csv: Option<&'a Path>,
-    /// The sound server of both, in the syntax of `$PULSE_SERVER`; `None`: without sound. This
-    /// machine's own server would play into its own recording.
+    /// The sound server of both, in the syntax of `$PULSE_SERVER`; `None` means no sound. This machine's own server would
+    /// play into its own recording.
     pub sound: Option<&'a str>,
-    /// A folder of pads that the client sees in addition to this machine's, like a game under `openuvr run`.
+    /// A folder of pads that the client sees in addition to this machine's pads, like a game under `openuvr run`.
     pub pads: Option<&'a Path>,
     /// Passes the host's standard error to the terminal instead of a log.
     pub show_host: bool,
-    /// Further arguments for the host.
+    /// Additional arguments for the host.
     pub more_host: &'a [String],
-    /// Further arguments for the client.
+    /// Additional arguments for the client.
     pub more_client: &'a [String],
 }
 
 impl Options<'_> {
-    /// The host's command line: it listens on `at`, and stores its files in `dir`.
+    /// The host's command line. The host listens on `at`, and stores its files in `dir`.
     fn host(
         &self,
         cable: Option<&Cable>,
@@ -106,7 +106,7 @@ impl Options<'_> {
             Serve::Virtual { with, size, .. } => {
                 host.args(["--virtual", &size.to_string(), "--virtual-with", with]);
                 if self.sound.is_none() {
-                    // It would make a sink for the application.
+                    // It would create a sink for the application.
                     host.args(["--sound", "off"]);
                 }
             }
@@ -138,7 +138,7 @@ impl Options<'_> {
         Ok(host)
     }
 
-    /// The client's command line: it connects to `to`, and stores its files in `dir`.
+    /// The client's command line. The client connects to `to`, and stores its files in `dir`.
     fn client(
         &self,
         cable: Option<&Cable>,
@@ -180,14 +180,14 @@ impl Options<'_> {
 /// Timeout of a process's start until it listens.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running host and client. Dropped in this order: the client ends first.
+/// A running host and client. They are dropped in this order: the client ends first.
 #[derive(Debug)]
 pub struct Pair {
     /// The client.
     pub client: Child,
     /// The host.
     pub host: Child,
-    /// The PIN for further clients.
+    /// The PIN for additional clients.
     pub pin: String,
 }
 
@@ -215,7 +215,7 @@ impl Host {
         options.host(None, at, &Pin::generate()?.to_string(), &dir)
     }
 
-    /// The same; `met`: host and client are introduced beforehand, so that the PIN, which is valid
+    /// Like [`start`](Self::start). With `met`, host and client are introduced beforehand, so that the PIN, which is valid
     /// for one device, remains for another.
     fn start_at(options: &Options<'_>, cable: Option<&Cable>, met: bool) -> Result<Host> {
         let at = match cable {
@@ -227,7 +227,7 @@ impl Host {
         if met {
             introduce(&dir, &new_directory(options.dir, "client")?, at)?;
         }
-        // No other user of this machine must pair first.
+        // No other user of this machine may pair first.
         let pin = Pin::generate()?.to_string();
         let log = dir.join("log");
         let log = (!options.show_host).then_some(log.as_path());
@@ -241,7 +241,7 @@ impl Host {
 /// Stores the keys of a host at this address and a client as if they had paired, each in its folder, which exists.
 ///
 /// # Errors
-/// A file can't be written.
+/// Returns an error if a file cannot be written.
 pub fn introduce(host: &Path, client: &Path, at: SocketAddr) -> Result<()> {
     // With the permissions with which the programs create them.
     let theirs = load_or_create(host, KeyOwner::Host)?.public();
@@ -275,13 +275,13 @@ pub fn moonlight_of(host: &mut Child) -> Result<SocketAddr> {
     let address = wait_for_log(host, "Moonlight clients: add the host ")?;
     address
         .parse()
-        .with_context(|| format!("{address} is no address"))
+        .with_context(|| format!("{address} is not an address"))
 }
 
 /// Enters the PIN of a Moonlight client at the host with this folder.
 ///
 /// # Errors
-/// The host refuses it, or no client waits: its own words.
+/// Returns an error, with the host's message, if the host refuses it or no client is waiting.
 pub fn enter_moonlight_pin(host: &Path, pin: &str) -> Result<()> {
     let mut command = openuvr("devices")?;
     command.args(["pair", "--moonlight", pin]);
@@ -291,18 +291,18 @@ pub fn enter_moonlight_pin(host: &Path, pin: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for `words` in a child's log, with the same timeout as for listening; the text after them.
+/// Waits for `words` in a child's log, with the same timeout as for listening. Returns the text after them.
 fn wait_for_log(child: &mut Child, words: &str) -> Result<String> {
     wait_for(child, &format!("print {words:?}"), |child| {
         child.log_value(words)
     })
 }
 
-/// Waits until `look` returns a value, with the same timeout as for listening; `what` completes
-/// "the child did not …" in the error.
+/// Waits until `look` returns a value, with the same timeout as for listening. `what` completes "the child did not …" in the
+/// error.
 ///
 /// # Errors
-/// The child has ended, or the timeout has passed: one line, and the child's last ones.
+/// Returns an error of one line, and the child's last lines, if the child has ended or the timeout has passed.
 pub fn wait_for<T>(
     child: &mut Child,
     what: &str,
@@ -328,18 +328,18 @@ impl Pair {
         Pair::start_over(options, Ok)
     }
 
-    /// The same, each in its own network namespace with a cable between them.
+    /// Like [`start`](Self::start), each in its own network namespace with a cable between them.
     pub fn start_on(options: &Options<'_>, cable: &Cable) -> Result<Pair> {
         Pair::start_at(options, Some(cable), false, Ok)
     }
 
-    /// The same, leaving the host's PIN for another device.
+    /// Like [`start`](Self::start), but the host's PIN remains for another device.
     pub fn start_beside(options: &Options<'_>) -> Result<Pair> {
         Pair::start_at(options, None, true, Ok)
     }
 
-    /// The same with a link between them: `link` gets the host's address, and returns the address
-    /// for the client.
+    /// Like [`start`](Self::start), with a link between them: `link` gets the host's address, and returns the address for
+    /// the client.
     pub fn start_over(
         options: &Options<'_>,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
@@ -364,12 +364,12 @@ impl Pair {
         Ok(Pair { client, host, pin })
     }
 
-    /// The video's current link, such as `udp-gso`; `None` while unknown.
+    /// The video's current link, such as `udp-gso`; `None` if it is unknown.
     pub fn link(&self) -> Option<String> {
         self.client.log_value(VIDEO_TRANSPORT)
     }
 
-    /// An error if one of them has ended, with its last words.
+    /// Returns an error, with its last lines, if one of them has ended.
     pub fn check(&mut self) -> Result<()> {
         self.host.check()?;
         self.client.check()
@@ -384,9 +384,9 @@ const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 
 /// An OpenUVR library, next to this program or in its installed folder.
 fn library(name: &str) -> Result<PathBuf> {
-    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let program = std::env::current_exe().context("can't find the path of this executable")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    // cargo's `deps` first: the copy next to the program may be older.
+    // cargo's `deps` comes first, because the copy next to the program may be older.
     let places = [
         folder.join("deps"),
         folder.to_owned(),
@@ -425,7 +425,7 @@ pub fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
     scene_words_on(&["--display", display], size, fps)
 }
 
-/// The scene's arguments for a display that these ones select.
+/// The scene's arguments for a display that `display` selects.
 pub fn scene_words_on(display: &[&str], size: Size, fps: f64) -> Vec<String> {
     let (size, fps) = (size.to_string(), fps.to_string());
     let words = [display, &["--size", &size, "--fps", &fps]].concat();
@@ -446,9 +446,9 @@ pub fn free_tcp_port() -> Result<u16> {
 
 /// The tables of a protocol's ports in `/proc/[pid]/net` (proc(5)).
 pub type Tables = [&'static str; 2];
-/// Those of UDP.
+/// The tables of UDP.
 pub const UDP: Tables = ["udp", "udp6"];
-/// Those of TCP.
+/// The tables of TCP.
 pub const TCP: Tables = ["tcp", "tcp6"];
 
 /// Waits until a process in a child's network namespace, usually the child, has bound a port.
@@ -474,7 +474,7 @@ fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
     })
 }
 
-/// A new directory for one run, removed when dropped.
+/// A new directory for one run, which is removed when dropped.
 #[derive(Debug)]
 pub struct TemporaryDir(TempDir);
 

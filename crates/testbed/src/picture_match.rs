@@ -20,7 +20,7 @@ pub struct Shot {
     pub size: Size,
     /// Its bar code, if it is readable.
     pub stamp: Option<Stamp>,
-    /// Four bytes a pixel, rows without padding.
+    /// Four bytes per pixel; rows have no padding.
     pub pixels: Arc<Vec<u8>>,
 }
 
@@ -48,8 +48,8 @@ impl Shot {
     }
 }
 
-/// Peak signal-to-noise ratio of the luma of two pictures of the same size in decibel; 100 if
-/// they are equal, `None` if their sizes differ.
+/// Peak signal-to-noise ratio of the luma of two pictures of the same size in decibels; 100 if they are equal, `None` if
+/// their sizes differ.
 pub fn psnr(one: &Shot, other: &Shot) -> Option<f64> {
     if one.size != other.size || one.pixels.is_empty() {
         return None;

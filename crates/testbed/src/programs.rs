@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 /// A subcommand of this program.
 pub fn own(command: &str) -> Result<Command> {
-    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let program = std::env::current_exe().context("can't find the path of this executable")?;
     let mut own = Command::new(program);
     own.arg(command);
     Ok(own)
@@ -20,12 +20,12 @@ pub fn openuvr(command: &str) -> Result<Command> {
     Ok(openuvr)
 }
 
-/// The program `openuvr`: next to this one, or else on `$PATH`.
+/// The program `openuvr`, next to this one or otherwise on `$PATH`.
 ///
 /// # Errors
-/// It is in neither place.
+/// Returns an error if it is in neither place.
 pub fn program() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("can't find this program's own file")?;
+    let own = std::env::current_exe().context("can't find the path of this executable")?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let beside = own.parent().map(PathBuf::from).into_iter();
     let mut files = beside

@@ -1,8 +1,7 @@
 //! Reads the bar codes that appear on a display: the instrument of every measurement.
 //!
-//! It waits for the display's damage events, reads only the rows of the code, and stamps the time
-//! after reading: never early, late by the reading itself (a fraction of a millisecond, in the
-//! floor as in the stream).
+//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. This time
+//! is never early, and late by the duration of the reading (a fraction of a millisecond, for the floor and for the stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,11 +22,11 @@ use openuvr_clock as clock;
 pub struct Sighting {
     /// The frame's number.
     pub frame: u32,
-    /// When the application drew it: µs of `CLOCK_MONOTONIC`.
+    /// When the application drew it, in µs of `CLOCK_MONOTONIC`.
     pub drawn_us: u64,
-    /// When it was read from the display: µs of `CLOCK_MONOTONIC`.
+    /// When it was read from the display, in µs of `CLOCK_MONOTONIC`.
     pub seen_us: u64,
-    /// Key presses that the application had received.
+    /// Number of key presses that the application had received.
     pub inputs: u16,
 }
 
@@ -38,10 +37,11 @@ impl Sighting {
     }
 }
 
-/// A picture of the display, by the codes in its first and its last rows: of two frames, while one replaces the other.
+/// A picture of the display, identified by the codes in its first and its last rows. While one frame replaces the other, the
+/// codes are those of two frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BothEnds {
-    /// When it was read from the display: µs of `CLOCK_MONOTONIC`.
+    /// When it was read from the display, in µs of `CLOCK_MONOTONIC`.
     pub seen_us: u64,
     /// The code in the first rows.
     pub top: Stamp,
@@ -61,7 +61,7 @@ struct Sightings {
     sightings: Vec<Sighting>,
     both_ends: Vec<BothEnds>,
     area: Option<Area>,
-    /// Display changes without a readable code.
+    /// Number of display changes without a readable code.
     unreadable: usize,
     failed: Option<String>,
 }
@@ -78,12 +78,13 @@ impl Reader {
         Reader::start_as(display, Sched::Off)
     }
 
-    /// The same, with or without real-time scheduling.
+    /// Like [`start`](Self::start), with or without real-time scheduling.
     pub fn start_as(display: &str, sched: Sched) -> Result<Reader> {
         Reader::start_reading(display, sched, Codes::Top)
     }
 
-    /// The same for pictures with a second code in their last rows: [`Reader::both_ends`] has both.
+    /// Like [`start_as`](Self::start_as), for pictures with a second code in their last rows. [`Reader::both_ends`] returns
+    /// both.
     pub fn start_at_both_ends(display: &str, sched: Sched) -> Result<Reader> {
         Reader::start_reading(display, sched, Codes::BothEnds)
     }
@@ -106,7 +107,7 @@ impl Reader {
         })
     }
 
-    /// Waits for a sighting, after the first `skip`, that satisfies `wanted`.
+    /// Waits for a sighting, after the first `skip` ones, that satisfies `wanted`.
     pub fn wait(
         &self,
         skip: usize,
@@ -140,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// The number of frames seen so far: a mark for [`Reader::since`] and [`Reader::wait`].
+    /// The number of frames seen so far, which is a mark for [`Reader::since`] and [`Reader::wait`].
     pub fn mark(&self) -> usize {
         lock(&self.shared.0).sightings.len()
     }
@@ -154,7 +155,7 @@ impl Reader {
             .to_vec()
     }
 
-    /// The pictures of which both codes were read, without repetitions.
+    /// The pictures in which both codes were read, without repetitions.
     pub fn both_ends(&self) -> Vec<BothEnds> {
         lock(&self.shared.0).both_ends.clone()
     }

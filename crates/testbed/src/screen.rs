@@ -1,8 +1,7 @@
 //! Reading of a display's pixels through shared memory, with change notification.
 //!
-//! For the instruments (bench, demo): they observe displays from outside, as a camera would. Memory
-//! is shared as a file descriptor and read with `pread`, so that nothing here is `unsafe` and two
-//! displays can share one segment.
+//! It is for the instruments (bench, demo), which observe displays from outside, as a camera would. Memory is shared as a
+//! file descriptor and read with `pread`, so that nothing here is `unsafe` and two displays can share one segment.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
@@ -109,10 +108,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits at most `timeout` for a change since the last call; returns whether there was one.
+    /// Waits at most `timeout` for a change since the last call. Returns whether there was one.
     ///
-    /// Acknowledges the reported changes before it returns, so that a subsequent read includes
-    /// them, and any later change is reported again.
+    /// It acknowledges the reported changes before it returns, so that a subsequent read includes them, and any later change
+    /// is reported again.
     pub fn changed(&self, timeout: Duration) -> Result<bool> {
         if !self.take_damage()? {
             let wait = Timespec::try_from(timeout)?;
@@ -148,7 +147,7 @@ impl Screen {
         Ok(())
     }
 
-    /// The same, from a byte of the shared memory on, without waiting for the server.
+    /// Like [`fetch`](Self::fetch), starting at a byte of the shared memory, and without waiting for the server.
     fn request(
         &self,
         area: Area,
@@ -169,7 +168,7 @@ impl Screen {
         )?)
     }
 
-    /// The pixels of `area`, BGRX, into `pixels`.
+    /// Reads the pixels of `area`, BGRX, into `pixels`.
     pub fn grab(&self, area: Area, pixels: &mut Vec<u8>) -> Result<()> {
         self.fetch(area)?;
         self.copy(area.size.pixels() * 4, pixels)
@@ -211,7 +210,7 @@ impl Screen {
         )))
     }
 
-    /// Reads the bar codes in the first and the last rows of `area`, both of the same picture.
+    /// Reads the bar codes in the first and the last rows of `area`, both from the same picture.
     pub fn stamps(&self, area: Area, pixels: &mut Vec<u8>) -> Result<[Option<Stamp>; 2]> {
         let Size { width, height } = area.size;
         let rows = barcode::height(width);
@@ -291,7 +290,7 @@ impl Screen {
         Ok(None)
     }
 
-    /// Presses and releases a key as if on the keyboard (XTEST): the space bar.
+    /// Presses and releases the space bar as if on the keyboard (XTEST).
     pub fn press_key(&self) -> Result<()> {
         // Key code of the space bar on every PC keyboard under X (evdev 57 + 8).
         const SPACE: u8 = 65;
@@ -304,7 +303,7 @@ impl Screen {
     }
 }
 
-/// An X protocol side; sizes come from X and fit.
+/// A side for the X protocol. Sizes come from X, so they fit.
 pub fn side(pixels: u32) -> u16 {
     u16::try_from(pixels).unwrap_or(u16::MAX)
 }

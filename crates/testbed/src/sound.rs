@@ -1,5 +1,4 @@
-//! A private sound server without a sound card: the audio of host and client stays separate and
-//! inaudible.
+//! A private sound server without a sound card, so that the audio of host and client stays separate and inaudible.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -17,7 +16,7 @@ use crate::child::Child;
 
 /// The sink that the host captures.
 pub const HOST_SINK: &str = "host";
-/// The sink that the client plays into.
+/// The sink into which the client plays.
 pub const CLIENT_SINK: &str = "client";
 
 /// The frequency of the beeps, Hz, and their amplitude (full scale is 1).
@@ -101,8 +100,7 @@ impl SoundServer {
         command
     }
 
-    /// Makes `pacat`, an independent program, play a beep twice a second into the host's sink,
-    /// until it is dropped.
+    /// Makes `pacat`, an independent program, play a beep twice a second into the host's sink until it is dropped.
     pub fn beep(&self) -> Result<Child> {
         let mut command = self.tool("pacat", HOST_SINK);
         command.args(["--raw", "--format=float32le", "--latency-msec=50"]);
@@ -141,7 +139,7 @@ pub fn samples_of(file: &Path) -> Result<Vec<f32>> {
     Ok(samples.collect())
 }
 
-/// Counts the host's beeps: onsets of the frequency, in blocks of a fifth of a beep.
+/// Counts the host's beeps, which are onsets of the frequency in blocks of a fifth of a beep.
 pub fn beeps(samples: &[f32]) -> usize {
     let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
     let received: Vec<bool> = parts

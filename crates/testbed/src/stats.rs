@@ -1,8 +1,7 @@
-//! Order statistics of measured spans. A value: no clock, no file.
+//! Order statistics of measured spans. This is a value, without a clock or files.
 //!
-//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all
-//! samples are not greater. It is always a measured value, never interpolated, and the 99th of
-//! fewer than 100 samples is their maximum.
+//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all samples are not greater.
+//! It is always a measured value and never interpolated, and the 99th percentile of fewer than 100 samples is their maximum.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -30,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// `None` without samples; NaN samples are ignored.
+    /// `None` if there are no samples. NaN samples are ignored.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -60,13 +59,13 @@ pub struct Range {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// One per run, from which the reporter computes confidence intervals.
+    /// One value per run, from which the reporter computes confidence intervals.
     pub values: Vec<f64>,
 }
 
 impl Range {
-    /// `None` without samples; NaN samples are ignored. Of an even number, the median is the mean of
-    /// the middle two.
+    /// `None` if there are no samples. NaN samples are ignored. If their number is even, the median is the mean of the
+    /// middle two.
     pub fn of(samples: &[f64]) -> Option<Range> {
         let values: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         let mut sorted = values.clone();
@@ -98,13 +97,13 @@ pub struct Frames {
     pub drawn: usize,
     /// Distinct frames seen.
     pub visible: usize,
-    /// Drawn and never seen.
+    /// Frames that were drawn and never seen.
     pub missed: usize,
 }
 
 impl Frames {
-    /// From the numbers of the frames seen, in any order, repeats allowed. Drawn are those from the
-    /// first to the last of them: frames missing at the end are not counted.
+    /// From the numbers of the frames seen, in any order; repeats are allowed. All frames from the first to the last of them
+    /// count as drawn, so frames missing at the end are not counted.
     pub fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = numbers.into_iter().collect();
         match (seen.first(), seen.last()) {
@@ -113,7 +112,7 @@ impl Frames {
         }
     }
 
-    /// From the numbers of the frames drawn, and of those seen; numbers outside of `drawn` are ignored.
+    /// From the numbers of the frames drawn, and of those seen. Numbers outside `drawn` are ignored.
     pub fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = (seen.into_iter())
             .filter(|number| drawn.contains(number))

@@ -1,5 +1,5 @@
-//! The pointer of a Wayland compositor with `ext-image-copy-capture-v1`. Others can only draw it into
-//! the picture.
+//! The pointer of a Wayland compositor with `ext-image-copy-capture-v1`. Other compositors can only draw it into the
+//! picture.
 //!
 //! Position and image are events; nothing is polled. Whether an application has locked the pointer is
 //! not announced.
@@ -23,12 +23,12 @@ pub struct WaylandCursor {
 }
 
 impl WaylandCursor {
-    /// Watches the pointer on the output of this name (`None`: the first one) of `display` (`None`: the
-    /// environment variable `WAYLAND_DISPLAY`). `None`: its compositor only draws the pointer into the
-    /// picture, or the output is turned.
+    /// Watches the pointer on the output with this name (`None`: the first one) of `display` (`None`: the environment
+    /// variable `WAYLAND_DISPLAY`). Returns `None` if its compositor only draws the pointer into the picture, or if the
+    /// output is rotated.
     ///
     /// # Errors
-    /// [`CaptureError`] in one line if the display can't be reached.
+    /// [`CaptureError`], in one line, if the display cannot be reached.
     pub fn open(
         display: Option<&str>,
         output: Option<&str>,

@@ -10,17 +10,16 @@ use wayland_client::protocol::wl_output::{self, WlOutput};
 use wayland_client::protocol::wl_registry::{self, WlRegistry};
 use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, WEnum};
 
-/// Connects to the display `name` in `XDG_RUNTIME_DIR`, or the socket at an absolute path; without
-/// a name to that of the environment variable `WAYLAND_DISPLAY`, else to `wayland-0`.
+/// Connects to the display `name` in `XDG_RUNTIME_DIR`, or to the socket at an absolute path. Without a name, connects to
+/// the display of the environment variable `WAYLAND_DISPLAY`, otherwise to `wayland-0`.
 ///
 /// # Errors
-/// The problem and its remedy.
+/// Returns the problem and its remedy.
 pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     let path = socket(name)?;
     let failed = |cause: io::Error| {
         format!(
-            "the Wayland display {} can't be reached ({cause}): does its compositor run, and as \
-             this user?",
+            "the Wayland display {} can't be reached ({cause}): check that its compositor runs, as this user",
             path.display()
         )
     };
@@ -28,7 +27,7 @@ pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     Connection::from_socket(stream).map_err(|cause| failed(io::Error::other(cause)))
 }
 
-/// The name of the display: `name`, else that of the environment, else the usual one.
+/// The name of the display: `name`, otherwise that of the environment, otherwise the default.
 #[must_use]
 pub fn name_or_default(name: Option<&str>) -> String {
     let environment = || std::env::var("WAYLAND_DISPLAY").ok();
@@ -46,15 +45,15 @@ fn socket(name: Option<&str>) -> Result<PathBuf, String> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let runtime = runtime.ok_or_else(|| {
         format!(
-            "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the \
-             program in its session, or give the path of the socket"
+            "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the program in its session, or \
+             specify the path of the socket"
         )
     })?;
     Ok(PathBuf::from(runtime).join(name))
 }
 
-/// The highest refresh rate in Hz of the current modes of the compositor's outputs; `None` if unknown, as
-/// on a virtual display. Waits for the compositor's answer.
+/// The highest refresh rate in Hz of the current modes of the compositor's outputs; `None` if it is unknown, for example on
+/// a virtual display. Waits for the compositor's answer.
 #[must_use]
 pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
     let (globals, mut queue) = registry_queue_init::<RefreshRates>(conn).ok()?;
@@ -108,7 +107,7 @@ impl Dispatch<WlRegistry, GlobalListContents> for RefreshRates {
     }
 }
 
-/// Whether a compositor with these interfaces lets programs capture its screen.
+/// Whether a compositor with these interfaces allows programs to capture its screen.
 #[must_use]
 pub fn can_capture(interfaces: &BTreeMap<String, u32>) -> bool {
     let has = |name: &str, version: u32| interfaces.get(name).is_some_and(|v| *v >= version);
@@ -120,7 +119,7 @@ pub fn can_capture(interfaces: &BTreeMap<String, u32>) -> bool {
 /// The interfaces that the compositor offers, with their versions. Waits for the compositor's answer.
 ///
 /// # Errors
-/// The connection fails, in one line.
+/// Returns a one-line error if the connection fails.
 pub fn interfaces(conn: &Connection) -> Result<BTreeMap<String, u32>, String> {
     let listed = registry_queue_init::<RefreshRates>(conn);
     let (globals, _) =

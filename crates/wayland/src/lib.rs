@@ -1,7 +1,7 @@
-//! Devices of a Wayland session: a host's capture, pointer, input and clipboard, and the window of a client.
+//! Devices of a Wayland session: a host's capture, pointer, input and clipboard, and a client's window.
 //!
-//! They implement the traits of `openuvr-media`, in folders of the same names. A crate of its own, because the libraries
-//! that are loaded into applications must not contain it: cargo would unify a feature into them.
+//! They implement the traits of `openuvr-media`, in folders with the same names. This is a separate crate, because the
+//! libraries that are loaded into applications must not contain it: cargo would unify a feature into them.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The keyboard of a Wayland session, for a program that presses its keys by other means than Wayland.
+//! The keyboard of a Wayland session, for a program that presses its keys other than through Wayland.
 
 use std::os::fd::OwnedFd;
 
@@ -12,15 +12,15 @@ use openuvr_media::keyboard::XkbKeyboard;
 
 use crate::{display as wayland_display, xkbcommon};
 
-/// The map of a session without a keyboard, as compositors build one: its layout is that of the
-/// environment variable `XKB_DEFAULT_LAYOUT`, else `us`.
+/// The map of a session without a keyboard, as compositors create one. Its layout is that of the environment variable
+/// `XKB_DEFAULT_LAYOUT`, otherwise `us`.
 const LAYOUT: &str = "XKB_DEFAULT_LAYOUT";
 
-/// The keyboard of `display` (`None`: the environment variable `WAYLAND_DISPLAY`), or the usual one if
-/// its session has no keyboard.
+/// The keyboard of `display` (`None`: the environment variable `WAYLAND_DISPLAY`), or the default one if its session has no
+/// keyboard.
 ///
 /// # Errors
-/// One line: the display can't be reached, or libxkbcommon is missing.
+/// Returns a one-line error if the display cannot be reached or libxkbcommon is missing.
 pub fn keyboard(display: Option<&str>) -> Result<XkbKeyboard, String> {
     let conn = wayland_display::connect(display)?;
     let failed =
@@ -31,7 +31,7 @@ pub fn keyboard(display: Option<&str>) -> Result<XkbKeyboard, String> {
     let seat: WlSeat = globals.bind(&handle, 1..=5, ()).map_err(|e| failed(&e))?;
     queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
     if state.has_keyboard {
-        // A map comes without the focus.
+        // A map is sent even without the focus.
         let _keyboard = seat.get_keyboard(&handle, ());
         queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
     }
@@ -44,16 +44,16 @@ pub fn keyboard(display: Option<&str>) -> Result<XkbKeyboard, String> {
 /// The keyboard of a layout in the files of xkb-data, such as `de`.
 ///
 /// # Errors
-/// One line: there is no such layout, or libxkbcommon is missing.
+/// Returns a one-line error if there is no such layout or libxkbcommon is missing.
 pub fn layout(name: &str) -> Result<XkbKeyboard, String> {
     xkbcommon::compile(map_of(name).as_bytes())
 }
 
-/// The keyboard with these names of rules, model, layouts, variants and options (xkeyboard-config(7)), for a program without a
-/// session; libxkbcommon has a default for each `None`.
+/// The keyboard with these names of rules, model, layouts, variants and options (xkeyboard-config(7)), for a program without
+/// a session. libxkbcommon has a default for each `None`.
 ///
 /// # Errors
-/// One line: there is no such layout, or libxkbcommon is missing.
+/// Returns a one-line error if there is no such layout or libxkbcommon is missing.
 pub fn named(names: [Option<&str>; 5]) -> Result<XkbKeyboard, String> {
     xkbcommon::compile_names(names)
 }
@@ -67,7 +67,7 @@ pub(crate) fn default_map() -> String {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"()_-".contains(&b))
     };
-    // Of several layouts the first.
+    // If there are several layouts, the first one is used.
     let first = named.and_then(|named| named.split(',').next().map(str::to_owned));
     map_of(&first.filter(plain).unwrap_or_else(|| "us".to_owned()))
 }

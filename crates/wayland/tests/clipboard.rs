@@ -13,7 +13,7 @@ use openuvr_proto::units::Size;
 use openuvr_wayland::clipboard::WaylandClipboard;
 use openuvr_xserver::sway::Sway;
 
-/// Copies with another program, which stays until something else is copied.
+/// Copies with another program, which runs until something else is copied.
 fn copy(sway: &Sway, kind: &str, content: &[u8]) {
     let mut program = sway
         .command("wl-copy")
@@ -72,7 +72,7 @@ fn copied_text_arrives_and_offered_text_is_pasted() {
         "{} bytes",
         pasted.stdout.len()
     );
-    // What another program copies afterwards is.
+    // Text that another program copies afterwards is reported.
     copy(&sway, "text/plain", b"later");
     assert_eq!(clipboard.next_event().unwrap(), copied("later"));
 }

@@ -1,5 +1,4 @@
-//! The client's window in a real Wayland compositor: pictures read back from its screen, and events
-//! of its devices.
+//! The client's window in a real Wayland compositor: pictures that are read back from its screen, and events of its devices.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 mod devices;
@@ -30,11 +29,11 @@ const SCREEN: Size = Size::new(640, 360);
 /// Limit of each wait for the compositor, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A window whose events are read by a thread of its own.
+/// A window whose events a separate thread reads.
 struct Window {
     presenter: WaylandPresenter,
     events: Receiver<SourceEvent>,
-    /// Events that were received and not asked for yet.
+    /// Events that were received and have not been queried yet.
     seen: Vec<SourceEvent>,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<Option<String>>>,
@@ -69,7 +68,7 @@ impl Window {
         }
     }
 
-    /// The events up to the first that is `wanted`.
+    /// The events up to the first one that is `wanted`.
     fn until(&mut self, wanted: impl Fn(&SourceEvent) -> bool) -> Vec<SourceEvent> {
         let end = Instant::now() + PATIENCE;
         let mut events = std::mem::take(&mut self.seen);
@@ -93,12 +92,12 @@ impl Window {
         events.into_iter().filter_map(input).collect()
     }
 
-    /// The source's error, when it ends.
+    /// The source's error, when it has ended.
     fn end(mut self) -> Option<String> {
         self.reader.take().unwrap().join().unwrap()
     }
 
-    /// Devices that the window knows: a press of F13 has arrived.
+    /// Creates devices that the window can use: a press of F13 has arrived.
     fn devices(&mut self, sway: &Sway) -> Devices {
         let mut devices = Devices::connect(&sway.socket());
         let f13 = |event: &SourceEvent| {
@@ -187,7 +186,7 @@ fn frame_in(size: Size, rgb: &[u8]) -> Option<u32> {
     barcode::read(&Picture::bgrx(size, &bgrx, row)).map(|stamp| stamp.frame)
 }
 
-/// Takes screenshots until one is as wanted; the last one.
+/// Takes screenshots until one satisfies the condition. Returns the last one.
 fn screen_until(sway: &Sway, wanted: impl Fn(Size, &[u8]) -> bool) -> Option<(Size, Vec<u8>)> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -311,7 +310,7 @@ fn a_picture_of_another_shape_has_black_bars() {
     assert!(seen == wanted);
     window.until(|event| *event == SourceEvent::Resized(screen));
 
-    // As a floating window it has the picture's size, also when that changes.
+    // As a floating window, it has the picture's size, even when that changes.
     sway.msg(&["floating", "enable"]);
     sway.msg(&["resize", "set", "500", "400"]);
     window.until(|event| *event == SourceEvent::Resized(Size::new(500, 400)));
@@ -412,7 +411,7 @@ fn typed_text_arrives_letter_by_letter() {
     };
     let mut window = Window::open(&sway, config(SCREEN));
     window.show(1, SCREEN);
-    // The seat keeps its keyboard: a program that types in the moment of its appearance is too early.
+    // The seat keeps its keyboard. A program that types at the moment when the keyboard appears is too early.
     let _devices = window.devices(&sway);
     let text = "Grüße, мир! 10 €";
     let typed = sway.command("wtype").arg(text).status().unwrap();
@@ -510,7 +509,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
 fn is_full_screen(sway: &Sway) -> bool {
     let tree = sway.msg(&["-t", "get_tree"]);
     let tree: String = tree.split_whitespace().collect();
-    // The window's own mode is the last before its name of application.
+    // The window's own mode is the last one before its application's name.
     let window = tree.find("\"app_id\":\"openuvr\"").expect("a window");
     let mode = tree[..window]
         .rfind("\"fullscreen_mode\":")
@@ -520,7 +519,7 @@ fn is_full_screen(sway: &Sway) -> bool {
 
 #[test]
 fn the_pointer_moves_clicks_turns_and_is_locked_on_request() {
-    // Without a setting of the seat sway locks no pointer.
+    // Without a setting of the seat, sway locks no pointer.
     let Some(sway) = Sway::start_with(SCREEN, "seat * pointer_constraint enable") else {
         return;
     };
@@ -640,7 +639,7 @@ fn a_missing_compositor_is_named_in_one_line() {
     );
     assert_eq!(why.lines().count(), 1, "{why}");
 
-    // Something else listens there, and says nothing, or closes.
+    // Something else listens there, and sends nothing, or closes the connection.
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let other = std::thread::spawn(move || drop(listener.accept()));
     let why = open(&config).err().unwrap().to_string();

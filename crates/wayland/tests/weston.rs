@@ -1,4 +1,4 @@
-//! The client's window in Weston, whose rules for a configuration are stricter than sway's.
+//! The client's window in Weston, which has stricter rules for a configuration than sway.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 #[path = "../../media/tests/skip/mod.rs"]
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const SCREEN: Size = Size::new(640, 360);
 
-/// The window's size before it fills the screen: it covers the middle wherever it opens.
+/// The window's size before it fills the screen. It covers the middle of the screen wherever it opens.
 const SMALL: Size = Size::new(560, 315);
 
 /// Limit of each wait for the compositor, on a busy machine.
@@ -42,7 +42,7 @@ struct Weston {
 }
 
 impl Weston {
-    /// In a window that covers an X display.
+    /// Starts Weston in a window that covers an X display.
     fn start(display: &str) -> Weston {
         let version = Command::new("weston").arg("--version").output().unwrap();
         // Among Debian's releases, weston 10 is the last that takes the module's file name.
@@ -118,7 +118,7 @@ fn a_window_fills_the_screen_of_weston_on_request() {
                 }
             }
         });
-        // Also if an assertion fails.
+        // This stops it even if an assertion fails.
         let _stop = Stop(&stop);
         let white = vec![0xff; SMALL.pixels() * 4];
         let picture = Picture::bgrx(SMALL, &white, SMALL.width as usize * 4);
@@ -139,7 +139,7 @@ fn a_window_fills_the_screen_of_weston_on_request() {
             white() > SMALL.pixels() / 2
         });
         assert!(white() < SCREEN.pixels() - 1000);
-        // Weston has the X display's keys once its window was clicked.
+        // Weston has the X display's keys after its window has been clicked.
         let middle = (all.0.cast_signed() / 2, all.1.cast_signed() / 2);
         fake(&conn, MOTION, 0, middle.0, middle.1);
         for kind in BUTTON {

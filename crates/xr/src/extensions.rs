@@ -4,8 +4,8 @@ use openxr_sys as xr;
 
 use crate::ffi::Outcome;
 
-/// Environment variable. `1` makes `XR_EXT_conformance_automation` available, with which the Khronos
-/// conformance suite simulates input devices.
+/// Environment variable. The value `1` makes `XR_EXT_conformance_automation` available, with which the Khronos conformance
+/// suite simulates input devices.
 const AUTOMATION: &str = "OPENUVR_XR_AUTOMATION";
 
 /// The newest supported version of OpenXR.
@@ -29,7 +29,7 @@ pub(crate) enum Extension {
     VulkanEnable2,
 }
 
-/// The available extensions: with name (zero-terminated) and specification version.
+/// The available extensions, each with its name (zero-terminated) and specification version.
 pub(crate) fn all() -> Vec<(Extension, &'static [u8], u32)> {
     let automation = std::env::var_os(AUTOMATION).is_some_and(|value| value == "1");
     let is_available = |extension| automation || extension != Extension::ConformanceAutomation;
@@ -123,7 +123,7 @@ impl Enabled {
     /// An instance of this version without extensions.
     ///
     /// # Errors
-    /// The version is not supported.
+    /// Returns an error if the version is not supported.
     pub(crate) fn of(version: xr::Version) -> Outcome<Enabled> {
         let is_1_1 = match (version.major(), version.minor()) {
             (1, 0) => false,
@@ -136,7 +136,7 @@ impl Enabled {
         })
     }
 
-    /// OpenXR 1.1 has several 1.0 extensions in its core.
+    /// Whether the version is at least OpenXR 1.1, which has several 1.0 extensions in its core.
     pub(crate) fn is_1_1(self) -> bool {
         self.is_1_1
     }
@@ -144,7 +144,7 @@ impl Enabled {
     /// Enables one more extension.
     ///
     /// # Errors
-    /// The extension is not supported.
+    /// Returns an error if the extension is not supported.
     pub(crate) fn with(self, wanted: &str) -> Outcome<Enabled> {
         let found = all().into_iter().find(|(_, its, _)| name(its) == wanted);
         let (extension, ..) = found.ok_or(xr::Result::ERROR_EXTENSION_NOT_PRESENT)?;

@@ -1,5 +1,5 @@
-//! Reports failed calls without which no session exists to `openuvr xr`. At that point there is no host yet,
-//! and most applications exit with little explanation.
+//! Reports failed calls to `openuvr xr` if no session can exist without them. At that point there is no host yet, and most
+//! applications exit with little explanation.
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::settings::{self, Source};
 /// The calls that a session requires.
 const NEEDED: [&CStr; 3] = [c"xrCreateInstance", c"xrGetSystem", c"xrCreateSession"];
 
-/// Reports sent by this process. Applications repeat failed calls.
+/// Reports that this process has sent, because applications repeat failed calls.
 static REPORTED: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
 
 /// Reports a failed call once if a session requires it.

@@ -1,8 +1,8 @@
-//! FFI boundary to the application: catches panics, rejects calls in forked children, and validates the
-//! structures that the application passes.
+//! FFI boundary to the application. It catches panics, rejects calls in forked children, and validates the structures that
+//! the application passes.
 //!
-//! The runtime cannot check that a non-null pointer points to memory of the declared type. Each function of
-//! OpenXR makes that the application's duty; the comments `SAFETY: the application's` refer to it.
+//! The runtime cannot check that a non-null pointer points to memory of the declared type. Each function of OpenXR makes
+//! this the application's responsibility; the comments `SAFETY: the application's` refer to it.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
 /// Success.
 pub(crate) const DONE: Outcome = Ok(xr::Result::SUCCESS);
 
-/// Maximum number of structures in a `next` chain; also ends a cyclic chain.
+/// Maximum number of structures in a `next` chain. This also ends a cyclic chain.
 const LONGEST_CHAIN: usize = 64;
 
 /// Id of the process that loaded the runtime.
@@ -142,7 +142,7 @@ pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T
 /// Reads a structure that the application may omit.
 ///
 /// # Safety
-/// As [`input`].
+/// As for [`input`].
 pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Option<&'a T>> {
     if pointer.is_null() {
         return Ok(None);
@@ -159,7 +159,7 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
 /// Returns a structure that the application provides for output.
 ///
 /// # Safety
-/// As [`input`], without other references to the structure.
+/// As for [`input`], without other references to the structure.
 pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: the caller's duty.
     unsafe {
@@ -201,7 +201,7 @@ pub(crate) unsafe fn chained<T: Structure>(next: *const c_void) -> Option<*const
     None
 }
 
-/// Reads an array of `count` elements; more than `most` are an error.
+/// Reads an array of `count` elements. More than `most` elements are an error.
 ///
 /// # Safety
 /// `first` is null or points to `count` elements of the application.
@@ -247,10 +247,10 @@ pub(crate) unsafe fn list<I, T>(
     DONE
 }
 
-/// As [`list`], for plain values.
+/// Like [`list`], for plain values.
 ///
 /// # Safety
-/// As [`list`].
+/// As for [`list`].
 pub(crate) unsafe fn values<T: Copy>(
     items: &[T],
     capacity: u32,
@@ -266,10 +266,10 @@ pub(crate) unsafe fn values<T: Copy>(
     }
 }
 
-/// As [`list`], for a string. The length includes the terminating zero.
+/// Like [`list`], for a string. The length includes the terminating zero.
 ///
 /// # Safety
-/// As [`list`].
+/// As for [`list`].
 pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
     let bytes: Vec<u8> = text.bytes().chain([0]).collect();
     // SAFETY: the caller's duty; both are bytes.
@@ -291,7 +291,7 @@ pub(crate) fn field<const N: usize>(field: &mut [c_char; N], text: &str) {
 /// Reads the string of a fixed-size field.
 ///
 /// # Errors
-/// The field has no terminating zero, or is not UTF-8.
+/// Returns an error if the field has no terminating zero, or is not UTF-8.
 pub(crate) fn field_text<const N: usize>(field: &[c_char; N]) -> Outcome<String> {
     let bytes = field.map(|c| c.to_ne_bytes()[0]);
     let text = CStr::from_bytes_until_nul(&bytes).ok();

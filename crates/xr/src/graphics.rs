@@ -25,7 +25,7 @@ pub(crate) enum SwapchainImages {
     OpenGl(Arc<gl::images::SwapchainImages>),
 }
 
-/// A swapchain image that a layer refers to.
+/// A swapchain image to which a layer refers.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: SwapchainImages,
@@ -46,7 +46,7 @@ impl Graphics {
     /// Creates the images of a swapchain, and their acquire/release queue.
     ///
     /// # Errors
-    /// The error code that the specification defines for an invalid or unsupported parameter.
+    /// Returns the error code that the specification defines for an invalid or unsupported parameter.
     pub(crate) fn make(
         &self,
         info: &xr::SwapchainCreateInfo,
@@ -69,10 +69,10 @@ impl Graphics {
         ))
     }
 
-    /// The application is about to acquire one of these images.
+    /// Prepares for the application to acquire one of these images.
     ///
     /// # Errors
-    /// The device is lost.
+    /// Returns an error if the device is lost.
     pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
         match (self, swapchain_images) {
             (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {
@@ -82,7 +82,7 @@ impl Graphics {
         }
     }
 
-    /// Releases images that are not used any more.
+    /// Releases images that are no longer used.
     pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         match (self, swapchain_images) {
             (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {
@@ -99,7 +99,7 @@ impl Graphics {
     /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line with the reason.
+    /// Returns one line with the reason.
     pub(crate) fn show(
         &self,
         scene: Scene<Image>,
@@ -190,7 +190,7 @@ impl SwapchainImages {
     /// Writes an image's handle to the `index`th structure of the array `out`.
     ///
     /// # Errors
-    /// `XR_ERROR_VALIDATION_FAILURE`: the structure has another type.
+    /// `XR_ERROR_VALIDATION_FAILURE` if the structure has another type.
     ///
     /// # Safety
     /// `out` is an array of the application with more than `index` elements.

@@ -4,7 +4,7 @@
 //! 63       32 31        0
 //! generation │ slot + 1      a reused slot has a new generation, so that a stale handle is detected
 //! ```
-//! Destroying a handle destroys its children: destroying a session ends its spaces and swapchains.
+//! Destroying a handle destroys its children. For example, destroying a session destroys its spaces and swapchains.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use openxr_sys::{self as xr, Handle as _};
 use crate::debug;
 use crate::ffi::Outcome;
 
-/// Maximum number of live handles (guess: stops an application with leaks before memory runs out).
+/// Maximum number of live handles (guess: this stops an application with leaks before memory runs out).
 const MAX_HANDLES: usize = 1 << 16;
 
-/// All handles of this process: the functions of OpenXR get no other context.
+/// All handles of this process, because the functions of OpenXR get no other context.
 static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
 
 /// An object that has a handle.
@@ -28,7 +28,7 @@ pub(crate) trait Object: Any + Send + Sync {
     /// Object type of the handle.
     const KIND: xr::ObjectType;
 
-    /// Called when the handle was destroyed. Calls in progress may still use the object.
+    /// Called when the handle has been destroyed. Calls in progress may still use the object.
     fn destroyed(&self) {}
 }
 
@@ -109,7 +109,7 @@ impl Handles {
         Some(u64::from(slot.generation) << 32 | u64::from(index + 1))
     }
 
-    /// Removes a handle and its descendants; children come before their parents.
+    /// Removes a handle and its descendants. Children come before their parents.
     fn remove(&mut self, handle: u64, removed: &mut Vec<(u64, Arc<dyn AnyObject>)>) {
         let Some(index) = self.slot(handle) else {
             return;
@@ -143,7 +143,7 @@ fn handles() -> MutexGuard<'static, Handles> {
 /// Creates a handle for a child of `parent`, which is a handle or 0.
 ///
 /// # Errors
-/// The table is full.
+/// Returns an error if the table is full.
 pub(crate) fn add<T: Object>(parent: u64, object: Arc<T>) -> Outcome<T::Handle> {
     let raw = handles().add(parent, object);
     raw.map(T::Handle::from_raw)
@@ -153,7 +153,7 @@ pub(crate) fn add<T: Object>(parent: u64, object: Arc<T>) -> Outcome<T::Handle> 
 /// Looks up the object of a handle.
 ///
 /// # Errors
-/// The handle is invalid, has another type, or was destroyed.
+/// Returns an error if the handle is invalid, has another type, or has been destroyed.
 pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
     let handles = handles();
     let slot = handles.slot(handle.into_raw());
@@ -169,12 +169,12 @@ pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
 /// Destroys a handle and its descendants.
 ///
 /// # Errors
-/// As [`get`].
+/// As for [`get`].
 pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     get::<T>(handle)?;
     let mut removed = Vec::new();
     handles().remove(handle.into_raw(), &mut removed);
-    // Outside the lock: `destroyed` may wait for threads that look up handles.
+    // This is outside the lock, because `destroyed` may wait for threads that look up handles.
     for (handle, object) in &removed {
         debug::annotate(|annotations| annotations.remove_object(object.kind(), *handle));
         object.destroyed();

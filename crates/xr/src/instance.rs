@@ -24,7 +24,7 @@ pub(crate) struct Instance {
     pub(crate) session: Mutex<Weak<dyn InstanceSession>>,
     /// Vulkan objects that the application created or queried before its session.
     pub(crate) vulkan: Mutex<DeviceSelection>,
-    /// `xrGetOpenGLGraphicsRequirementsKHR` was called.
+    /// Whether `xrGetOpenGLGraphicsRequirementsKHR` has been called.
     pub(crate) gl_requirements_queried: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) trait InstanceSession: Send + Sync {
     /// Updates the audience, and queues events for changes.
     fn update(&self);
 
-    /// Whether its handle was destroyed.
+    /// Whether its handle has been destroyed.
     fn is_destroyed(&self) -> bool;
 }
 

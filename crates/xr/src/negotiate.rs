@@ -1,5 +1,4 @@
-//! The one exported symbol. The OpenXR loader gets `xrGetInstanceProcAddr` from it, and all other functions
-//! from that.
+//! The only exported symbol. The OpenXR loader gets `xrGetInstanceProcAddr` from it, and all other functions through that.
 
 use openxr_sys as xr;
 
@@ -19,8 +18,8 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
     loader: *const xr::NegotiateLoaderInfo,
     request: *mut xr::NegotiateRuntimeRequest,
 ) -> xr::Result {
-    // The console belongs to the application: a panic is reported by its result code. This sets the hook of
-    // the standard library linked into this library; a Rust application has its own copy.
+    // The console belongs to the application, so a panic is reported by its result code. This sets the hook of the standard
+    // library that is linked into this library; a Rust application has its own copy.
     #[cfg(not(test))]
     std::panic::set_hook(Box::new(|_| {}));
     call(c"xrNegotiateLoaderRuntimeInterface", || {

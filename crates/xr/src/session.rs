@@ -39,11 +39,11 @@ use crate::stream::{FrameSink, Stream};
 /// Interval at which a thread in `xrWaitFrame` checks that its session still exists (guess).
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Latency from the start of a frame's slot to the display of its picture before anything was measured, in
-/// periods: one to render, one to encode and send, one in the display (guess).
+/// Latency from the start of a frame's slot to the display of its picture before it has been measured, in periods: one to
+/// render, one to encode and send, one in the display (guess).
 const DEFAULT_DELAY_PERIODS: u32 = 3;
 
-/// Number of located frames for which the pose is kept.
+/// Number of located frames for which the pose is stored.
 const MAX_LOCATED: usize = 8;
 
 /// State of an `XrSession`.
@@ -51,13 +51,13 @@ pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
     /// The session's own handle, once it is known.
     handle: OnceLock<xr::Session>,
-    /// `None`: a headless session.
+    /// The graphics; `None` for a headless session.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
     controllers: Mutex<Controllers>,
     state: Mutex<State>,
-    /// Signalled when a frame was begun or the session was destroyed.
+    /// Signalled when a frame has been begun or the session has been destroyed.
     changed: Condvar,
 }
 
@@ -72,7 +72,7 @@ struct State {
     /// Located views, by display time.
     located: VecDeque<LocatedViews>,
     begun: Option<Instant>,
-    /// Refresh rate that the application was told last.
+    /// Refresh rate that was last reported to the application.
     refresh: f32,
     /// `shouldRender` of the newest frame.
     should_render: bool,
@@ -81,15 +81,15 @@ struct State {
     destroyed: bool,
 }
 
-/// The head pose that views were located with.
+/// The head pose with which views were located.
 #[derive(Clone, Copy)]
 struct LocatedViews {
     /// The frame's predicted display time.
     display: Instant,
     head: HeadState,
-    /// The client's pose that the prediction started from.
+    /// The client's pose from which the prediction started.
     posed: Option<ReceivedPose>,
-    /// When the prediction was made.
+    /// The time at which the prediction was made.
     predicted: Instant,
 }
 
@@ -264,7 +264,7 @@ impl Session {
         measured.unwrap_or(Delay::uniform(period * DEFAULT_DELAY_PERIODS))
     }
 
-    /// A refresh time of the player's display, if it is known precisely enough to synchronise with.
+    /// A refresh time of the player's display, if it is known precisely enough for synchronisation.
     fn phase(&self, period: Duration) -> Option<Instant> {
         let refresh = self.stream.as_ref()?.display()?.refresh?;
         // An error bound above a quarter of the period makes the phase meaningless.
@@ -299,7 +299,7 @@ impl Session {
         self.running()?.frames.may_end()
     }
 
-    /// `xrEndFrame`, after its layers were validated.
+    /// `xrEndFrame`, after its layers have been validated.
     pub(crate) fn end_frame(&self) {
         let audience = self.audience();
         let mut state = self.state();
@@ -309,8 +309,8 @@ impl Session {
         self.push_events(&mut state);
     }
 
-    /// Per-eye resolution for a frame that does not define it: that of the frame before. `None` if the frame
-    /// is empty because `shouldRender` was false.
+    /// Per-eye resolution for a frame that does not define it, which is that of the previous frame. `None` if the frame is
+    /// empty because `shouldRender` was false.
     pub(crate) fn eye_size(&self, empty: bool) -> Option<Size> {
         let state = self.state();
         (state.should_render || !empty).then_some(state.eye_size)
@@ -341,7 +341,7 @@ impl Session {
         Some((sink, drawn))
     }
 
-    /// The view configuration that the session was begun with.
+    /// The view configuration with which the session was begun.
     pub(crate) fn views(&self) -> xr::ViewConfigurationType {
         self.state().views
     }
@@ -358,7 +358,7 @@ impl Session {
         state.head.predict(clock::now(), at)
     }
 
-    /// As [`Session::head`], for the views of the frame displayed at `at`.
+    /// Like [`Session::head`], for the views of the frame that is displayed at `at`.
     pub(crate) fn head_for_frame(&self, at: Instant) -> HeadState {
         let head = self.head(at);
         let mut state = self.state();
@@ -377,7 +377,7 @@ impl Session {
         head
     }
 
-    /// The head state that the frame displayed at `at` was rendered with.
+    /// The head state with which the frame that is displayed at `at` was rendered.
     pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()
@@ -408,7 +408,7 @@ impl Session {
         }
     }
 
-    /// `xrSyncActions`. The action sets were checked to be attached, and the session to be focused.
+    /// `xrSyncActions`. It has been checked that the action sets are attached and the session is focused.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
         let now = clock::now();

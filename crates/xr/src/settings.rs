@@ -6,10 +6,10 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::launch_protocol::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
 use openuvr_runtime::store;
 
-/// Default frame rate: that of most headsets.
+/// Default frame rate, which is that of most headsets.
 pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
-/// Default per-eye resolution: a machine without a GPU can render and encode it at 90 Hz.
+/// Default per-eye resolution, which a machine without a GPU can render and encode at 90 Hz.
 const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 
 /// The recommended per-eye resolution.
@@ -28,9 +28,9 @@ fn fits(eye: Size) -> bool {
     Size::new(eye.width.saturating_mul(2), eye.height).is_valid()
 }
 
-/// Source of the host's configuration. Without one, no host starts.
+/// Source of the host's configuration. Without it, no host starts.
 pub(crate) enum Source {
-    /// The program that started this application.
+    /// The program that has started this application.
     Launcher,
     /// A file, for users that use this runtime for all applications.
     File(PathBuf),
@@ -47,7 +47,7 @@ pub(crate) fn source() -> Option<Source> {
 /// Reads the configuration file.
 ///
 /// # Errors
-/// One line with the reason.
+/// Returns one line with the reason.
 pub(crate) fn read(file: &std::path::Path) -> Result<LaunchSettings, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     LaunchSettings::from_toml(&text).map_err(|e| format!("{}: {e}", file.display()))

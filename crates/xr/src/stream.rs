@@ -1,8 +1,8 @@
 //! The host in the application's process: clients, the player's poses, and submission of pictures.
 //!
-//! A background thread starts the host. It gets the configuration from `openuvr xr` through the same socket
-//! that `openuvr run` uses, or from a file, for users that use this runtime for all applications. Until the
-//! host runs, there is no client. If it fails, the application continues without clients.
+//! A background thread starts the host. It gets the configuration from `openuvr xr` through the same socket that `openuvr
+//! run` uses, or from a file, for users that use this runtime for all applications. Until the host runs, there is no client.
+//! If the host fails, the application continues without clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -54,7 +54,7 @@ struct Shared {
     delay: Mutex<DelayEstimate>,
     stop: AtomicBool,
     waker: Waker,
-    /// Carries no messages; disconnects when the thread ends.
+    /// Carries no messages. It disconnects when the thread ends.
     ended: Mutex<Option<Receiver<()>>>,
 }
 
@@ -73,7 +73,7 @@ impl Stream {
             ended: Mutex::new(Some(ended)),
         });
         let in_thread = shared.clone();
-        // Signals are the application's: the thread blocks all of them.
+        // Signals are for the application, so the thread blocks all of them.
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
             if let Err(why) = in_thread.run(&source, size) {
@@ -125,7 +125,7 @@ impl Stream {
         self.shared.guest()?.display()
     }
 
-    /// Frame rate that the clients can show.
+    /// Frame rate that the clients can display.
     pub(crate) fn fps(&self) -> Option<f64> {
         self.shared.guest()?.frames().fps()
     }
@@ -279,7 +279,7 @@ impl Shared {
     }
 }
 
-/// Latency from the start of a frame until the client displayed it, as far as the client can measure it.
+/// Latency from the start of a frame until the client has displayed it, as far as the client can measure it.
 fn display_latency(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];

@@ -18,10 +18,10 @@ pub(crate) struct Swapchain {
 }
 
 impl Swapchain {
-    /// The application is about to acquire an image.
+    /// Prepares for the application to acquire an image.
     ///
     /// # Errors
-    /// The device is lost.
+    /// Returns an error if the device is lost.
     pub(crate) fn acquired(&self) -> Outcome<()> {
         match &self.session.graphics {
             Some(graphics) => graphics.acquired(&self.images),

@@ -122,7 +122,7 @@ fn the_block_with_the_least_interference_is_used() {
     // A network between two channels disturbs both.
     let between = [network(2422, -50)];
     assert_eq!(ranked(&low, &between, &[])[0], 11);
-    // Of equally busy ones the one with weaker signals.
+    // If several are equally busy, the one with weaker signals is used.
     let equal = [network(2412, -40), network(2437, -60), network(2462, -50)];
     assert_eq!(ranked(&low, &equal, &[]), [6, 11, 1]);
 }

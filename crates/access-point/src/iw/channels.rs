@@ -13,17 +13,17 @@
 //!           DFS CAC time: 60000 ms
 //!         * 5905 MHz [181] (disabled)
 //! ```
-//! "No IR": no radiation may be initiated there, so that only clients transmit.
+//! "No IR" means that no radiation may be initiated there, so that only clients transmit.
 
 use std::time::Duration;
 
 use super::{frequency, word_behind};
 use crate::channel::{Block, Frequency, Width};
 
-/// The most channels of a card: the three bands have 111.
+/// Maximum number of channels of a card. The three bands have 111.
 const MAX_CHANNELS: usize = 256;
 
-/// The longest check for radar: the weather channels of Europe need 10 minutes (ETSI EN 301 893, table D.1).
+/// Maximum duration of a check for radar. The weather channels of Europe need 10 minutes (ETSI EN 301 893, table D.1).
 const LONGEST_CHECK: Duration = Duration::from_secs(1200);
 
 /// A channel of 20 MHz.
@@ -33,7 +33,7 @@ pub struct Channel {
     pub frequency: Frequency,
     /// Whether an access point may transmit there at all.
     pub permits_access_points: bool,
-    /// The time for which radar must be listened for before; `None` without radars.
+    /// How long the access point must listen for radar before it transmits; `None` if there is no radar.
     pub radar_check: Option<Duration>,
     /// Whether a block of 40 MHz may extend downwards, and upwards.
     pub pairs: [bool; 2],
@@ -42,7 +42,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Whether it may be part of a block of this width, as the primary channel if it is that of the block.
+    /// Whether it may be part of a block of this width and, if it is the block's primary channel, be used as such.
     #[must_use]
     pub fn permits(&self, block: &Block) -> bool {
         // Each channel of the block is the lower or the upper one of a pair.
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Vec<Channel> {
                 channel.permits_access_points = false;
             }
             "Radar detection" => {
-                // Until the time follows.
+                // This applies until the line with the time follows.
                 channel.radar_check = Some(Duration::from_secs(60));
             }
             _ if let Some(widths) = line.strip_prefix("Channel widths:") => {

@@ -14,10 +14,10 @@
 use super::{frequency, word_behind};
 use crate::channel::Frequency;
 
-/// The most interfaces that are read.
+/// Maximum number of interfaces that are read.
 const MAX_INTERFACES: usize = 64;
 
-/// The longest name of an interface in bytes (`IFNAMSIZ` of linux/if.h, without the final zero).
+/// Maximum length of an interface's name in bytes (`IFNAMSIZ` of linux/if.h, without the final zero).
 const LONGEST_NAME: usize = 15;
 
 /// A wireless interface.
@@ -27,7 +27,7 @@ pub struct Interface {
     pub name: String,
     /// Its mode: `managed`, `AP`, `monitor` and others.
     pub mode: String,
-    /// Whether it has a network: as a client that is connected, or as an access point.
+    /// Whether it has a network, as a connected client or as an access point.
     pub in_use: bool,
     /// Its primary channel.
     pub frequency: Option<Frequency>,
@@ -35,7 +35,7 @@ pub struct Interface {
     pub width: Option<u32>,
 }
 
-/// Reads the interfaces. Those without a name, of which some drivers have one for peer-to-peer groups, are left out.
+/// Reads the interfaces. Those without a name are skipped; some drivers have one for peer-to-peer groups.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Vec<Interface> {
     interfaces
 }
 
-/// Whether a text can be an interface's name: no path, no option, no text of several words.
+/// Whether a text can be an interface's name: it is not a path, not an option, and has no blanks.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

@@ -118,7 +118,7 @@ pub fn parse(text: &str) -> Phy {
     phy
 }
 
-/// The widths of a line such as `total <= 8, #channels <= 1, radar detect widths: { 20 MHz (no HT), 20 MHz }`.
+/// Adds the widths of a line such as `total <= 8, #channels <= 1, radar detect widths: { 20 MHz (no HT), 20 MHz }`.
 fn add_radar_widths(widths: &mut Vec<Width>, line: &str) {
     let list = line.split_once("radar detect widths: {");
     let list = list.and_then(|(_, rest)| rest.split('}').next());

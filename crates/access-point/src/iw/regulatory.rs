@@ -9,23 +9,23 @@
 //! country US: DFS-FCC
 //!         (5170 - 5250 @ 80), (N/A, 23), (N/A), AUTO-BW
 //! ```
-//! Most cards have the global rules; a block of its own is that of a card with a country in its firmware.
+//! Most cards have the global rules. A card with a country in its firmware has a separate block.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The most rules that are read; a country has about ten, a card with rules of its own about 60.
+/// Maximum number of rules that are read. A country has about ten, and a card with its own rules has about 60.
 const MAX_RULES: usize = 512;
 
-/// A country: two capital letters (ISO 3166-1), or `00` and `98`, `99` for none or several.
+/// A country: two capital letters (ISO 3166-1), or `00`, `98` or `99` for none or several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Country([u8; 2]);
 
 impl Country {
-    /// No country: the rules that hold everywhere.
+    /// No country: the rules that apply everywhere.
     pub const WORLD: Country = Country(*b"00");
 
-    /// Whether it is one country.
+    /// Whether it is a single country.
     #[must_use]
     pub fn is_one(self) -> bool {
         self.0.iter().all(u8::is_ascii_uppercase)
@@ -41,7 +41,7 @@ impl FromStr for Country {
             bytes.iter().all(u8::is_ascii_uppercase) || bytes.iter().all(u8::is_ascii_digit)
         };
         let country = bytes.filter(valid).map(Country);
-        country.ok_or_else(|| "a country has two capital letters, such as DE".to_owned())
+        country.ok_or_else(|| "expected two capital letters, such as DE".to_owned())
     }
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Country {
 /// The rules of a country.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain {
-    /// The index of the card that has these rules; `None`: all others.
+    /// The index of the card that has these rules; `None`: all other cards.
     pub phy: Option<u32>,
     /// Whether the card selects the country itself.
     pub self_managed: bool,
@@ -119,7 +119,7 @@ pub fn of_card(domains: &[Domain], phy: u32) -> Option<&Domain> {
     own.or_else(|| domains.iter().find(|domain| domain.phy.is_none()))
 }
 
-/// The range of a rule for indoor use: `(5150 - 5250 @ 80), (N/A, 23), (N/A), NO-OUTDOOR`.
+/// The range of a rule for indoor use, such as `(5150 - 5250 @ 80), (N/A, 23), (N/A), NO-OUTDOOR`.
 fn indoor_range(line: &str) -> Option<(u32, u32)> {
     let flags = line.split(',').map(str::trim);
     flags.into_iter().find(|flag| *flag == "NO-OUTDOOR")?;

@@ -1,4 +1,4 @@
-//! `iw dev IFACE scan`: the networks in the air.
+//! `iw dev IFACE scan`: the networks that are received.
 //!
 //! ```text
 //! BSS 02:00:00:00:01:00(on wlan0)
@@ -15,19 +15,19 @@
 //!                  * station count: 3
 //!                  * channel utilisation: 57/255
 //! ```
-//! Everything here is claimed by strangers: see the module above.
+//! Everything here comes from unknown networks; see the parent module.
 
 use super::{frequency, word_behind};
 use crate::channel::{Band, Block, CCA_THRESHOLD, Frequency, Width};
 use crate::ssid::Ssid;
 
-/// The most networks that are kept; of more, the first ones (guess: a hall full of them).
+/// Maximum number of networks that are stored. If there are more, the first ones are kept (guess: a hall full of them).
 const MAX_NETWORKS: usize = 1024;
 
-/// The weakest and the strongest possible signal, in dBm: below thermal noise, and a transmitter beside the antenna.
+/// The weakest and the strongest possible signal, in dBm: below thermal noise, and a transmitter next to the antenna.
 const SIGNALS: (i32, i32) = (-110, 30);
 
-/// A network: the access point that sends its beacons.
+/// A network, that is, the access point that sends its beacons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
     /// Its name, unless it is hidden.
@@ -38,12 +38,13 @@ pub struct Network {
     pub signal: i32,
     /// Its lower and upper edges in MHz.
     pub edges: (u32, u32),
-    /// The use of its primary channel that it reports, in parts of 255 of the time (IEEE 802.11-2020, 9.4.2.27).
+    /// The use of its primary channel that it reports, in 1/255 of the time (IEEE 802.11-2020, 9.4.2.27).
     pub utilisation: Option<u8>,
 }
 
 impl Network {
-    /// A network of which only this much is known: in 6 GHz 80 MHz wide (guess: usual there), elsewhere 20.
+    /// A network about which nothing else is known. It is assumed to be 80 MHz wide in 6 GHz (guess: usual there), and 20
+    /// MHz elsewhere.
     #[must_use]
     pub fn new(frequency: Frequency, signal: i32, ssid: Option<Ssid>) -> Network {
         let usual = match frequency.band() {
@@ -60,7 +61,7 @@ impl Network {
     }
 }
 
-/// The edges of a network that has this primary channel, which need not be one of the standard's.
+/// The edges of a network with this primary channel, which need not be one of the standard.
 fn edges(primary: Frequency, width: Width) -> (u32, u32) {
     match Block::new(primary, width) {
         Some(block) => block.edges(),
@@ -73,15 +74,15 @@ fn around(centre: u32, width: Width) -> (u32, u32) {
     (centre.saturating_sub(half), centre.saturating_add(half))
 }
 
-/// The facts about a network while its lines are read.
+/// The data about a network while its lines are read.
 #[derive(Default)]
 struct Lines {
     frequency: Option<Frequency>,
     signal: Option<i32>,
     ssid: Option<Ssid>,
-    /// The neighbour of the primary channel: above or below.
+    /// Whether the neighbour of the primary channel is above it.
     pair_above: Option<bool>,
-    /// The width of 802.11ac: 1 is 80 MHz, 2 and 3 are deprecated forms of 160 and 80 + 80 MHz.
+    /// The width of 802.11ac: 1 means 80 MHz, and 2 and 3 are deprecated forms of 160 and 80 + 80 MHz.
     vht_width: Option<u32>,
     vht_centre: Option<u32>,
     utilisation: Option<u8>,
@@ -116,7 +117,7 @@ impl Lines {
     fn network(self) -> Option<Network> {
         let frequency = self.frequency?;
         let band = frequency.band()?;
-        // A driver that reports no dBm: as loud as the threshold of a busy channel.
+        // A driver that reports no dBm. The signal is assumed to be at the threshold of a busy channel.
         let signal = self.signal.unwrap_or(CCA_THRESHOLD);
         let mut network = Network::new(frequency, signal, self.ssid);
         let pair = |above| if above { 10_i64 } else { -10 };
@@ -148,7 +149,7 @@ pub fn parse(text: &str) -> Vec<Network> {
                 return networks;
             }
         } else if let Some(lines) = &mut lines {
-            // Spaces at the end belong to no name: `iw` writes them as \x20.
+            // Spaces at the end do not belong to a name, because `iw` writes those as \x20.
             lines.add(line.trim());
         }
     }
@@ -156,8 +157,8 @@ pub fn parse(text: &str) -> Vec<Network> {
     networks
 }
 
-/// A name as `iw` writes it: spaces at the ends, backslashes and bytes outside of ASCII as `\xNN`. `None` if it is
-/// hidden: empty, or zeros.
+/// A name as `iw` writes it: spaces at the ends, backslashes and bytes outside ASCII are written as `\xNN`. `None` if it is
+/// hidden, that is, empty or zeros.
 fn ssid(text: &str) -> Option<Ssid> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, behind)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! `iw dev IFACE survey dump`: the use of the air, as measured by the card during a scan.
+//! `iw dev IFACE survey dump`: the channel use that the card has measured during a scan.
 //!
 //! ```text
 //! Survey data from wlan0
@@ -9,21 +9,21 @@
 //!         channel receive time:           30 ms
 //!         channel transmit time:          2 ms
 //! ```
-//! Many drivers report nothing, or the noise alone.
+//! Many drivers report nothing, or only the noise.
 
 use super::{frequency, word_behind};
 use crate::channel::Frequency;
 
-/// The most channels that are read.
+/// Maximum number of channels that are read.
 const MAX_CHANNELS: usize = 256;
 
-/// The shortest measurement that is used, in ms: a scan stays for 20 ms at least (guess).
+/// Minimum duration of a measurement that is used, in ms. A scan stays for at least 20 ms (guess).
 const SHORTEST: u64 = 10;
 
 /// The measurement of a channel.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Survey {
-    /// The channel; 0 is none.
+    /// The channel's frequency; 0 means none.
     frequency: u32,
     active: Option<u64>,
     busy: Option<u64>,
@@ -37,7 +37,7 @@ impl Survey {
         Frequency(self.frequency)
     }
 
-    /// The share of the time in which others used the channel, 0 to 1; `None` without a measurement.
+    /// The share of the time in which others used the channel, 0 to 1; `None` if there is no measurement.
     #[must_use]
     pub fn busy(&self) -> Option<f64> {
         let own = self.transmit.unwrap_or(0);

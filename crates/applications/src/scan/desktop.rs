@@ -14,7 +14,7 @@ const GAME: &str = "Game";
 /// Sizes of icons in pixels, the best for box art first.
 const SIZES: [u16; 8] = [256, 512, 192, 128, 96, 64, 48, 32];
 
-/// Visible entries with a command: games, or with `all` all of them.
+/// Visible entries with a command: games or, with `all`, all of them.
 pub(super) fn entries(places: &Places, all: bool) -> Vec<Application> {
     let roots = [&places.data].into_iter().chain(&places.shared);
     let locales: Vec<String> = places.locale.iter().cloned().collect();
@@ -26,7 +26,7 @@ pub(super) fn entries(places: &Places, all: bool) -> Vec<Application> {
             continue;
         };
         for path in Iter::new(std::iter::once(folder.clone())) {
-            // A user's entry replaces the machine's of the same name, also to hide it.
+            // A user's entry replaces the machine's entry with the same name, even to hide it.
             let Ok(id) = path.strip_prefix(&folder).map(Path::to_owned) else {
                 continue;
             };
@@ -67,7 +67,7 @@ fn of(places: &Places, entry: &DesktopEntry, locales: &[String], all: bool) -> O
     })
 }
 
-/// The PNG file of an icon: a path, or a name of the theme that all others build on (Icon Theme Specification).
+/// The PNG file of an icon, which is a path or a name in the theme on which all others are based (Icon Theme Specification).
 fn find_icon(places: &Places, icon: &str) -> Option<PathBuf> {
     let path = Path::new(icon);
     if path.is_absolute() {

@@ -1,4 +1,4 @@
-//! Installed games of the Heroic launcher: lists in JSON for each store.
+//! Installed games of the Heroic launcher, which stores lists in JSON for each store.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(super) fn games(places: &Places) -> Vec<Application> {
     all.collect()
 }
 
-/// Name and title of each game: of Epic's store, by name in one object.
+/// Name and title of each game of Epic's store. They are in one object, by name.
 fn epic(root: &Path) -> Vec<(String, String)> {
     let list = json(&root.join("legendaryConfig/legendary/installed.json"));
     let games = list
@@ -53,7 +53,7 @@ fn epic(root: &Path) -> Vec<(String, String)> {
     pairs.flatten().collect()
 }
 
-/// The same of GOG's: the titles are in another file.
+/// Name and title of each game of GOG's store. The titles are in another file.
 fn gog(root: &Path) -> Vec<(String, String)> {
     let library = json(&root.join("store_cache/gog_library.json"));
     let known = entries(library.as_ref(), "games");
@@ -69,7 +69,7 @@ fn gog(root: &Path) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-/// The same of programs that a person added.
+/// Name and title of each program that the user has added.
 fn own(root: &Path) -> Vec<(String, String)> {
     let library = json(&root.join("sideload_apps/library.json"));
     let games = entries(library.as_ref(), "games");

@@ -1,6 +1,6 @@
-//! Valve's KeyValues text: keys with a string or with more of them in braces. Files are bounded in length by the reader.
+//! Valve's KeyValues text: keys with a string or with more keys in braces. The reader bounds the length of files.
 
-/// Deepest nesting; Steam's files have five levels.
+/// Maximum nesting. Steam's files have five levels.
 const DEEPEST: usize = 16;
 
 /// A string with the keys above it, the outermost first.
@@ -10,7 +10,7 @@ pub(super) struct Pair {
     pub(super) value: String,
 }
 
-/// All strings of a text, in order; `None` if it is not of that form.
+/// All strings of a text, in order; `None` if it does not have that form.
 pub(super) fn parse(text: &str) -> Option<Vec<Pair>> {
     let mut tokens = Tokens(text);
     let (mut keys, mut pairs) = (Vec::new(), Vec::new());
@@ -40,7 +40,7 @@ enum Token {
 struct Tokens<'a>(&'a str);
 
 impl Tokens<'_> {
-    /// The next token; inside, `None` at the end. `None` if a quote has no end.
+    /// The next token. The inner `Option` is `None` at the end; the outer one is `None` if a quotation mark is not closed.
     fn next(&mut self) -> Option<Option<Token>> {
         loop {
             self.0 = self.0.trim_start();
@@ -72,7 +72,7 @@ impl Tokens<'_> {
     }
 }
 
-/// The text up to the next quote, and the rest behind it.
+/// The text up to the next quotation mark, and the rest after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut characters = text.char_indices();

@@ -1,5 +1,5 @@
-//! Games of Lutris: a YAML file each, named SLUG-TIME.yml. Of these files only two lines at the outer level matter, which
-//! Lutris writes as plain scalars; the file's name has the same slug.
+//! Games of Lutris. Each has a YAML file named SLUG-TIME.yml. Only two lines at the outer level of these files matter, which
+//! Lutris writes as plain scalars. The file's name has the same slug.
 
 use super::{Places, files};
 use crate::{Application, read_text};
@@ -16,7 +16,7 @@ pub(super) fn games(places: &Places) -> Vec<Application> {
     found.collect()
 }
 
-/// The game of a file with this name, without its end.
+/// The game of a file with this name, without its extension.
 #[must_use]
 pub fn game(stem: &str, text: &str) -> Option<Application> {
     let slug = scalar(text, "game_slug").or_else(|| {

@@ -1,4 +1,4 @@
-//! The search for applications of this machine: one file per source. Files that are missing or damaged are skipped.
+//! The search for applications on this machine, with one file per source. Files that are missing or damaged are skipped.
 
 mod desktop;
 mod heroic;
@@ -23,16 +23,16 @@ pub struct Places {
     pub data: PathBuf,
     /// `$XDG_CONFIG_HOME`.
     pub config: PathBuf,
-    /// `$XDG_DATA_DIRS`, the most important first.
+    /// `$XDG_DATA_DIRS`, the folder with the highest priority first.
     pub shared: Vec<PathBuf>,
     /// The language for names, such as `de_DE`.
     pub locale: Option<String>,
-    /// `$PATH`: programs that an entry names as its requirement.
+    /// `$PATH`, for programs that an entry states as its requirement.
     pub programs: Vec<PathBuf>,
 }
 
 impl Places {
-    /// Those of this process.
+    /// The folders of this process.
     #[must_use]
     pub fn of_process() -> Places {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -67,7 +67,7 @@ struct SourcedApplication {
     application: Application,
 }
 
-/// The applications of this machine, sorted by name: games, or with `all` all desktop entries, too.
+/// The applications on this machine, sorted by name: games and, with `all`, all desktop entries.
 #[must_use]
 pub fn scan(places: &Places, all: bool) -> Vec<Application> {
     let sources = [
@@ -86,7 +86,7 @@ pub fn scan(places: &Places, all: bool) -> Vec<Application> {
     distinct(found.collect())
 }
 
-/// Each command once, each name once: a launcher's own desktop entry is its game again.
+/// Keeps each command once and each name once, because a launcher's own desktop entry duplicates its game.
 fn distinct(mut found: Vec<SourcedApplication>) -> Vec<Application> {
     let mut commands = HashSet::new();
     found.retain(|one| commands.insert(one.application.command.clone()));

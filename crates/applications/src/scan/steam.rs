@@ -1,5 +1,5 @@
-//! Installed games of Steam: `libraryfolders.vdf` names the libraries, each with an `appmanifest_*.acf` per game, both in
-//! Valve's KeyValues form.
+//! Installed games of Steam. `libraryfolders.vdf` lists the libraries, each of which has an `appmanifest_*.acf` per game.
+//! Both have Valve's KeyValues form.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use super::keyvalues::{Pair, parse};
 use super::{Places, files};
 use crate::{Application, read_text};
 
-/// The bit of `StateFlags` of a completely installed application.
+/// The bit of `StateFlags` that marks a completely installed application.
 const INSTALLED: u32 = 4;
 
-/// Beginnings of the names of parts that are no games.
+/// Prefixes of the names of parts that are not games.
 const PARTS: [&str; 3] = ["Proton ", "Steam Linux Runtime", "Steamworks Common"];
 
 /// A way to start Steam.
@@ -50,7 +50,7 @@ pub(super) fn games(places: &Places) -> Vec<Application> {
     found
 }
 
-/// The libraries of a Steam installation, with itself.
+/// The libraries of a Steam installation, including the installation itself.
 fn libraries(root: &Path) -> Vec<PathBuf> {
     let list = read_text(&root.join("steamapps/libraryfolders.vdf"));
     let mut all = vec![root.to_owned()];
@@ -58,7 +58,7 @@ fn libraries(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The paths in a `libraryfolders.vdf`: in newer ones those of the key `path`, in older ones all.
+/// The paths in a `libraryfolders.vdf`: in newer files the values of the key `path`, in older ones all strings.
 #[must_use]
 pub fn paths(text: &str) -> Vec<PathBuf> {
     let pairs = parse(text).unwrap_or_default().into_iter();
@@ -71,7 +71,7 @@ pub fn paths(text: &str) -> Vec<PathBuf> {
     found.map(|pair| PathBuf::from(pair.value)).collect()
 }
 
-/// The game of a manifest, if it is one and installed; `start`: the words that start Steam.
+/// The game of a manifest, if it is a game and installed. `start` has the words that start Steam.
 #[must_use]
 pub fn game(text: &str, start: &[&str]) -> Option<Application> {
     let pairs = parse(text)?;

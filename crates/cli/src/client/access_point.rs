@@ -15,7 +15,7 @@ use openuvr_terminal::signals::INTERRUPTED;
 
 use crate::config::{ClientConfig, ViaAp};
 
-/// Longest file with a key that is read.
+/// The maximum size of a key file.
 const LONGEST: u64 = 1024;
 
 /// The interval of checks for signals.
@@ -27,14 +27,14 @@ pub(super) enum Use {
     None,
     /// It is left when this value is dropped.
     Joined(Association),
-    /// A signal came meanwhile.
+    /// A signal has arrived meanwhile.
     Stopped,
 }
 
 /// Joins the configured access point.
 ///
 /// # Errors
-/// There is no key, or it cannot be joined. The message has one line.
+/// Returns an error with a one-line message if there is no key, or if the access point cannot be joined.
 pub(super) fn join(config: &ClientConfig, stop: &AtomicBool) -> Result<Use> {
     let Some(via_ap) = &config.via_ap else {
         return Ok(Use::None);
@@ -61,23 +61,23 @@ fn from_file(file: &Path) -> Result<Passphrase> {
     read.with_context(|| format!("can't read the key in {shown}"))?;
     let key = Passphrase::new(text.lines().next().unwrap_or_default());
     key.ok_or_else(|| {
-        anyhow!("{shown}: its first line is no key of 8 to 63 printable ASCII characters; `openuvr ap` shows the key")
+        anyhow!("{shown}: its first line is not a key of 8 to 63 printable ASCII characters; `openuvr ap` shows the key")
     })
 }
 
 fn typed() -> Result<Passphrase> {
     if !std::io::stdin().is_terminal() {
-        bail!("the access point has a key: give --ap-key-file FILE, or the text of its QR code");
+        bail!("the access point has a key: use --ap-key-file FILE, or the text of its QR code");
     }
     out::prompt(format_args!("Key shown by the access point: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let key = Passphrase::new(line.trim_end_matches(['\r', '\n']));
-    key.ok_or_else(|| anyhow!("a key has 8 to 63 printable ASCII characters"))
+    key.ok_or_else(|| anyhow!("expected a key of 8 to 63 printable ASCII characters"))
 }
 
 impl Use {
-    /// The interface by which the host is reached.
+    /// The interface through which the host is reached.
     pub(super) fn interface(&self) -> Option<&str> {
         match self {
             Use::Joined(joined) => Some(joined.interface()),
@@ -85,7 +85,8 @@ impl Use {
         }
     }
 
-    /// Runs `prompts`, which wait for the terminal. A signal meanwhile leaves the access point and ends the program.
+    /// Runs `prompts`, which wait for the terminal. A signal that arrives meanwhile leaves the access point and ends the
+    /// program.
     pub(super) fn during<T>(&self, stop: &AtomicBool, prompts: impl FnOnce() -> T) -> T {
         let Use::Joined(joined) = self else {
             return prompts();
@@ -107,7 +108,7 @@ impl Use {
     }
 }
 
-/// Ends the watch also after a panic.
+/// Ends the watch, even after a panic.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

@@ -1,4 +1,4 @@
-//! A headset as the client's surface: its head pose and controllers are sent to the host.
+//! A headset as the client's surface. Its head pose and controllers are sent to the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ impl Hmd {
     /// Opens the active OpenXR runtime, and prints its name.
     ///
     /// # Errors
-    /// There is no runtime, no headset, or no Vulkan.
+    /// Returns an error if there is no runtime, no headset, or no Vulkan.
     pub(super) fn open() -> Result<Hmd> {
         let (headset, samples) = Headset::open(clock::now)?;
         let about = headset.about();

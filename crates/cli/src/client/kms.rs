@@ -22,12 +22,12 @@ mod built_in {
     ) -> Result<(OpenSurface, Option<f64>)> {
         let wrong = || anyhow!("invalid card or connector {display:?}: use card0/HDMI-A-1");
         let choice = Choice::parse(display).ok_or_else(wrong)?;
-        // A missing display is an error at once; the console is taken with the first picture.
+        // A missing display is an error at once. The console is taken with the first picture.
         let highest = openuvr_kms::probe(&choice)?;
         let config = KmsConfig { choice, refresh };
         let open = open_window(None, window, move |window| {
             let program = std::env::current_exe().map_err(|cause| {
-                PresentError(format!("can't find this program's file: {cause}"))
+                PresentError(format!("can't find the path of this executable: {cause}"))
             })?;
             let mut command = std::process::Command::new(program);
             command.arg(guard::COMMAND);
@@ -72,7 +72,7 @@ mod built_in {
 /// The surface, and the highest refresh rate of the display.
 ///
 /// # Errors
-/// There is no card or no display, or this program was built without them.
+/// Returns an error if there is no card or no display, or if this program was built without them.
 pub(super) fn open(
     display: &str,
     refresh: Option<f64>,
@@ -81,7 +81,7 @@ pub(super) fn open(
     built_in::open(display, refresh, window)
 }
 
-/// The hidden subcommand that gives the console back after a kill.
+/// The hidden subcommand that releases the console after a kill.
 pub(crate) fn commands() -> Option<Command> {
     built_in::commands()
 }

@@ -5,7 +5,7 @@ use openuvr_media::input_source::pads::mapping::Database;
 
 use crate::config::ClientConfig;
 
-/// The database of game pads; `None` if pads are not sent. Invalid lines are reported.
+/// Opens the database of game pads; `None` if pads are not sent. Invalid lines are reported.
 pub(super) fn database(config: &ClientConfig) -> Result<Option<Database>> {
     if !config.sends_pads() {
         return Ok(None);

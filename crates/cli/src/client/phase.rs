@@ -1,4 +1,4 @@
-//! Refresh times of the display, for the host: its application renders for them.
+//! Refresh times of the display, for the host, whose application renders for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use openuvr_runtime::client::ClientRuntime;
 /// The maximum wait for a vertical blank before the thread checks its stop flag.
 const BLANK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The interval of reports to the host: errors of the period and of the clocks accumulate meanwhile.
+/// The interval of reports to the host. Errors of the period and of the clocks accumulate between reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reports of the display to the host.
@@ -29,7 +29,8 @@ impl DisplayReporter {
         }
     }
 
-    /// Reports the refresh times, on the monotonic clock, unless the last report is recent; whether it was sent.
+    /// Reports the refresh times, on the monotonic clock, unless the last report is recent. Returns whether a report was
+    /// sent.
     pub(super) fn refresh(
         &mut self,
         client: &ClientRuntime,
@@ -55,8 +56,8 @@ impl DisplayReporter {
     }
 }
 
-/// Runs `work` while the refresh times of the X display `display` are sent to the host of `client`. If they are
-/// unavailable, only `work` runs.
+/// Runs `work` while the refresh times of the X display `display` are sent to the host of `client`. If the times are
+/// unavailable, it only runs `work`.
 pub(super) fn report_during<T>(
     display: &str,
     eyes: Option<Eyes>,
@@ -87,7 +88,7 @@ fn measure(name: &str, mut reporter: DisplayReporter, client: &ClientRuntime, ov
                 }
             }
             Ok(None) => {}
-            // Without its display the client ends anyway.
+            // If its display is gone, the client ends anyway.
             Err(why) => return tracing::debug!("{why}"),
         }
     }

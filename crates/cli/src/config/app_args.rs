@@ -18,7 +18,7 @@ pub(super) fn arg(name: &'static str, help: &'static str) -> Arg {
         .allow_hyphen_values(true)
 }
 
-/// The same, starting at the first word that is no option. It is required unless settings are only printed or
+/// Like [`arg`], but starts at the first word that is not an option. It is required unless settings are only printed or
 /// saved.
 pub(super) fn required(name: &'static str) -> Arg {
     arg(name, "Program to start, with its arguments")
@@ -29,7 +29,7 @@ pub(super) fn required(name: &'static str) -> Arg {
 /// The value of [`required`]; empty if only settings are printed or saved.
 ///
 /// # Errors
-/// The first word is an unknown option, which the parser takes for a word. The message has one line.
+/// Returns an error with a one-line message if the first word is an unknown option, which the parser takes for a word.
 pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let words = command_line(matches);
     if let Some(option) = words.first()
@@ -43,7 +43,7 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// The value of the argument; empty without one.
+/// The value of the argument; empty if there is none.
 pub(super) fn command_line(matches: &ArgMatches) -> Vec<OsString> {
     let words = matches.get_many(WORDS).unwrap_or_default();
     words.cloned().collect()

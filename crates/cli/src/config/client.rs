@@ -39,8 +39,8 @@ use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
 };
 
-/// The message if pictures have no output folder.
-const MISSING_FOLDER: &str = "present headless requires a folder: give --output FOLDER";
+/// The message if there is no output folder for pictures.
+const MISSING_FOLDER: &str = "present headless requires a folder: use --output FOLDER";
 
 settings! {
     /// The configuration of a client.
@@ -55,11 +55,11 @@ Examples:
   openuvr client [fe80::1%eth0]:4711        by address, on another port
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client --via-ap 'WIFI:T:WPA;S:OpenUVR-desk;P:KEY;;'
-                                            by the access point of `openuvr ap`
+                                            through the access point of `openuvr ap`
   openuvr client desk --present headless --output shots --every 60
                                             no window; every 60th picture as PNG
   openuvr client --portal https://play.example.org --application openarena
-                                            play by a portal; without --application list its offers
+                                            play through a portal; without --application, list its offers
   openuvr client desk --head-pose mouse --grab --view left
                                             an OpenXR application; the mouse turns the head
   openuvr client desk --head-pose opentrack --overscan 8
@@ -74,13 +74,13 @@ Examples:
 
         "Host" {
             /// Name or address of the host, with its port if it is not 4710.
-            /// By default hosts on the local network are discovered by multicast DNS: the paired one is used; of
-            /// several, or of unpaired ones, the client prompts for a number. An IPv6 address with a port needs
-            /// brackets. IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's
-            /// Ethernet address. A portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
+            /// By default, hosts on the local network are discovered through multicast DNS. If exactly one of them is
+            /// paired, it is used; otherwise, the client prompts for a number. An IPv6 address with a port needs brackets.
+            /// IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's Ethernet address. A
+            /// portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
             host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
             /// PIN shown by the host, for pairing.
-            /// Needed only the first time; by default the client prompts for it. Ignored for a paired host.
+            /// Needed only the first time; by default, the client prompts for it. Ignored for a paired host.
             /// Other users of this machine may see it in the process list.
             pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("prompt"));
             /// Pair again with a known host, with a new PIN.
@@ -92,10 +92,10 @@ Examples:
             /// Take over the player's role, if the host allows it.
             take_over: bool = "take-over", flag(), Default::Is("false");
             /// Force a transport.
-            /// By default the best that works is used, and shown: `udp-gso`, UDP with segmentation offload; `raw`,
-            /// Ethernet without IP, if host and client are on one segment and both have the capability
-            /// CAP_NET_RAW; `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings on this
-            /// side) and `xdp` (`raw` through AF_XDP, if built in) are used only on request.
+            /// By default, the best transport that works is used and reported: `udp-gso`, UDP with segmentation offload;
+            /// `raw`, Ethernet without IP, if host and client are on one segment and both have the capability CAP_NET_RAW;
+            /// `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings on this side) and `xdp` (`raw`
+            /// through AF_XDP, if built in) are used only on request.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
             /// Reconnect when the link fails.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
@@ -108,9 +108,9 @@ Examples:
         }
         "Access point" {
             /// Join the access point of the host, and leave it at the end.
-            /// The text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network. The host is
-            /// then searched there, unless it is given. NetworkManager joins where it owns the card; elsewhere the client needs
-            /// root and wpa_supplicant. Other users of this machine may see the text in the process list.
+            /// The text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network. The client
+            /// then searches for the host there, unless HOST is set. NetworkManager joins if it manages the card; otherwise,
+            /// the client needs root and wpa_supplicant. Other users of this machine may see the text in the process list.
             via_ap: Option<ViaAp> = "via-ap", optional(via_ap()), Default::Unset("");
             /// File with the key of the access point in its first line.
             ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")), Default::Unset("prompt");
@@ -120,10 +120,10 @@ Examples:
         }
         "Portal" {
             /// Play an application offered by the portal at this address.
-            /// The client prompts for your account once and keeps the log-in in the folder of keys, readable only by
-            /// this user. Without `--application` it lists the applications and sessions. Ctrl-C, or closing the
-            /// window, leaves the session running, as closing the portal's page does: the same command joins it
-            /// again; `--stop-session` ends it.
+            /// The client prompts for your account once and stores the log-in in the configuration folder, readable only by
+            /// this user. Without `--application`, it lists the applications and sessions. Ctrl-C, or closing the window,
+            /// leaves the session running, as closing the portal's page does: the same command joins it again, and
+            /// `--stop-session` ends it.
             portal: Option<PortalAddress> = "portal", optional(portal()),
                 Default::OnlyFlag(&Default::Unset(""));
             /// Application or session at the portal: a name or a session id.
@@ -131,14 +131,14 @@ Examples:
             /// another user can only be watched.
             application: Option<String> = "application", optional(text("NAME", 64)),
                 Default::OnlyFlag(&Default::Unset("list all"));
-            /// End the session when this client ends, also while it is queued.
+            /// End the session when this client ends, even if it is still queued.
             stop_session: bool = "stop-session", flag(), Default::Is("false");
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
-                Default::Unset("the last one, else prompt");
+                Default::Unset("the last one, otherwise prompt");
             /// File with the account's password in its first line.
-            /// For scripts; by default the client prompts for it. The variable OPENUVR_PORTAL_PASSWORD_FILE can name
-            /// the file, too.
+            /// For scripts; by default, the client prompts for it. The variable OPENUVR_PORTAL_PASSWORD_FILE can also
+            /// specify the file.
             portal_password_file: Option<PathBuf> = "portal-password-file", optional(path("FILE")),
                 Default::Unset("prompt");
             /// Fingerprint of a portal certificate that the system does not trust.
@@ -149,27 +149,27 @@ Examples:
         }
         "Picture" {
             /// Picture output.
-            /// `x11`: a window on an X display (`--display`). `wayland`: a window of a Wayland compositor, or
-            /// `wayland:DISPLAY` of another one than $WAYLAND_DISPLAY, by its name or the path of its socket. `kms`: a
-            /// whole display without a window system, from a text console, or `kms:CARD/CONNECTOR` of these, such as
-            /// kms:card0/HDMI-A-1; Ctrl+Alt+F1 to F12 switch consoles. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and controllers. `headless`:
-            /// PNG files, see `--output`. `null`: pictures are decoded and discarded.
+            /// `x11`: a window on an X display (`--display`). `wayland`: a window on $WAYLAND_DISPLAY; `wayland:DISPLAY`
+            /// selects a different compositor, by the name or path of its socket. `kms`: a whole display without a window
+            /// system, from a text console; `kms:CARD/CONNECTOR` selects it, as in kms:card0/HDMI-A-1. Ctrl+Alt+F1 to F12
+            /// switch consoles. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and controllers.
+            /// `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
             present: PresentKind = "present", present(),
-                Default::From("wayland in a Wayland session, else x11", Environment::present_text);
+                Default::From("wayland in a Wayland session, otherwise x11", Environment::present_text);
             /// H.264 decoder.
             /// `avcodec`: the CPU, which decodes while a picture arrives. The others are hardware decoders through
             /// libavcodec, which start when a picture is complete. An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// Accept only this codec.
-            /// For a host with several encoders, which sends the first that the client can decode: for example
-            /// `jpeg` for a fast network, although the host prefers H.264.
+            /// A host with several encoders uses the first whose codec the client can decode. Select, for example, `jpeg`
+            /// for a fast network although the host prefers H.264.
             codec: Option<CodecName> = "codec", optional(choice()),
                 Default::Unset("the host's first choice");
-            /// X display of the window of `x11`.
+            /// X display for the `x11` window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
             /// Initial size of the window; with `kms`, of the display's mode.
-            /// The picture is scaled to it. By default the window follows the picture's size until you resize it;
+            /// The picture is scaled to it. By default, the window follows the picture's size until you resize it;
             /// it is never larger than the screen.
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
             /// Maximum picture size.
@@ -183,13 +183,13 @@ Examples:
             /// Full-screen window.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
             /// Show a picture at once, in the middle of a refresh.
-            /// With `wayland`, for a compositor with tearing control, usually in full screen only; with `kms`, if the
-            /// driver can.
+            /// With `wayland`, needs a compositor with tearing control, which usually applies in full screen only; with
+            /// `kms`, needs driver support.
             tearing: bool = "tearing", flag(), Default::Is("false");
             /// Show the rows of a picture as they are decoded.
-            /// With `x11` unless the window scales the picture, and with `kms`. The upper rows are visible milliseconds
-            /// earlier, the last ones at the same time. Until then the picture consists of two frames, which shows as an
-            /// edge in fast motion, and with `kms` the display reports no times.
+            /// Works with `x11`, unless the window scales the picture, and with `kms`. The upper rows are visible
+            /// milliseconds earlier, the last ones at the same time. Until then, the picture consists of two frames, which
+            /// is visible as an edge in fast motion. With `kms`, the display reports no times.
             present_slices: bool = "present-slices", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
@@ -203,21 +203,21 @@ Examples:
         }
         "Virtual reality" {
             /// Head-pose source for OpenXR applications.
-            /// `none`. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G) it turns the head;
+            /// `none`. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G), it turns the head;
             /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
             /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
             /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242. `iio` or
             /// `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default those in
-            /// /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction that of ahead.
+            /// /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction straight ahead.
             head: HeadSpec = "head-pose", head(), Default::Is("none");
-            /// Displayed eyes of a stereo picture.
+            /// Which eyes of a stereo picture to show.
             /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
             view: EyeView = "view", choice(), Default::Is("both");
             /// Reproject pictures to the current head pose.
-            /// Each picture of an OpenXR application carries the head pose that it was rendered for. It is rotated
-            /// by the head's rotation since then, at the display's refresh rate, also without new pictures.
-            /// `auto`: if there is a head-pose source (`--head-pose`).
+            /// Each picture of an OpenXR application carries the head pose that it was rendered for. The client rotates it
+            /// by the head's rotation since then, at the display's refresh rate, even without new pictures. `auto`: if there
+            /// is a head-pose source (`--head-pose`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: OpenGL on a GPU;
@@ -225,13 +225,14 @@ Examples:
             /// is printed, and `software` is used.
             reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
-            /// Avoids black edges while the head turns: its angular speed times the round-trip time.
+            /// Avoids black edges while the head turns. The angle needed is the head's angular speed times the round-trip
+            /// time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
             /// Reprojection rate.
-            /// For a display that does not report its refresh rate, such as a virtual one. With `kms`, the rate of the
-            /// display's mode, too.
+            /// For a display that does not report its refresh rate, such as a virtual one. With `kms`, it is also the rate
+            /// of the display's mode.
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
-                Default::Unset("the display's refresh rate, else 60");
+                Default::Unset("the display's refresh rate, otherwise 60");
             /// Field of view of each eye, horizontal and vertical.
             /// OpenXR applications render it, with `--overscan` on each side.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
@@ -257,7 +258,7 @@ Examples:
             /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. The host numbers them 0, 1 and so on, or by
             /// the number before a =, as in evdev:7=/dev/input/event3. Other programs still receive their events.
             input: Option<InputKind> = "input", optional(input()),
-                Default::Unset("window if there is one, else none");
+                Default::Unset("window if there is one, otherwise none");
             /// File of input events to play; - is the standard input.
             /// Each line has a time and an event.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
@@ -266,8 +267,8 @@ Examples:
             /// window manager, such as Alt+Tab. Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
             /// Share the clipboard with a host that allows it.
-            /// Text copied here can be pasted there, or the other way round: the host selects the directions, and
-            /// by default allows neither. Only for the player, in a window.
+            /// Text copied here can be pasted there, or the other way round: the host selects the directions, and allows
+            /// neither by default. Only for the player, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send this machine's game pads.
             /// For a host that accepts them, while the window has the focus, and not with `--input none`. All pads in
@@ -275,37 +276,37 @@ Examples:
             pads: bool = "pads", flag(), Default::Is("true");
             /// Button mappings of game pads.
             /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads
-            /// known to the kernel need no mapping. The variable SDL_GAMECONTROLLERCONFIG is read, too.
+            /// known to the kernel need no mapping. The variable SDL_GAMECONTROLLERCONFIG is also read.
             pad_db: Option<PathBuf> = "pad-db", optional(path("FILE")), Default::Unset("the kernel's rules");
             /// Key mapping at the host.
             /// `symbol`: a key types the same symbol as here, whatever the host's layout; for text. `position`: a
             /// key keeps its physical position; for games: WASD is ZQSD on a French keyboard.
             /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "key-mapping", optional(choice()),
-                Default::Unset("position with --grab and for games of openuvr run, else symbol");
+                Default::Unset("position with --grab and for games of openuvr run, otherwise symbol");
         }
         "Games moved by a sensor" {
             /// Use head poses as input for an unmodified game.
             /// `mouse`: looking around moves the mouse, for games that turn the view with it. `pad`: the angle from
-            /// the centre deflects the right stick of the first game pad, as far as the host accepts pads; without
-            /// a pad here there is one of its own. `off`: poses are sent, for OpenXR applications. Requires
-            /// `--head-pose` with a sensor, and the window's focus. Ctrl+Alt+Shift+C recentres: the mouse returns by
-            /// all of this motion, the stick to its centre.
+            /// the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad here, the
+            /// client adds one. `off`: poses are sent, for OpenXR applications. Requires `--head-pose` with a sensor, and
+            /// the window's focus. Ctrl+Alt+Shift+C recentres: it undoes all of this motion of the mouse, and returns the
+            /// stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
             /// Angles that move the mouse or stick to the right and down.
             /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none; a - inverts one, and
             /// their order swaps them: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
-            /// Set it so that a quarter of a turn of the head is one in the game; the game's own sensitivity scales
-            /// it further. Fractions of a count are kept for the next motion.
+            /// Set it so that a quarter turn of the head is a quarter turn in the game, whose own sensitivity scales it
+            /// again. Fractions of a count are kept for the next motion.
             motion_gain: Option<f64> = "motion-gain", optional(number(0.1..=1000.0, "counts per degree")),
                 Default::Unset("10");
-            /// Angle of full deflection of the stick.
+            /// Head angle at which the stick is fully deflected.
             motion_range: Option<f64> = "motion-range", optional(number(1.0..=180.0, "degrees")),
                 Default::Unset("30");
             /// Angle without effect.
-            /// For the stick around the centre; for the mouse after each change of direction, against tremor.
+            /// For the stick, around the centre; for the mouse, after each change of direction, against tremor.
             motion_dead_zone: Option<f64> = "motion-dead-zone", optional(number(0.0..=45.0, "degrees")),
                 Default::Unset("0 for the mouse, 2 for the stick");
         }
@@ -321,7 +322,7 @@ Examples:
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: if permitted; without it a busy machine adds milliseconds of latency.
+            /// `auto`: if permitted; without it, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// At least as many cores as decoder threads; applications should run on others.
@@ -332,17 +333,17 @@ Examples:
     }
 }
 
-/// The default interpupillary distance in millimetres: the mean of adults.
+/// The default interpupillary distance in millimetres, the mean of adults.
 const USUAL_IPD: f64 = 63.0;
 
 /// The default field of view of each eye, in degrees.
 const USUAL_FOV: f64 = 90.0;
 
-/// The maximum rendered half angle in degrees: at 90 degrees the image plane would be infinite.
+/// The maximum rendered half angle in degrees. At 90 degrees the image plane would be infinite.
 const WIDEST: f64 = 80.0;
 
 impl ClientConfig {
-    /// The configured eyes, with the overscan; `None` without such settings.
+    /// The configured eyes, with the overscan; `None` if nothing is configured.
     pub(crate) fn configured_eyes(&self) -> Option<display::Eyes> {
         if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
@@ -384,7 +385,7 @@ impl ClientConfig {
             constraints: ClientConstraints {
                 bitrate: config.bitrate,
                 size: config.max_size,
-                // Known when the display is open.
+                // The rate is known when the display has been opened.
                 fps: None,
                 chosen_fps: None,
             },
@@ -394,7 +395,7 @@ impl ClientConfig {
 }
 
 impl ClientConfig {
-    /// The subcommand with all flags, and the window's shortcuts at the end of its help.
+    /// The subcommand with all flags. Its help ends with the window's shortcuts.
     pub(crate) fn command() -> Command {
         let mut end = String::from("Shortcuts of the window, which are not sent to the host:\n");
         for shortcut in SHORTCUTS {
@@ -419,8 +420,8 @@ impl ClientConfig {
     /// The picture output.
     ///
     /// # Errors
-    /// A required setting is missing. [`Settings::from_matches`] has checked its configuration for this
-    /// already.
+    /// Returns an error if a required setting is missing. [`Settings::from_matches`] has already checked this for its
+    /// configuration.
     pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
         let missing = |words: &str| ConfigError(words.to_owned());
         let window = WindowSpec {
@@ -454,7 +455,7 @@ impl ClientConfig {
         })
     }
 
-    /// The shared clipboard: that of the window's display.
+    /// The shared clipboard, which is that of the window's display.
     pub(crate) fn shared_clipboard(&self) -> Option<OpenClipboard> {
         let open: OpenClipboard = match &self.present {
             PresentKind::X11 => {
@@ -478,7 +479,7 @@ impl ClientConfig {
         self.clipboard.then_some(open)
     }
 
-    /// The mapping of head poses to input; `None`: they are sent as poses.
+    /// The mapping of head poses to input; `None` if they are sent as poses.
     pub(crate) fn motion_settings(&self) -> Option<MotionSettings> {
         self.motion_options().settings()
     }
@@ -504,13 +505,13 @@ impl ClientConfig {
             ("csv", self.csv.as_deref()),
         ])?;
         match (&self.portal, &self.application) {
-            // It only lists offers.
+            // The client only lists the portal's applications and sessions.
             (Some(_), None) => Ok(()),
             _ => self.surface().map(drop),
         }
     }
 
-    /// Presentation of stereo pictures on a display with this refresh rate, if known.
+    /// How stereo pictures are presented on a display with this refresh rate, if it is known.
     pub(crate) fn eyes(&self, refresh: Option<f64>) -> StereoSettings {
         let usual = StereoSettings::default();
         #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
@@ -546,8 +547,7 @@ impl ClientConfig {
         match self.present {
             _ if !self.present_slices => None,
             PresentKind::X11 | PresentKind::Kms(_) if stereo.draws() => Some(
-                "present-slices is not for stereo pictures: leave out view, reproject and head-pose, or give \
-                 reproject off",
+                "present-slices is not for stereo pictures: leave out view, reproject and head-pose, or use reproject off",
             ),
             PresentKind::X11 => None,
             PresentKind::Kms(_) => self.tearing.then_some(
@@ -572,10 +572,10 @@ impl ClientConfig {
                 "bitrate and max-size are for the player: an observer sees the player's picture"
             }
             () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
-                "a portal selects the host and needs no PIN: give either HOST or --portal"
+                "a portal selects the host and needs no PIN: use either HOST or --portal"
             }
             () if self.portal.is_some() && self.via_ap.is_some() => {
-                "via-ap is for a host, which a portal selects: give either --via-ap or --portal"
+                "a portal selects the host, so via-ap has no use: use either --via-ap or --portal"
             }
             () if self.via_ap.is_none()
                 && (self.ap_key_file.is_some() || self.ap_interface.is_some()) =>
@@ -585,13 +585,13 @@ impl ClientConfig {
             () if matches!(self.via_ap, Some(ViaAp::Credentials(_)))
                 && self.ap_key_file.is_some() =>
             {
-                "the text of a QR code contains the key: leave out ap-key-file, or give via-ap a name"
+                "the text of a QR code contains the key: leave out ap-key-file, or set via-ap to the name of the network"
             }
             () if self.portal.is_none() && self.application.is_some() => {
-                "application is for a portal: give --portal URL, too"
+                "application requires portal: use --portal URL"
             }
             () if self.observe && self.take_over => {
-                "observe and take-over are mutually exclusive: give one of them"
+                "observe and take-over are mutually exclusive: use one of them"
             }
             () if !window
                 && (self.size.is_some()
@@ -600,13 +600,13 @@ impl ClientConfig {
                     || self.keys.is_some()
                     || self.overlay) =>
             {
-                "size, full-screen, grab, keys and overlay require a window: present x11, wayland or kms"
+                "size, full-screen, grab, key-mapping and overlay require a window: present x11, wayland or kms"
             }
             () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
-                "head mouse requires a window: present x11, wayland or kms"
+                "head-pose mouse requires a window: present x11, wayland or kms"
             }
             () if self.observe && self.head != HeadSpec(None) => {
-                "head is for the player: an observer sees the player's view"
+                "head-pose is for the player: an observer sees the player's view"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every require present headless"
@@ -620,10 +620,10 @@ impl ClientConfig {
                 "tearing requires present wayland or kms"
             }
             () if scripted && self.input_script.is_none() => {
-                "input script requires a file: give --input-script FILE"
+                "input script requires a file: use --input-script FILE"
             }
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
-                "input-script requires input script, or no input setting"
+                "input-script cannot be combined with an input setting other than script"
             }
             () => {
                 let motion = self.motion_options().contradiction(&self.head);

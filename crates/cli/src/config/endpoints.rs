@@ -14,9 +14,9 @@ use super::kind::{Choice, Form, Kind};
 pub(crate) enum PresentKind {
     /// A window on an X display.
     X11,
-    /// A window on this Wayland display; `None`: that of the environment.
+    /// A window on this Wayland display; `None`: the display set in the environment.
     Wayland(Option<String>),
-    /// A display without a window system: its card and connector, which may be missing.
+    /// A display without a window system: its card and its connector, each of which may be missing.
     Kms(String),
     /// A headset.
     Xr,
@@ -27,7 +27,7 @@ pub(crate) enum PresentKind {
 }
 
 impl PresentKind {
-    /// Whether it is a window, or a whole display like one.
+    /// Whether it is a window, or a whole display that is used like a window.
     pub(crate) fn is_window(&self) -> bool {
         matches!(
             self,
@@ -66,11 +66,11 @@ pub(super) fn present() -> Kind<PresentKind> {
     }
 }
 
-/// Whether the text after `kms:` names a card or a connector.
+/// Whether the text after `kms:` is the name of a card or a connector.
 fn is_display(text: &str) -> bool {
     #[cfg(feature = "kms")]
     let valid = openuvr_kms::Choice::parse(text).is_some();
-    // The build refuses to open any.
+    // A program that is built without kms refuses to open any display.
     #[cfg(not(feature = "kms"))]
     let valid = !text.is_empty();
     valid
@@ -89,7 +89,7 @@ pub(crate) enum InputKind {
     None,
 }
 
-/// The head-pose source, as `openuvr_media::head::open` takes it; `None` without one.
+/// The head-pose source, in the form that `openuvr_media::head::open` accepts; `None` if there is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct HeadSpec(pub(crate) Option<String>);
 
@@ -121,7 +121,7 @@ pub(super) fn input() -> Kind<InputKind> {
         allowed: "one of window, none, script, evdev:DEVICES".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| match text {
-            // `x11` was its name when all windows were those of an X display.
+            // `x11` was its name when all windows were on an X display.
             "window" | "x11" => Some(InputKind::Window),
             "none" => Some(InputKind::None),
             "script" => Some(InputKind::Script),
@@ -146,7 +146,7 @@ pub(crate) enum Surface {
     },
     /// A window of a Wayland compositor.
     Wayland {
-        /// The Wayland display; `None`: that of the environment.
+        /// The Wayland display; `None`: the display set in the environment.
         display: Option<String>,
         /// The window.
         window: WindowSpec,
@@ -155,7 +155,7 @@ pub(crate) enum Surface {
     Kms {
         /// The card and the connector; may be empty.
         display: String,
-        /// The wanted refresh rate.
+        /// The requested refresh rate.
         refresh: Option<f64>,
         /// The settings that it shares with a window.
         window: WindowSpec,
@@ -166,7 +166,7 @@ pub(crate) enum Surface {
     Headless {
         /// The folder.
         output: PathBuf,
-        /// The interval of written pictures; `None`: only the last.
+        /// The interval between written pictures; `None`: only the last picture is written.
         every: Option<u32>,
     },
     /// No output.
@@ -176,7 +176,7 @@ pub(crate) enum Surface {
 /// The settings of a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WindowSpec {
-    /// The initial size; `None`: the picture's.
+    /// The initial size; `None`: the picture's size.
     pub(crate) size: Option<Size>,
     /// Whether it covers the screen.
     pub(crate) full_screen: bool,

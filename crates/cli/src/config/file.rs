@@ -1,4 +1,4 @@
-//! The settings file: TOML with one line for each setting, no sections.
+//! The settings file: TOML with one line per setting and no sections.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -14,7 +14,7 @@ use openuvr_terminal::usage;
 use super::kind::Form;
 use super::{ConfigError, Default, Origin, Setting, Value};
 
-/// Parses `text`, the content of `path`. Every value is checked, including those that a flag replaces.
+/// Parses `text`, the content of `path`. Every value is checked, even those that a flag replaces.
 pub(super) fn read(
     text: &str,
     path: &Path,
@@ -49,8 +49,8 @@ pub(super) fn read(
         if let Default::OnlyFlag(_) = setting.default {
             let (path, line) = (path.display(), line(name.span().start));
             return Err(ConfigError(format!(
-                "{path}:{line}: `{0}` applies to one run and is not read from a file: remove the line, \
-                 and give --{0} when needed",
+                "{path}:{line}: `{0}` applies to one run and is not read from a file: remove the line, and use --{0} when \
+                 needed",
                 setting.key
             )));
         }
@@ -59,7 +59,7 @@ pub(super) fn read(
             let instead = text.get(span).unwrap_or_default().lines().next();
             setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
         })?;
-        // Like an absent setting.
+        // Treated like an absent setting.
         if setting.optional && text.is_empty() {
             continue;
         }
@@ -68,8 +68,8 @@ pub(super) fn read(
     Ok(values)
 }
 
-/// Writes `text` to the file at `path`, or to the target of a link there, and returns the written path. The text may
-/// contain a PIN: the file and a newly created folder are accessible only to this user.
+/// Writes `text` to the file at `path`, or to the target if it is a link, and returns the written path. The text may contain
+/// a PIN, so the file and a newly created folder are accessible only to this user.
 pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.exists() && !path.is_file() {
@@ -84,7 +84,7 @@ pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     Ok(path)
 }
 
-/// The value as the text of a flag, if it has the right form.
+/// The value as the text of a flag, if its form is right.
 fn words(value: &DeValue<'_>, form: Form, file: &Path) -> Option<String> {
     match (value, form) {
         (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use super::host::HostConfig;
 use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
-/// The settings of a gateway; all others belong to the application.
+/// The settings of a gateway. All others belong to the application.
 const GATEWAY_SETTINGS: [&str; 17] = [
     "config-dir",
     "log",
@@ -79,7 +79,7 @@ a saved option. The last of repeated options applies. -h prints short help, --he
                 moonlight: None,
                 ..
             } => Err(ConfigError(
-                "the gateway has nothing to serve: give --web, --rtsp, --moonlight or --record"
+                "the gateway has nothing to serve: use --web, --rtsp, --moonlight or --record"
                     .to_owned(),
             )),
             host => host.check_files(),

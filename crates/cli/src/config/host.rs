@@ -69,13 +69,13 @@ Examples:
         "Video source" {
             /// Picture source.
             /// `x11`: an X display. `wayland`: the session of a Wayland compositor, such as sway.
-            /// `portal`: a screen that GNOME, KDE or another desktop shares through its portal; the desktop asks its
-            /// user to choose the screen.
-            /// `pattern`: a moving test pattern, to test a link without an application.
-            /// `clip`: a video file, for measurements with reproducible pictures. `scene`: the scene of
-            /// `openuvr scene`, rendered by the host on its display and submitted without capture.
+            /// `portal`: a screen that GNOME, KDE or another desktop shares through its portal; its user chooses the screen
+            /// in a dialog. `pattern`: a moving test pattern, to test a link without an application. `clip`: a video file,
+            /// for measurements with reproducible pictures. `scene`: the scene of `openuvr scene`, rendered by the host on
+            /// its display and submitted without capture.
             source: Option<SourceKind> = "source", optional(choice()),
-                Default::Unset("x11, or wayland in a Wayland session, or portal where its compositor lets no program capture");
+                Default::Unset("x11; wayland in a Wayland session, or portal if its compositor does not let programs \
+                                capture");
             /// X display.
             /// Captured with --source x11; input is injected into it.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
@@ -90,7 +90,7 @@ Examples:
             /// Start a virtual display of this size and stream it.
             /// Replaces --display: an X server without a screen (Xvfb), for a headless machine or to leave an
             /// existing display untouched. The command after `--` is started on it, and the host ends when the
-            /// command ends. Without a command the display is empty, and its name is printed for programs of the
+            /// command ends. Without a command, the display is empty, and its name is printed for programs of the
             /// same user. No window manager runs there unless you start one; see --place.
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("use the existing display");
@@ -99,23 +99,23 @@ Examples:
             /// applications; windows are placed as with --place, and input and clipboard need no other program.
             virtual_with: DisplayKind = "virtual-with", choice(), Default::Is("xvfb");
             /// Place windows on the virtual display: a single window fills it.
-            /// Dialogs and further windows are centred above it, and the newest has the keyboard focus. For an
+            /// Dialogs and other windows are centred above it, and the newest has the keyboard focus. For an
             /// application without a window manager; a window manager that is started nevertheless must take over
-            /// (`--replace`). Without this option windows stay where applications put them.
+            /// (`--replace`). Without this option, windows stay where applications put them.
             place: bool = "place", flag(), Default::Is("false");
             /// Resize the display to the player's window.
             /// Uses RandR while a player is connected: a mode of that size or, on a display without a monitor (Xvfb,
-            /// the dummy driver), a new mode within the server's limits; a virtual display up to 3840x2160, or its own
-            /// size. Applications see a monitor change. The original size is restored when the player leaves and when
-            /// the host ends. If the display cannot be resized, the picture is scaled, as without this option.
-            /// A Moonlight client has a mode instead of a window: its display gets the mode's size and rate, a virtual
-            /// one up to 4096x4096.
+            /// the dummy driver), a new mode within the server's limits. A virtual display grows up to 3840x2160, or to its
+            /// own size if that is larger. Applications see a monitor change. The original size is restored when the player
+            /// leaves and when the host ends. If the display cannot be resized, the picture is scaled, as without this
+            /// option. A Moonlight client has a mode instead of a window: its display gets the mode's size and rate, a
+            /// virtual one up to 4096x4096.
             fit: Option<bool> = "fit", optional(flag()),
                 Default::Unset("true with --virtual and --moonlight, otherwise false");
             /// Capture one window instead of the whole display.
             /// A part of its title or class, ignoring case (the largest match is captured), or its id as
-            /// printed by xwininfo. The window is captured even while others cover it. With --source wayland a part of
-            /// its title or application id, for a compositor with ext-image-copy-capture; it can only be watched
+            /// printed by xwininfo. The window is captured even while others cover it. With --source wayland, use a part of
+            /// its title or application id; the compositor needs ext-image-copy-capture, and players can only watch
             /// (`--input none`), since windows have no known position there.
             window: Option<WindowName> = "window", optional(window()),
                 Default::Unset("the whole display");
@@ -133,7 +133,7 @@ Examples:
             /// Maximum frame rate.
             /// A frame is captured when the application has drawn, not on a timer. If the application draws
             /// faster, the newest frame is sent. Up to 5 % more is tolerated, since the clocks of displays and
-            /// games are not exact. Moonlight clients choose their rate: with this option up to it, otherwise up to 240.
+            /// games are not exact. Moonlight clients choose their rate, up to this one or, without this option, up to 240.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Send the pointer's shape and position.
@@ -147,13 +147,12 @@ Examples:
             /// bitrate (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m`
             /// and `h264_vaapi`: hardware encoders through libavcodec. `libx264`: x264 through libavcodec, for
             /// comparison. `raw`: uncompressed pixels (1.8 Gbit/s). `null`: frames without pictures, to test a link.
-            /// An unavailable encoder is an error. Of several, such as x264,jpeg, each client gets the first that it
-            /// can decode; each encoder runs only while a client uses it.
+            /// An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the first that
+            /// it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
             /// Run one encoder per client.
-            /// By default all clients get the same frames, at the rate of the player's link. With this option
-            /// each client has its own rate and loss recovery, at the cost of an encoder; encoders for observers
-            /// yield to the player's.
+            /// By default, all clients get the same frames, at the rate of the player's link. With this option, each client
+            /// has its own rate and loss recovery, at the cost of an encoder; encoders for observers yield to the player's.
             encoder_per_client: bool = "encoder-per-client", flag(), Default::Is("false");
             /// Maximum video bitrate, in bits per second.
             /// Includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
@@ -170,10 +169,10 @@ Examples:
             start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("--bitrate");
             /// Recovery of pictures damaged by packet loss.
-            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the
-            /// encoder can; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
-            /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is
-            /// refreshed. No frame becomes large, but 1280 pixels take 79 frames.
+            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the encoder
+            /// supports it; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
+            /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is refreshed. No
+            /// frame becomes large, but 1280 pixels take 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
@@ -184,7 +183,7 @@ Examples:
             /// `420`: 4:2:0. `444`: 4:4:4, for text and drawings (x264, jpeg). `rgb`: RGB without colour
             /// conversion (x264, raw); encoding it on a CPU takes longer than the conversion that it saves.
             pixels: Option<Chroma> = "chroma", optional(choice()),
-                Default::Unset("nv12; rgb444 with the encoder raw");
+                Default::Unset("420; rgb with the encoder raw");
             /// Slices per frame, each sent as soon as it is encoded.
             /// More slices let the client decode earlier, at some cost in quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -197,7 +196,7 @@ Examples:
             /// size.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
             /// Key-frame interval (GOP size).
-            /// For comparison; by default a key frame is sent only when a client needs one.
+            /// For comparison; by default, a key frame is sent only when a client needs one.
             key_frame_interval: Option<u32> = "key-frame-interval",
                 optional(count(1..=100_000, "frames")), Default::Unset("on demand");
             /// Rate control.
@@ -210,25 +209,25 @@ Examples:
         }
         "Network and clients" {
             /// Listen address for clients.
-            /// `[::]` is every address of the machine, including IPv4. With port 0 the system chooses a port.
+            /// `[::]` is every address of the machine, including IPv4. With port 0, the system chooses a port.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
-            /// Announce this host on the local network by multicast DNS.
+            /// Announce this host on the local network through multicast DNS.
             /// `openuvr hosts`, and `openuvr client` without an address, list its name, source, key fingerprint
             /// and pairing state. A host is not announced if only this machine reaches it (such as
-            /// --bind 127.0.0.1:4710) or if it uses raw Ethernet alone.
+            /// --bind 127.0.0.1:4710) or if it uses only raw Ethernet.
             discoverable: bool = "discoverable", flag(), Default::Is("true");
             /// Force a transport.
-            /// By default each client gets the best that works, shown when it joins. `udp-gso`: UDP with
-            /// segmentation offload. `udp`: UDP, each datagram separately. `raw`: Ethernet without IP, for clients
-            /// on the same segment; it needs the capability CAP_NET_RAW, and the host is then unreachable by IP.
-            /// `raw-ring`: `raw` through memory-mapped rings on this side. `xdp`: `raw` through AF_XDP, if built in;
+            /// By default, each client gets the best transport that works, which is reported when the client joins.
+            /// `udp-gso`: UDP with segmentation offload. `udp`: UDP, each datagram separately. `raw`: Ethernet without IP,
+            /// for clients on the same segment; it needs the capability CAP_NET_RAW, and the host is then unreachable over
+            /// IP. `raw-ring`: `raw` through memory-mapped rings on this side. `xdp`: `raw` through AF_XDP, if built in;
             /// with several interfaces it needs `--bind` with an address of the one to use.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that are available");
             /// Open pairing with this PIN.
             /// Other users of this machine may see it in the process list; `--pair` avoids that.
             pin: Option<Pin> = "pin", optional(pin()), Default::Unset("a random PIN");
             /// Open pairing with a random PIN, shown on the terminal.
-            /// By default pairing opens only if no device is paired yet.
+            /// By default, pairing opens only if no device is paired yet.
             pair: bool = "pair", flag(), Default::Is("false");
             /// Time for which pairing stays open.
             pairing_timeout: Duration = "pairing-timeout", time(), Default::Is("2m");
@@ -239,7 +238,7 @@ Examples:
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");
             /// Target of the player's keyboard and mouse input.
-            /// `xtest`: the display, by XTEST on X11. `none`: input is ignored.
+            /// `xtest`: the display, through XTEST on X11. `none`: input is ignored.
             input: Option<InputKind> = "input", optional(choice()),
                 Default::Unset("the display; none with source pattern or clip");
             /// Directions of clipboard sharing with the player.
@@ -268,7 +267,7 @@ Examples:
         "Portal" {
             /// Admit clients with a ticket of the portal that has this key.
             /// They need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
-            /// --ticket-session, in the role that it states, while this host runs. Pairing by PIN is then open only
+            /// --ticket-session, in the role that it states, while this host runs. Pairing with a PIN is then open only
             /// with --pair or --pin.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
@@ -276,7 +275,7 @@ Examples:
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
             /// End after this time without a client and without a renewal.
-            /// The portal renews and ends the lease by HTTPS at the address of --web, with tokens signed by the
+            /// The portal renews and ends the lease over HTTPS at the address of --web, with tokens signed by the
             /// key of --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
             /// Serve only the portal at the address of --web: no page, no log-in.
@@ -288,14 +287,14 @@ Examples:
             portal_socket: Option<PathBuf> = "portal-socket", optional(path("SOCKET")), Default::Unset("");
         }
         "Browsers" {
-            /// Serve browsers: a page by HTTPS, media by UDP on the same port.
-            /// A browser plays or watches like a client: it pairs by PIN, is listed by `openuvr devices`, and
+            /// Serve browsers: a page over HTTPS, media over UDP on the same port.
+            /// A browser plays or watches like a client: it pairs with a PIN, is listed by `openuvr devices`, and
             /// receives the same H.264 stream. Without a value: [::]:4711. docs/clients.md lists the supported
             /// features.
             web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
                 Default::Unset("disabled");
             /// Certificate chain of the page, in PEM format.
-            /// By default the host generates a certificate and renews it. Browsers warn about it at the first visit:
+            /// By default, the host generates a certificate and renews it. Browsers warn about it at the first visit:
             /// compare the fingerprint that the host shows, or make them trust it (`openuvr web-certificate`).
             web_cert: Option<PathBuf> = "web-cert", optional(path("FILE")),
                 Default::Unset("generated by the host");
@@ -317,7 +316,7 @@ Examples:
             /// must forward TCP and UDP to it. Separated by commas. See docs/clients.md.
             public_address: Vec<PublicAddress> = "public-address", public_addresses(), Default::Unset("local addresses");
             /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
-            /// As the browser's address bar shows them, separated by commas. By default the origin must match the
+            /// As the browser's address bar shows them, separated by commas. By default, the origin must match the
             /// request's Host header. docs/clients.md has configurations for nginx and Caddy.
             web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("that of the Host header");
             /// Trusted reverse proxies in front of the page, IP[/BITS].
@@ -326,7 +325,7 @@ Examples:
             web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
         }
         "Video players" {
-            /// Serve video players by RTSP (ffplay, mpv, VLC, GStreamer).
+            /// Serve video players over RTSP (ffplay, mpv, VLC, GStreamer).
             /// They receive the same H.264 stream and the sound, unencrypted. Without a value: [::]:8554.
             /// docs/clients.md has command lines for playback with low latency.
             rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),
@@ -339,12 +338,12 @@ Examples:
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
             /// They receive the same H.264 stream and the sound, encrypted, and play. Without a value: [::]:47989;
-            /// the other ports of the protocol have fixed distances to that one. A client that pairs shows a PIN,
+            /// the other ports of the protocol have fixed offsets from it. A client that pairs shows a PIN,
             /// which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
             /// Applications that Moonlight clients start on the virtual display.
-            /// A TOML file with an entry [[applications]] for each: name, command (a list of words) and, if wanted, icon
+            /// A TOML file with an entry [[applications]] for each: name, command (a list of words) and, optionally, icon
             /// (a PNG file), as `openuvr applications scan` writes it. The entries may also stand at the end of the
             /// host's settings file. One application runs at a time, on a display of the client's mode.
             applications: Option<PathBuf> = "applications", optional(list("FILE")),
@@ -361,9 +360,9 @@ Examples:
         }
         "Sound" {
             /// Sound source.
-            /// `auto`: the default sink of PulseAudio or PipeWire, if one runs, also after the default changes; with
-            /// `openuvr run` the game's sound, which is then played only at the clients. `off`: no sound.
-            /// `pulse:NAME`: that sink or source (`pactl list short`). `tone:440`: a test tone.
+            /// `auto`: the default sink of PulseAudio or PipeWire, if one of them runs, even after the default changes; with
+            /// `openuvr run`, the game's sound, which is then played only at the clients. `off`: no sound. `pulse:NAME`:
+            /// that sink or source (`pactl list short`). `tone:440`: a test tone.
             sound: SoundChoice = "sound", sound("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.
             /// `off`: none, and it is not sent. `on`: a virtual source for applications to record from (selected
@@ -391,7 +390,7 @@ Examples:
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: if permitted; without it a busy machine adds milliseconds of latency.
+            /// `auto`: if permitted; without it, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// At least as many cores as encoder threads; the application should run on others.
@@ -412,7 +411,7 @@ Examples:
     }
 }
 
-/// The default size of the test pattern: the smallest HD size.
+/// The default size of the test pattern, which is the smallest HD size.
 const PATTERN: Size = Size::new(1280, 720);
 
 /// The useful range of Opus bitrates for two channels.
@@ -446,29 +445,27 @@ impl HostConfig {
         command.arg(app_args::arg("APP", help).last(true))
     }
 
-    /// The configuration and the application's command line, which is empty without an application.
+    /// The configuration, and the application's command line, which is empty if there is no application.
     ///
     /// # Errors
-    /// See [`Settings::from_matches`]; also if an application is given without a virtual display.
+    /// See [`Settings::from_matches`]. Also returns an error if an application is given without a virtual display.
     pub(crate) fn with_application(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<HostConfig>, Vec<OsString>)> {
         let words = app_args::command_line(matches);
         let effective = HostConfig::from_matches(matches)?;
         if !words.is_empty() && effective.config.virtual_display.is_none() {
-            let why = "an application needs a virtual display: give --virtual 1920x1080, or start it with \
-                       `openuvr run`";
+            let why = "an application needs a virtual display: use --virtual 1920x1080, or start it with `openuvr run`";
             return Err(ConfigError(why.to_owned()).into());
         }
         if !words.is_empty() && effective.config.applications.is_some() {
-            let why =
-                "an application after -- excludes those of the settings: give --applications ''";
+            let why = "an application after -- cannot be combined with those of the settings: use --applications ''";
             return Err(ConfigError(why.to_owned()).into());
         }
         Ok((effective, words))
     }
 
-    /// The picture source: as set, else what the session and the other settings suggest.
+    /// The picture source: as set, otherwise as the session and the other settings suggest.
     pub(crate) fn source(&self) -> SourceKind {
         let x11 = self.window.is_some() || self.region.is_some() || self.virtual_display.is_some();
         match self.source {
@@ -494,7 +491,7 @@ impl HostConfig {
         }
     }
 
-    /// The target video bitrate in bits per second; the lowest default of several encoders.
+    /// The target video bitrate in bits per second. If there are several encoders, the lowest of their defaults.
     pub(crate) fn bitrate(&self) -> Bitrate {
         let usual = self.encoders.iter().map(|name| default_bitrate(name.0));
         self.bitrate.or(usual.min()).unwrap_or_default()
@@ -503,7 +500,7 @@ impl HostConfig {
     /// Parses a bitrate within the limits of the setting.
     ///
     /// # Errors
-    /// The text is not an allowed bitrate; the message states the range.
+    /// Returns an error if the text is not an allowed bitrate. The message states the range.
     pub(crate) fn parse_bitrate(text: &str) -> Result<Bitrate, ConfigError> {
         let kind = bitrate(BITRATES);
         let refused = || ConfigError(format!("{text:?} must be {}", kind.allowed));
@@ -523,7 +520,7 @@ impl HostConfig {
         self.fit.unwrap_or(modes && !part)
     }
 
-    /// Whether the source runs on a timer, and not when an application draws.
+    /// Whether the source runs on a timer instead of capturing when an application draws.
     fn is_timed(&self) -> bool {
         matches!(
             self.subject(),
@@ -546,7 +543,7 @@ impl HostConfig {
         let portal = source == SourceKind::Portal;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
-                "window and region are mutually exclusive: give one of them"
+                "window and region are mutually exclusive: use one of them"
             }
             () if !x11 && self.region.is_some() => "region requires source x11",
             () if !x11 && !session && self.window.is_some() => {
@@ -556,10 +553,10 @@ impl HostConfig {
                 "window with an id is a window of an X display: it requires source x11"
             }
             () if session && self.window.is_some() && self.injects() => {
-                "window with source wayland can only be watched: give --input none too"
+                "window with source wayland can only be watched: add --input none"
             }
             () if clip != self.clip.is_some() => {
-                "source clip and clip require each other: give --source clip --clip FILE"
+                "source clip and clip require each other: use --source clip --clip FILE"
             }
             () if (x11 || session || portal || clip) && self.size.is_some() => {
                 "size requires source pattern or scene: displays and windows have their own size"
@@ -571,22 +568,21 @@ impl HostConfig {
                 "virtual-with is the kind of the virtual display: it requires virtual"
             }
             () if self.is_wayland() && self.subject() != Subject::Display => {
-                "virtual-with wayland streams the whole display: it excludes window and region"
+                "virtual-with wayland streams the whole display: leave out window and region"
             }
             () if self.applications.is_some()
                 && (self.virtual_display.is_none() || self.moonlight.is_none()) =>
             {
-                "applications are started by Moonlight clients on a display of their own: they require virtual and \
-                 moonlight"
+                "applications requires virtual and moonlight: Moonlight clients start them on a display of their own"
             }
             () if self.output.is_some() && !session => {
                 "output names an output of a Wayland session: it requires source wayland"
             }
             () if (session || portal) && self.fits() => {
-                "fit resizes an X display: it excludes source wayland and portal"
+                "fit resizes an X display: it cannot be combined with source wayland or portal"
             }
             () if self.fits() && self.subject() != Subject::Display => {
-                "fit resizes the whole display: it excludes window, region and other sources"
+                "fit resizes the whole display: it cannot be combined with window, region or other sources"
             }
             () if matches!(self.pads, PadsKind::Seats(_)) => {
                 "pads 0 to 4 are for openuvr run: use auto, uinput or off"
@@ -606,16 +602,16 @@ impl HostConfig {
     pub(super) fn check_gateways(&self) -> Result<(), ConfigError> {
         let words = match () {
             () if self.ticket_key.is_some() != self.ticket_session.is_some() => {
-                "ticket-key and ticket-session require each other: give both"
+                "ticket-key and ticket-session require each other: use both"
             }
             () if self.lease.is_some() && (self.ticket_key.is_none() || self.web.is_none()) => {
-                "lease requires web, ticket-key and ticket-session: a portal renews it by HTTPS"
+                "lease requires web, ticket-key and ticket-session: a portal renews it over HTTPS"
             }
             () if (self.portal_only || self.portal_socket.is_some()) && self.lease.is_none() => {
                 "portal-only and portal-socket are for portal sessions: they require lease"
             }
             () if self.web_cert.is_some() != self.web_key.is_some() => {
-                "web-cert and web-key require each other: give both"
+                "web-cert and web-key require each other: use both"
             }
             () if self.web.is_none() && self.web_cert.is_some() => {
                 "web-cert and web-key require web"
@@ -660,14 +656,14 @@ impl HostConfig {
         let display = self.display.is_some() || self.virtual_display.is_some();
         if (shown || self.injects()) && !display {
             let why = format!(
-                "{NO_DISPLAY}; or give --virtual 1280x720 -- COMMAND for a display of its own"
+                "{NO_DISPLAY}; or use --virtual 1280x720 -- COMMAND for a display of its own"
             );
             return Err(ConfigError(why));
         }
         Ok(())
     }
 
-    /// Checks that no output file is another output file or the clip.
+    /// Checks that no output file is also another output file or the clip.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
         check_distinct(&[
             ("clip", self.clip.as_deref()),
@@ -749,7 +745,7 @@ impl From<&HostConfig> for Config {
             sound_bitrate: config.sound_bitrate,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
-            // This program writes it, together with the table.
+            // This program writes the file, together with the table.
             csv: None,
         }
     }

@@ -1,6 +1,6 @@
 //! Value types of settings: the accepted texts and the parsed values.
 //!
-//! A kind defines its range once, for messages, help and the printed configuration.
+//! A kind defines its range once, for messages, the help and the printed configuration.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -32,7 +32,7 @@ pub(crate) struct Kind<T> {
     pub(super) allowed: String,
     pub(super) form: Form,
     pub(super) parse: Parse<T>,
-    /// The value without a text, if it may be absent.
+    /// The value if the text is absent, if that is allowed.
     pub(super) absent: Option<fn() -> T>,
 }
 
@@ -42,17 +42,17 @@ type Parse<T> = Box<dyn Fn(&str) -> Option<T>>;
 /// The representation of a value in TOML.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// `true` or `false`; as a flag, its name alone means `true`.
+    /// `true` or `false`. As a flag, its name without a value means `true`.
     Flag,
     /// A number without quotes.
     Number,
     /// A string.
     Text,
-    /// Either.
+    /// A number without quotes, or a string.
     NumberOrText,
-    /// A string, the path of a file; in the settings file also a list of tables, which stands for that file.
+    /// A string, the path of a file. In the settings file it may also be a list of tables, which replaces that file.
     TextOrTables,
-    /// A string; as a flag, its name alone means this one.
+    /// A string. As a flag, its name without a value means this string.
     TextOr(&'static str),
 }
 
@@ -171,7 +171,7 @@ pub(super) fn public_addresses() -> Kind<Vec<PublicAddress>> {
     Kind {
         placeholder: "IP[:PORT],…",
         range: String::new(),
-        allowed: "an address as in 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
+        allowed: "an address such as 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
                   separated by commas"
             .to_owned(),
         form: Form::Text,
@@ -184,7 +184,7 @@ pub(super) fn web_origins() -> Kind<Vec<WebOrigin>> {
     Kind {
         placeholder: "https://NAME,…",
         range: String::new(),
-        allowed: "an origin as in https://play.example.org or https://play.example.org:8443, or several separated by \
+        allowed: "an origin such as https://play.example.org or https://play.example.org:8443, or several separated by \
                   commas"
             .to_owned(),
         form: Form::Text,
@@ -197,8 +197,7 @@ pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
     Kind {
         placeholder: "IP[/BITS],…",
         range: String::new(),
-        allowed: "an address or a network as in 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several separated by \
-                  commas"
+        allowed: "an address or a network such as 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several separated by commas"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -234,9 +233,9 @@ impl Choice for tracing::Level {
 /// Real-time scheduling of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Realtime {
-    /// If permitted.
+    /// Real-time, if permitted.
     Auto,
-    /// No.
+    /// Never real-time.
     Off,
 }
 
@@ -256,7 +255,7 @@ impl Choice for TableMode {
 /// The maximum number of processors of a Linux kernel; a machine may have fewer.
 const MAX_CORES: usize = 8192;
 
-/// Processor cores: `2,3`, or `off` for any.
+/// Processor cores, such as `2,3`, or `off` for any.
 pub(super) fn cores() -> Kind<BTreeSet<usize>> {
     Kind {
         placeholder: "CORES",
@@ -279,7 +278,7 @@ pub(super) fn cores() -> Kind<BTreeSet<usize>> {
     }
 }
 
-/// Bits per second: `800K`, `20M`, `1.5G`, or without a unit.
+/// Bits per second, such as `800K`, `20M` or `1.5G`, or without a unit.
 pub(super) fn bitrate(range: RangeInclusive<Bitrate>) -> Kind<Bitrate> {
     let (low, high) = (bits(*range.start()), bits(*range.end()));
     Kind {
@@ -304,7 +303,7 @@ fn bits(rate: Bitrate) -> String {
     }
 }
 
-/// A time from 1 ms to 30 days: `500ms`, `90s`, `2m`, `1h`.
+/// A time from 1 ms to 30 days, such as `500ms`, `90s`, `2m` or `1h`.
 pub(super) fn time() -> Kind<Duration> {
     const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     Kind {
@@ -330,7 +329,7 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * factor)
 }
 
-/// A picture's size: `1280x720`.
+/// A picture's size, such as `1280x720`.
 pub(super) fn size() -> Kind<Size> {
     Kind {
         placeholder: "WxH",
@@ -345,7 +344,7 @@ pub(super) fn size() -> Kind<Size> {
     }
 }
 
-/// Parses digits only: `FromStr` also accepts a sign.
+/// Parses digits only, because `FromStr` also accepts a sign.
 fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?
@@ -362,7 +361,7 @@ pub(crate) struct Region {
     pub(crate) size: Size,
 }
 
-/// A region: `640x480+100+50`.
+/// A region, such as `640x480+100+50`.
 pub(super) fn region() -> Kind<Region> {
     Kind {
         placeholder: "WxH+X+Y",
@@ -392,7 +391,7 @@ pub(crate) enum WindowName {
     Text(String),
 }
 
-/// A window: a part of its title or class, or its id with `0x` in front.
+/// A window: a part of its title or class, or its id with the prefix `0x`.
 pub(super) fn window() -> Kind<WindowName> {
     Kind {
         placeholder: "TITLE|0xID",
@@ -421,7 +420,7 @@ pub(super) fn address() -> Kind<SocketAddr> {
     }
 }
 
-/// A socket address with a default: the flag alone means `usual`.
+/// A socket address with a default: the flag without a value means `usual`.
 pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
     Kind {
         form: Form::TextOr(usual),
@@ -489,7 +488,7 @@ pub(super) fn text(placeholder: &'static str, longest: usize) -> Kind<String> {
     }
 }
 
-/// A sound backend and its device, or a word in its place.
+/// A sound backend and its device, or a keyword.
 pub(super) fn sound(placeholder: &'static str, longest: usize) -> Kind<SoundChoice> {
     let kind = text(placeholder, longest);
     let parse = kind.parse;
@@ -540,7 +539,7 @@ pub(super) fn uuid() -> Kind<SessionUuid> {
     Kind {
         placeholder: "UUID",
         range: String::new(),
-        allowed: "a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b".to_owned(),
+        allowed: "a UUID, such as 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),
         absent: None,

@@ -1,5 +1,5 @@
-//! Configuration: each role has one table of settings, from which its flags, its TOML file, its help and the
-//! printed configuration are generated.
+//! Configuration. Each role has one table of settings, from which its flags, its TOML file, its help and the printed
+//! configuration are generated.
 //!
 //! Flags override the file, and the file overrides the defaults. Values are parsed once, here, into types
 //! ([`HostConfig`], [`ClientConfig`]). This module opens no device and does not interpret the values.
@@ -49,7 +49,7 @@ pub(crate) use self::xr::XrConfig;
 /// Parses a time on the command line of a subcommand without settings.
 ///
 /// # Errors
-/// The text is not a time; the message states the format.
+/// Returns an error if the text is not a time. The message states the format.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let kind = kind::time();
     (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
@@ -57,7 +57,7 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// A role that can be configured.
 pub(crate) trait Settings: Sized {
-    /// The subcommand, and the name of its default file: `host` means `host.toml`.
+    /// The name of the subcommand, and of its default file: `host` means `host.toml`.
     const ROLE: &'static str;
     /// A one-line description of the subcommand.
     const ABOUT: &'static str;
@@ -67,13 +67,13 @@ pub(crate) trait Settings: Sized {
     /// Its settings, in the order of the help.
     fn table() -> Vec<Setting>;
 
-    /// All settings, typed.
+    /// All settings with their types.
     fn typed(values: &RawValues) -> Result<Self, ConfigError>;
 
     /// Checks that the values do not contradict each other.
     fn check_consistency(&self) -> Result<(), ConfigError>;
 
-    /// Checks requirements on the current environment, which saved settings for later use need not meet.
+    /// Checks requirements on the current environment. Settings that are saved for later use need not meet them.
     fn check_environment(&self) -> Result<(), ConfigError>;
 
     /// The subcommand with all flags.
@@ -94,7 +94,7 @@ pub(crate) trait Settings: Sized {
                     ))
                     .long_help(format!(
                         "A TOML file with settings, named like the flags without `--`.\n\n\
-                         Flags override the file, and the file overrides the defaults. Without this flag the file is \
+                         Flags override the file, and the file overrides the defaults. Without this flag, the file is \
                          $XDG_CONFIG_HOME/openuvr/{0}.toml or ~/.config/openuvr/{0}.toml, if it exists; \
                          `--config /dev/null` reads none. `--save` writes the file.",
                         Self::ROLE
@@ -124,13 +124,13 @@ pub(crate) trait Settings: Sized {
     /// The effective configuration from flags, file, defaults and this process's environment.
     ///
     /// # Errors
-    /// The file can't be read or written, or a value is not allowed. The message is one line with the setting, its
-    /// origin and the allowed values.
+    /// Returns an error if the file cannot be read or written, or if a value is not allowed. The message is one line with
+    /// the setting, its origin and the allowed values.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
         Self::from_matches_in(matches, &Environment::of_process())
     }
 
-    /// The same for a given environment.
+    /// Like [`Settings::from_matches`], for a specified environment.
     fn from_matches_in(
         matches: &ArgMatches,
         environment: &Environment,
@@ -164,7 +164,7 @@ pub(crate) trait Settings: Sized {
             };
             let in_file = in_file.remove(setting.key);
             let value = match flag {
-                // As if it had never been set.
+                // Treated as if it had never been set.
                 Some(text) if setting.optional && text.is_empty() => None,
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
@@ -180,7 +180,7 @@ pub(crate) trait Settings: Sized {
                 (Some(value), _) => _ = values.0.insert(setting.key, value),
                 (None, Default::From(source, _)) if !setting.optional => {
                     bail!(UsageError::new(format!(
-                        "--{} is missing: there is no {source}; give --{0} {}",
+                        "--{} is missing: there is no {source}; use --{0} {}",
                         setting.key, setting.placeholder
                     )))
                 }
@@ -192,7 +192,7 @@ pub(crate) trait Settings: Sized {
         let printed = if save {
             let Some(file) = file else {
                 bail!(UsageError::new(
-                    "there is no folder for settings: give --config FILE"
+                    "there is no folder for settings: use --config FILE"
                 ));
             };
             let file = file::write(&file, &print::toml::<Self>(&table, &values, false))?;
@@ -238,7 +238,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// `docs`: the short help in the first line, further help in the others.
+    /// Creates a setting. `docs` has the short help in the first line, and more help in the others.
     fn new<T: 'static>(
         key: &'static str,
         heading: &'static str,
@@ -267,7 +267,7 @@ impl Setting {
         }
     }
 
-    /// The same in the table of another role, which fixes it to its default.
+    /// The same setting in the table of another role, which fixes it to its default.
     fn fixed(self) -> Setting {
         Setting {
             fixed: true,
@@ -275,7 +275,7 @@ impl Setting {
         }
     }
 
-    /// The same in the table of another role, with another default.
+    /// The same setting in the table of another role, with another default.
     fn with_default(self, default: Default) -> Setting {
         Setting { default, ..self }
     }
@@ -354,7 +354,7 @@ impl Setting {
     }
 }
 
-/// The value of a setting that neither a flag nor the file gives.
+/// The value of a setting that is set neither by a flag nor in the file.
 #[derive(Clone, Copy)]
 enum Default {
     /// This value, in the text form of a flag.
@@ -365,10 +365,10 @@ enum Default {
     Unset(&'static str),
     /// A required value; the only positional argument.
     Argument,
-    /// The same, unless a flag or the file gives the first of these settings, and not the second: both precede this
-    /// one in the table.
+    /// The same as the other default, unless a flag or the file sets the first of these settings and not the second. Both
+    /// precede this setting in the table.
     UnlessGiven([&'static str; 2], &'static Default),
-    /// The same as another, but a settings file neither contains nor keeps it: the setting applies to one run.
+    /// The same as the other default, but a settings file neither contains nor keeps the setting: it applies to one run.
     OnlyFlag(&'static Default),
 }
 
@@ -411,7 +411,7 @@ fn without_secret(text: &str) -> String {
 pub(crate) struct RawValues(HashMap<&'static str, Value>);
 
 impl RawValues {
-    /// Whether a flag or the file gives the first setting, and not the second.
+    /// Whether a flag or the file sets the first setting, and not the second.
     fn give_only(&self, [wanted, other]: [&str; 2]) -> bool {
         let given = |key| {
             let origin = self.0.get(key).map(|value| &value.origin);
@@ -462,23 +462,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The message of a role that requires a display and has none.
-const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
+/// The message for a role that requires an X display if there is none.
+const NO_DISPLAY: &str = "no X display is known: use --display, such as :0, or set DISPLAY";
 
-/// The same for a Wayland display.
-const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: give --wayland-display, such as wayland-1, or set WAYLAND_DISPLAY";
+/// The message for a role that requires a Wayland display if there is none.
+const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-display, such as wayland-1, or set \
+                                  WAYLAND_DISPLAY";
 
 /// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
 pub(crate) struct ConfigError(String);
 
 impl ConfigError {
-    /// Whether the command line or settings are wrong on any machine; a missing display depends on the machine.
+    /// Whether the command line or the settings are wrong on any machine. A missing display depends on the machine, so it is
+    /// not a usage error.
     pub(crate) fn is_usage_error(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY) && !self.0.starts_with(NO_WAYLAND_DISPLAY)
     }
 
-    /// The same, with an explanation that depends on the environment.
+    /// The same error, with an explanation that depends on the environment.
     fn at(self, environment: &Environment) -> ConfigError {
         match &environment.wayland {
             Some(wayland) if self.0.starts_with(NO_DISPLAY) => ConfigError(format!(
@@ -501,9 +503,9 @@ impl std::error::Error for ConfigError {}
 /// The source of defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
-    /// The X display that the environment names.
+    /// The X display set in the environment.
     pub(crate) display: Option<String>,
-    /// The Wayland display that the environment names, unless its session is one of X11.
+    /// The Wayland display set in the environment, unless the session is an X11 session.
     pub(crate) wayland: Option<String>,
     /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub(crate) config_dir: Option<PathBuf>,
@@ -525,7 +527,7 @@ impl Environment {
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
         Environment {
             display: variable("DISPLAY"),
-            // An X session may have inherited the name of another one.
+            // An X session may have inherited the name of another session's display.
             wayland: variable("WAYLAND_DISPLAY")
                 .filter(|_| variable("XDG_SESSION_TYPE").as_deref() != Some("x11")),
             config_dir: config.map(|dir| dir.join("openuvr")),
@@ -533,7 +535,7 @@ impl Environment {
         }
     }
 
-    /// The client's window: that of the session.
+    /// The client's window, of the kind that fits the session.
     fn present_text(&self) -> Option<String> {
         let text = if self.wayland.is_some() {
             "wayland"
@@ -561,7 +563,7 @@ fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
         };
         if let Some((other, _)) = seen.iter().find(|(_, seen)| *seen == identity) {
             return Err(ConfigError(format!(
-                "{other} and {key} are one file, {}: give each its own",
+                "{other} and {key} are the same file, {}: use a different one for each",
                 path.unwrap_or(Path::new("")).display()
             )));
         }
@@ -594,8 +596,8 @@ impl FileIdentity {
     }
 }
 
-/// Declares a role's configuration: for each setting its field and type, its key, its kind, its
-/// default, and its help as documentation: the short help in the first line, further help below.
+/// Declares a role's configuration. For each setting, it has the field and its type, the key, the kind, the default, and the
+/// help as documentation: the short help in the first line, more help below.
 macro_rules! settings {
     ($(#[$outer:meta])* $config:ident is $role:literal {
         about: $about:expr;

@@ -8,11 +8,11 @@ use super::kind::{Choice, Form, Kind};
 /// The use of head poses as input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MotionKind {
-    /// They are sent as poses.
+    /// Head poses are sent as poses.
     Off,
-    /// They move the mouse.
+    /// Head poses move the mouse.
     Mouse,
-    /// They deflect a stick of a game pad.
+    /// Head poses deflect a stick of a game pad.
     Pad,
 }
 
@@ -24,7 +24,7 @@ impl Choice for MotionKind {
     ];
 }
 
-/// Two angles: `yaw,-pitch`.
+/// Two angles, such as `yaw,-pitch`.
 pub(super) fn axes() -> Kind<Axes> {
     Kind {
         placeholder: "AXIS,AXIS",
@@ -49,7 +49,7 @@ pub(super) struct MotionOptions {
 }
 
 impl MotionOptions {
-    /// The mapping of head poses to input; `None`: they are sent as poses.
+    /// The mapping of head poses to input; `None` if they are sent as poses.
     pub(super) fn settings(&self) -> Option<MotionSettings> {
         #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
         let or = |value: Option<f64>, usual: f32| value.map_or(usual, |value| value as f32);
@@ -71,7 +71,7 @@ impl MotionOptions {
         })
     }
 
-    /// Options that contradict each other, or this head-pose source.
+    /// The reason why the options contradict each other or this head-pose source, if they do.
     pub(super) fn contradiction(&self, head: &HeadSpec) -> Option<&'static str> {
         let pad = self.motion == MotionKind::Pad;
         let settings = self.settings();
@@ -81,7 +81,7 @@ impl MotionOptions {
         });
         Some(match () {
             () if settings.is_some() && *head == HeadSpec(None) => {
-                "motion requires a sensor: give --head-pose iio, opentrack or script:FILE"
+                "motion requires a sensor: use --head-pose iio, opentrack or script:FILE"
             }
             () if settings.is_some() && *head == HeadSpec(Some("mouse".to_owned())) => {
                 "motion requires a sensor: with head mouse the mouse moves the head, not the game"

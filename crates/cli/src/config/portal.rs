@@ -40,7 +40,7 @@ pub(super) fn fingerprint() -> Kind<CertificateHash> {
 pub(crate) struct HostTarget {
     /// The address.
     pub(crate) target: Target,
-    /// The host's key and a ticket, if given by a portal's link.
+    /// The host's key and a ticket, if a portal's link contains them.
     pub(crate) word: Option<PortalCredentials>,
 }
 

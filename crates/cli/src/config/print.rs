@@ -6,8 +6,8 @@ use super::kind::Form;
 use super::{Default, Origin, RawValues, Setting, Settings, Value};
 use openuvr_terminal::wrap::wrapped;
 
-/// The file that reproduces this configuration. Unset settings are comments, so that the defaults and the environment
-/// apply when the file is read. With `origins`, a comment behind each value states its origin.
+/// The file that reproduces this configuration. Unset settings are comments, so that the defaults and the environment apply
+/// when the file is read. With `origins`, a comment after each value states its origin.
 pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: bool) -> String {
     let role = C::ROLE;
     let place = match origins {
@@ -20,7 +20,7 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
           # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or from\n\
           # --config FILE. Each setting is also a flag; flags override the file.\n"
     );
-    // TOML has tables behind all other lines.
+    // In TOML, tables follow all other lines.
     let mut lists = String::new();
     let mut heading = "";
     let kept = |setting: &&Setting| !matches!(setting.default, Default::OnlyFlag(_));
@@ -69,7 +69,8 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
     out
 }
 
-/// Adds the list of tables that the settings file itself has for this setting to `lists`. Returns whether there is one.
+/// If the settings file itself has a list of tables for this setting, adds the list to `lists`. Returns whether there is
+/// one.
 fn keeps_tables(setting: &Setting, value: &Value, lists: &mut String) -> bool {
     let list = tables(setting, value);
     lists.extend(list.as_deref());

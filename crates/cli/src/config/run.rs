@@ -33,12 +33,12 @@ programs are not supported: use `openuvr host --window`.
 
         "Video source" {
             /// Stream only windows with this text in their title or class.
-            /// Case is ignored. Of several windows, and without this option, the largest is streamed.
+            /// Case is ignored. If several windows match, and without this option, the largest is streamed.
             window: Option<String> = "window", optional(text("TITLE", 255)),
                 Default::Unset("any");
             /// Library to load into the game.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
-                Default::Unset("libopenuvr_hook.so beside this program, or in ../lib/openuvr");
+                Default::Unset("libopenuvr_hook.so next to this program, or in ../lib/openuvr");
             /// For an application that links libopenuvr: load no library into it.
             /// The application's host gets its address and access rules from this program, which serves browsers,
             /// video players and a recording. The application controls its picture source, encoder and input.
@@ -69,7 +69,7 @@ impl Settings for RunConfig {
         let host = HostConfig::table_in_process(&[]);
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match setting.key {
-            // A game's keys are positions.
+            // By default, a game's keys keep their physical positions.
             "key-mapping" => setting.with_default(Default::Is("position")),
             _ => setting,
         });
@@ -96,7 +96,7 @@ impl Settings for RunConfig {
             return Err(ConfigError(words.to_owned()));
         }
         if self.api && (self.window.is_some() || self.hook.is_some()) {
-            let words = "api excludes window and hook: no library is loaded into the application";
+            let words = "api cannot be combined with window or hook: no library is loaded into the application";
             return Err(ConfigError(words.to_owned()));
         }
         self.host.check_gateways()?;

@@ -43,7 +43,7 @@ fn effective<C: Settings>(args: &[&str], around: &Environment) -> anyhow::Result
     C::from_matches_in(&matches, around)
 }
 
-/// Without a settings file.
+/// Parses host settings without a settings file.
 fn host(args: &[&str]) -> anyhow::Result<HostConfig> {
     effective(args, &environment(Path::new("/nonexistent"))).map(|e| e.config)
 }
@@ -123,7 +123,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         refused.to_string().contains("must not be above"),
         "{refused}"
     );
-    // Without an X display input is ignored; the game may draw on another window system.
+    // Without an X display, input is ignored. The game may draw on another window system.
     let nowhere = Environment {
         display: None,
         ..around.clone()
@@ -544,7 +544,7 @@ fn an_empty_text_unsets_a_saved_value() {
     assert_eq!(config.csv.as_deref(), Some(Path::new("a.csv")));
     let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
     assert_eq!(config.window, None);
-    // After it is saved, it stays unset.
+    // After it has been saved, it stays unset.
     let folder = tempfile::tempdir().unwrap();
     let around = environment(folder.path());
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
@@ -569,7 +569,10 @@ fn two_records_are_never_one_file() {
     let aside = path("./new");
     for (csv, trace) in [(&path("new"), &aside), (&there, &path("link"))] {
         let error = two(csv, trace).unwrap_err().to_string();
-        assert!(error.starts_with("csv and trace are one file, "), "{error}");
+        assert!(
+            error.starts_with("csv and trace are the same file, "),
+            "{error}"
+        );
     }
     two(&path("new"), &path("newer")).unwrap();
     two("/dev/null", "/dev/null").unwrap();
@@ -612,7 +615,7 @@ fn without_a_display_a_wayland_session_is_named() {
     let host = effective::<HostConfig>(&["--source", "x11"], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk", "--present", "x11"], &around).unwrap_err();
     for error in [host.to_string(), client.to_string()] {
-        assert!(error.starts_with("no X display is known: give --display"));
+        assert!(error.starts_with("no X display is known: use --display"));
         assert!(error.contains("the Wayland session wayland-1"), "{error}");
     }
     let given = effective::<ClientConfig>(&["desk", "--display", ":1"], &around);
@@ -886,7 +889,7 @@ fn applications_are_in_the_settings_file_or_in_another() {
     let other = config(&["--applications", "games.toml"]).unwrap();
     assert_eq!(other.applications, Some(PathBuf::from("games.toml")));
     assert_eq!(config(&["--applications", ""]).unwrap().applications, None);
-    // The list survives another setting.
+    // The list remains when another setting is saved.
     effective::<HostConfig>(&["--fps", "30", "--save"], &around).unwrap();
     let saved = std::fs::read_to_string(&file).unwrap();
     let document: toml::Table = saved.parse().unwrap();
@@ -901,7 +904,7 @@ fn applications_are_in_the_settings_file_or_in_another() {
     assert_eq!(config(&[]).unwrap().applications, Some(file));
     let contradictory = config(&["--moonlight", ""]).unwrap_err().to_string();
     assert!(
-        contradictory.contains("require virtual and moonlight"),
+        contradictory.contains("requires virtual and moonlight"),
         "{contradictory}"
     );
 }
@@ -1051,8 +1054,7 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
         assert_eq!(
             why.to_string(),
             format!(
-                "{}:2: `{key}` applies to one run and is not read from a file: remove the line, and \
-                 give --{key} when needed",
+                "{}:2: `{key}` applies to one run and is not read from a file: remove the line, and use --{key} when needed",
                 file.display()
             )
         );

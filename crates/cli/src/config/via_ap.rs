@@ -12,16 +12,16 @@ const QR: &str = "WIFI:";
 pub(crate) enum ViaAp {
     /// The text of its QR code.
     Credentials(Credentials),
-    /// Its name; the key is in a file, or typed.
+    /// The name of the network. The key is in a file or is typed.
     Name(Ssid),
 }
 
-/// An access point: the text of its QR code, or its name.
+/// An access point: the text of its QR code, or the name of its network.
 pub(super) fn via_ap() -> Kind<ViaAp> {
     Kind {
         placeholder: "QR|NAME",
         range: String::new(),
-        allowed: "the text of the QR code of `openuvr ap`, as in WIFI:T:WPA;S:NAME;P:KEY;;, or a name of 1 to 32 bytes"
+        allowed: "the text of the QR code of `openuvr ap`, such as WIFI:T:WPA;S:NAME;P:KEY;;, or a name of 1 to 32 bytes"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| match text.starts_with(QR) {
@@ -44,7 +44,7 @@ pub(super) fn interface() -> Kind<String> {
     }
 }
 
-/// The text of a QR code without its key, for messages; `None` for another text.
+/// The text of a QR code without its key, for messages; `None` for any other text.
 pub(super) fn without_key(text: &str) -> Option<String> {
     text.starts_with(QR).then(|| format!("{QR}…"))
 }

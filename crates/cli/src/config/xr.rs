@@ -35,12 +35,12 @@ configure the runtime wherever it is loaded; only paired devices may connect the
             eye: Option<Size> = "eye", optional(size()), Default::Unset("640x640");
             /// OpenXR runtime library.
             runtime: Option<PathBuf> = "runtime", optional(path("FILE")),
-                Default::Unset("libopenuvr_xr.so beside this program, or in ../lib/openuvr");
+                Default::Unset("libopenuvr_xr.so next to this program, or in ../lib/openuvr");
         }
     }
 }
 
-/// Settings without a use for OpenXR applications: no X display shows them, and controllers are the client's input.
+/// Settings that OpenXR applications do not use: no X display shows them, and their controllers are the client's input.
 const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",
@@ -89,7 +89,7 @@ impl Settings for XrConfig {
 }
 
 impl XrConfig {
-    /// The subcommand with all flags and the application, and its own subcommands.
+    /// The subcommand with all flags, the application's command line, and its own subcommands.
     pub(crate) fn command() -> Command {
         let command = <XrConfig as Settings>::command();
         let install = <XrConfig as Settings>::command()
@@ -123,6 +123,6 @@ impl XrConfig {
     }
 }
 
-/// The subcommands that make OpenUVR the user's default OpenXR runtime, and undo that.
+/// The subcommand that makes OpenUVR the user's default OpenXR runtime.
 pub(crate) const INSTALL: &str = "install";
 pub(crate) const UNINSTALL: &str = "uninstall";

@@ -10,10 +10,10 @@ use openuvr_runtime::trust_store::{MAX_WINDOW, PairingRequest};
 
 use crate::config::parse_time;
 
-/// The time limit for the first host: each checks four times per second, and the machine may be busy.
+/// The time limit for the first host. Each host checks four times per second, and the machine may be busy.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time limit for further hosts after the first.
+/// The time limit for other hosts after the first.
 const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of checks.
@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// PIN [default: a random one of six digits]
+    /// PIN [default: six random digits]
     #[arg(long, value_name = "DIGITS")]
     pin: Option<Pin>,
     /// Duration of open pairing, at most one hour
@@ -39,7 +39,7 @@ fn window(text: &str) -> Result<Duration, String> {
     let lasting = parse_time(text)?;
     match (Duration::from_secs(1)..=MAX_WINDOW).contains(&lasting) {
         true => Ok(lasting),
-        false => Err("pairing can be open for 1 s to 1 h".to_owned()),
+        false => Err("expected a time from 1s to 1h, such as 2m".to_owned()),
     }
 }
 
@@ -75,7 +75,8 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     let seconds = lasting.as_secs();
     match opened.len() {
         0 => bail!(
-            "no running host uses the folder {}: start one (openuvr host), or give its folder (--config-dir FOLDER)",
+            "no running host uses the folder {}: start one (openuvr host), or specify the configuration folder of one \
+             (--config-dir FOLDER)",
             dir.display()
         ),
         1 => Ok(format!(

@@ -1,4 +1,4 @@
-//! In place of `present` in a program that is built without the feature `gateway`.
+//! Replaces `present` in a program that is built without the feature `gateway`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::are_configured;
 use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
-/// The error of each use.
+/// The error message of each use.
 const ABSENT: &str = "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
 
 /// No gateways.

@@ -47,7 +47,7 @@ impl Gateways {
     /// The recorder, if configured. Its file is created before the host, so that an error is reported early.
     ///
     /// # Errors
-    /// The file can't be created. The message has one line.
+    /// Returns an error with a one-line message if the file cannot be created.
     pub(crate) fn recorder(
         subcommand: &'static str,
         config: &HostConfig,
@@ -57,11 +57,11 @@ impl Gateways {
         record::open(subcommand, config, scheduler, sound)
     }
 
-    /// The gateways of `host`, with `recorder`. `sound`: the host may have sound. `desk`: starts applications for
-    /// Moonlight clients.
+    /// Opens the gateways of `host`, with `recorder`. `sound` is whether the host may have sound; `desk` starts applications
+    /// for Moonlight clients.
     ///
     /// # Errors
-    /// A gateway can't be opened. The message has one line.
+    /// Returns an error with a one-line message if a gateway cannot be opened.
     pub(crate) fn open(
         subcommand: &'static str,
         config: &HostConfig,
@@ -86,10 +86,10 @@ impl Gateways {
         })
     }
 
-    /// The gateways of the host in an application that listens at this socket now or later, if any are configured.
+    /// Opens the gateways, if any are configured, for the host in an application that listens at this socket now or later.
     ///
     /// # Errors
-    /// A gateway can't be opened. The message has one line.
+    /// Returns an error with a one-line message if a gateway cannot be opened.
     pub(crate) fn open_remote(
         subcommand: &'static str,
         config: &HostConfig,
@@ -98,7 +98,7 @@ impl Gateways {
         if !are_configured(config) {
             return Ok(None);
         }
-        // Their files are in the folder of an application's host, which may not have started.
+        // The gateways' files are in the folder of an application's host, which may not have started.
         ensure_dir(&config.config_dir)?;
         // The application has priority.
         let scheduler = Scheduler::ordinary();
@@ -111,10 +111,10 @@ impl Gateways {
         Ok(Some(gateways))
     }
 
-    /// Starts recording: the host streams.
+    /// Starts recording. The host is streaming now.
     ///
     /// # Errors
-    /// Recording can't start. The message has one line.
+    /// Returns an error with a one-line message if recording cannot start.
     pub(crate) fn start_recording(&self) -> Result<()> {
         let Some(recorder) = &self.recorder else {
             return Ok(());
@@ -123,7 +123,7 @@ impl Gateways {
         followed.map_err(|e| anyhow!("--record: {e}"))
     }
 
-    /// Whether the recorder runs, or none is configured.
+    /// Whether the recorder is running, or none is configured.
     pub(crate) fn is_recording(&self) -> bool {
         (self.recorder.as_ref()).is_none_or(Recorder::is_following)
     }
@@ -133,7 +133,7 @@ impl Gateways {
         self.host.is_available()
     }
 
-    /// Updates the lease with the number of connected clients of all kinds; why the session is over, if it is.
+    /// Updates the lease with the number of connected clients of all kinds. Returns why the session is over, if it is.
     pub(crate) fn is_over(&self, connected: usize) -> Option<LeaseEnd> {
         let lease = self.lease.as_ref()?;
         let now = Instant::now();
@@ -147,7 +147,7 @@ impl Gateways {
         Some((gateway.address(), gateway.fingerprint()))
     }
 
-    /// Prints their addresses.
+    /// Prints the gateways' addresses.
     pub(crate) fn print_addresses(&self, config: &HostConfig) {
         if let Some(gateway) = &self.gateway {
             web::print_addresses(self.subcommand, gateway, config);
@@ -170,7 +170,7 @@ impl Gateways {
 /// The configured lease.
 fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
     let (key, session) = (config.ticket_key?, config.ticket_session?);
-    // Without a span only a stop request ends it.
+    // Without a lease duration, only a stop request ends the session.
     let span = config.lease.unwrap_or(Duration::MAX);
     config.web?;
     let lease = Lease::new(Instant::now(), key, session, span);
@@ -180,7 +180,7 @@ fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
 /// The certificate authority of this host's page, in PEM format. It is created if `config_dir` has none.
 ///
 /// # Errors
-/// The file can't be read or created. The message has one line.
+/// Returns an error with a one-line message if the file cannot be read or created.
 pub(crate) fn page_authority(config_dir: &Path) -> Result<String> {
     let everywhere = ([0; 16], openuvr_gateway::PORT).into();
     let names = PageNames::of(everywhere, []);

@@ -31,7 +31,7 @@ use crate::config::kind::WindowName;
 use crate::config::{HostConfig, SourceKind, Subject};
 use crate::release::Release;
 
-/// The maximum wait for a missing window, for an application that is still starting.
+/// The maximum wait for a window that is missing because its application is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
 /// The endpoints of a display: its picture, and what the player sends to it.
@@ -43,10 +43,11 @@ pub(super) struct DisplayEndpoints {
 }
 
 impl DisplayEndpoints {
-    /// Opens the endpoints of the configured source. `own`: the Wayland display that this host has started.
+    /// Opens the endpoints of the configured source. `own` is the Wayland display that this host has started.
     ///
     /// # Errors
-    /// One line: a display that can't be reached or lacks something, or a source that can't be opened.
+    /// Returns an error with a one-line message if a display cannot be reached or lacks a required feature, or if a source
+    /// cannot be opened.
     pub(super) fn open(
         config: &HostConfig,
         own: Option<&WaylandDisplay>,
@@ -88,7 +89,7 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> 
     })
 }
 
-/// Opens the Wayland display of this process. Its keys end with it.
+/// Opens the Wayland display of this process. Its pressed keys need no release, because they end with it.
 fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<DisplayEndpoints> {
     let capture = Box::new(display.capture()?);
     let cursor = config.cursor.then(|| display.cursor()).transpose()?;
@@ -116,7 +117,7 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Display
     })
 }
 
-/// Opens the session of another Wayland compositor. The compositor itself releases the keys of a host that is killed.
+/// Opens the session of another Wayland compositor. If the host is killed, the compositor itself releases its keys.
 fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     let display = config.wayland_display.clone();
     let window = match config.subject() {
@@ -131,7 +132,7 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
         display: display.clone(),
         output: config.output.clone(),
         window,
-        // Where it has no stream of its own.
+        // Needed where the pointer is not captured separately.
         pointer: config.cursor && cursor.is_none(),
     };
     let until = Instant::now() + window_wait(config);
@@ -216,12 +217,12 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
     open_display(config, what, stop)
 }
 
-/// The maximum wait for a window: at most the host's time limit.
+/// The maximum wait for a window, which is limited by the host's time limit.
 fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// Reports once that a window is missing, and whether to keep waiting for it.
+/// Reports once that a window is missing. Returns whether to keep waiting for it.
 fn keep_waiting(config: &HostConfig, stop: &AtomicBool) -> impl FnMut() -> bool {
     let mut reported = false;
     move || {

@@ -18,7 +18,7 @@ pub trait HostParts {
     /// per second.
     ///
     /// # Errors
-    /// The source cannot be captured this way.
+    /// Returns an error if the source cannot be captured this way.
     fn capture(
         &self,
         default: Box<dyn Capture>,
@@ -31,7 +31,7 @@ pub trait HostParts {
     /// The converter of the primary rendition, created on the capturing thread.
     ///
     /// # Errors
-    /// A required resource is unavailable.
+    /// Returns an error if a required resource is unavailable.
     fn converter(&self) -> Result<Converter> {
         Ok(Converter::new())
     }
@@ -40,7 +40,7 @@ pub trait HostParts {
     /// `scheduler`.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// Returns an error if no thread can be started.
     fn link(
         &self,
         default: Arc<dyn Link>,
@@ -51,7 +51,7 @@ pub trait HostParts {
     }
 }
 
-/// The parts of `openuvr host`: nothing is replaced.
+/// The parts of `openuvr host`, without replacements.
 pub struct DefaultParts;
 
 impl HostParts for DefaultParts {}

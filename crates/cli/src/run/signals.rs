@@ -39,8 +39,8 @@ impl Signals {
     }
 }
 
-/// Detects a game that still runs after a signal. It is reported and not killed: a shell or a debugger handles Ctrl-C
-/// itself, and a game may ask whether to save.
+/// Detects a game that is still running after a signal. It is reported and not killed, because a shell or a debugger handles
+/// Ctrl-C itself, and a game may ask whether to save.
 #[derive(Default)]
 pub(super) struct GracePeriod {
     signalled_at: Option<Instant>,
@@ -48,7 +48,7 @@ pub(super) struct GracePeriod {
 }
 
 impl GracePeriod {
-    /// Records these signals. Returns true once when the grace period is over.
+    /// Records these signals. Returns true, only once, when the grace period is over.
     pub(super) fn is_over(&mut self, signals: &[ForwardedSignal], now: Instant) -> bool {
         if !signals.is_empty() {
             self.signalled_at.get_or_insert(now);

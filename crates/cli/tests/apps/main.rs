@@ -1,7 +1,7 @@
-//! Third-party programs, one after the other, through screen capture and hook: the client must show each as
-//! the host does, and its input must arrive.
+//! Third-party programs, one after the other, through screen capture and through the hook. The client must show each program
+//! as the host does, and the client's input must arrive.
 //!
-//! A separate tier, because of its packages and duration: `./dev test-apps [PROGRAM...]`.
+//! This is a separate tier, because of its packages and its duration: `./dev test-apps [PROGRAM...]`.
 
 #![allow(clippy::print_stdout, reason = "a table for the user of the tier")]
 
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use rig::Trial;
 use table::{APPS, App, CaptureMethod, Check, Kind};
 
-/// Reason of the newest failed check, for the table.
+/// Reason for the newest failed check, for the table.
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks a program with one capture method: a table cell per check, and the number of unexpected results.
+/// Checks a program with one capture method. Returns a table cell per check, and the number of unexpected results.
 fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
     let mut trial = None;
     let mut failed = 0;

@@ -23,20 +23,20 @@ const SCREEN: &str = "1280x800";
 /// The client's screen: larger, so that its window has the picture's size.
 const LARGER: &str = "1600x1000";
 
-/// The X key code of the letter A on every PC keyboard: no program quits on it.
+/// The X key code of the letter A on every PC keyboard. No program quits when it is pressed.
 const A: u8 = 30 + 8;
 
 const ESCAPE: u8 = 1 + 8;
 
-/// Minimum PSNR in dB of two pictures of the same scene; motion and encoding reduce it. Different scenes have
-/// 10 to 15 dB unless both are dark, in which case they do not correlate.
+/// Minimum PSNR in dB of two pictures of the same scene, which motion and encoding reduce. Different scenes have 10 to 15 dB
+/// unless both are dark, in which case they do not correlate.
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// A picture with fewer pixels that differ from the first is an empty window: a prompt has more.
+/// A picture in which fewer pixels differ from the first is an empty window: a prompt has more.
 const PAINTED: usize = 40;
 
-/// Time limit for a program to load: a prefix of wine, or a game's textures on software drivers.
+/// Time limit for a program to load, such as a prefix of wine, or a game's textures on software drivers.
 const LOADING: Duration = Duration::from_secs(180);
 
 /// Windows with fewer pixels are not menus: toolkits use windows of one pixel for grabs.
@@ -229,7 +229,7 @@ impl Trial {
         );
     }
 
-    /// Clicks at the client, and checks that the click arrives at the same position.
+    /// A program whose pictures are streamed to a client.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
         self.move_to(0.5);
@@ -286,8 +286,7 @@ impl Trial {
         shown
     }
 
-    /// Opens a menu or a dialog and waits until the client shows it; returns the PSNR in dB there. Escape
-    /// closes it.
+    /// Opens a menu or a dialog, and waits until the client shows it. Returns the PSNR in dB there. Escape closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
         let xtest = XTest::open(&self.there);
         let (here, there) = (
@@ -436,7 +435,7 @@ impl Trial {
 }
 
 impl Drop for Trial {
-    /// Child processes of programs end with their display.
+    /// Programs that the program has started end with their display.
     fn drop(&mut self) {
         self.client.kill();
         self.host.kill_group();
@@ -554,7 +553,7 @@ fn poll_until(condition: impl FnMut() -> bool) -> bool {
     poll_for(TIMEOUT, condition)
 }
 
-/// Polls a condition for at most `longest`; whether it became true.
+/// Polls a condition for at most `longest`. Returns whether it became true.
 fn poll_for(longest: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {

@@ -62,7 +62,7 @@ impl Check {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Desktop,
-    /// Relative motion is checked, too.
+    /// A game, for which relative motion is checked, too.
     Game,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum Opens {
     Held(&'static [u8], u8),
 }
 
-/// A known failure and its reason: the check must fail as long as it is listed.
+/// A known failure and its reason. The check must fail as long as it is listed.
 pub(crate) struct KnownFailure {
     pub(crate) method: CaptureMethod,
     pub(crate) check: Check,
@@ -162,7 +162,7 @@ const F: u8 = 33 + 8;
 const O: u8 = 24 + 8;
 const F10: u8 = 68 + 8;
 
-/// Otherwise Inkscape starts with a welcome dialog.
+/// Without this, Inkscape starts with a welcome dialog.
 const NO_WELCOME: &str = r#"mkdir "$XDG_CONFIG_HOME/inkscape" && cat > "$XDG_CONFIG_HOME/inkscape/preferences.xml" <<'END'
 <inkscape version="1"><group id="options"><group id="boot" enabled="0"/></group></inkscape>
 END"#;

@@ -1,7 +1,8 @@
-//! The program for 64-bit ARM beside this machine's own: one stream, the same pictures.
+//! The program for 64-bit ARM next to this machine's own program: one stream, the same pictures.
 //!
-//! A separate tier, because it is built by cross compilation and runs under qemu's user emulation: `./dev test-arm`. The
-//! program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it. Nothing here measures time.
+//! This is a separate tier, because the program is cross-compiled and runs under qemu's user emulation: `./dev test-arm`.
+//! The path of the program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it. Nothing here
+//! measures time.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,19 +17,19 @@ use support::{
     Display, Host, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr, scene, skip,
 };
 
-/// The size of display, scene and stream: small, since an emulated processor decodes it.
+/// The size of display, scene and stream. It is small, because an emulated processor decodes the stream.
 const SIZE: &str = "640x360";
 
 /// Frames of the scene per second.
 const RATE: &str = "5";
 
-/// The pictures that both clients must have shown.
+/// The number of pictures that both clients must have shown.
 const PICTURES: usize = 40;
 
 /// The variable with the program for ARM.
 const PROGRAM: &str = "OPENUVR_AARCH64_PROGRAM";
 
-/// Whether the program for ARM is there; otherwise a message names the missing part.
+/// Whether the program for ARM is available. If not, a message states the missing part.
 fn has_program() -> bool {
     let found = std::env::var_os(PROGRAM).is_some_and(|path| Path::new(&path).is_file());
     if !found {
@@ -37,7 +38,7 @@ fn has_program() -> bool {
     found
 }
 
-/// The same command for the program of ARM.
+/// The same command with the program for ARM.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the type of Host::restart_as"
@@ -56,7 +57,7 @@ fn on_arm(command: Command) -> Command {
     emulated
 }
 
-/// A client that writes every picture into the folder of its name.
+/// A client that writes every picture into the folder with its name.
 struct Writer {
     program: Program,
     pictures: PathBuf,
@@ -89,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// The names of the frames that are written so far.
+    /// The names of the frames that have been written so far.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.pictures).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
@@ -99,7 +100,7 @@ impl Writer {
             .collect()
     }
 
-    /// Ends the client, so that all files are whole, and reads them.
+    /// Ends the client, so that all files are complete, and reads them.
     fn stop(mut self) -> BTreeMap<String, Shot> {
         self.program.signal(Signal::INT);
         let (status, _) = self.program.wait();
@@ -114,7 +115,7 @@ impl Writer {
     }
 }
 
-/// One stream for a client of this machine and one for ARM: the same pictures.
+/// Sends one stream to a client for this machine and to one for ARM, and checks that their pictures are the same.
 fn pictures_are_equal(encoder: &str) {
     if !has_program() {
         return;
@@ -177,7 +178,7 @@ fn a_host_for_arm_streams_its_screen() {
     });
 }
 
-/// The client's resident memory at 720p must stay below (boards with 512 MB are clients, too).
+/// The client's resident memory at 720p must stay below this, because boards with 512 MB are clients, too.
 const RESIDENT_KIB: u64 = 60 << 10;
 
 /// The resident memory of a process, in KiB (proc_pid_status(5)).

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::real_time_loops::{Pattern, RealTimeLoops};
 use crate::support::{Folder, skip};
 
-/// Threads or compilers per core: a load average of eight on two cores (the reports behind this tier had ten
-/// to fifteen, including the measured programs).
+/// Threads or compilers per core: a load average of eight on two cores. The reports that led to this tier had ten to
+/// fifteen, including the measured programs.
 const FOR_EACH_CORE: usize = 4;
 
 /// A kind of load.
@@ -36,7 +36,7 @@ impl Load {
         Load::Build,
     ];
 
-    /// Starts the load. `None`, with a message, if the machine does not support it.
+    /// Starts the load. Returns `None`, with a message, if the machine does not support it.
     pub(crate) fn start(self) -> Option<Running> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {

@@ -1,9 +1,9 @@
-//! The whole program on a busy machine: beside busy loops at ordinary priority, beside a real-time loop on
-//! each core that blocks it for 40 ms ten times a second or for 100 ms twice, and beside a build.
+//! The whole program on a busy machine: while busy loops run at ordinary priority, while a real-time loop on each core
+//! blocks it for 40 ms ten times a second or for 100 ms twice a second, and while a build runs.
 //!
-//! The tests require that nothing is lost, repeated or degraded, and that all is as before a second after the
-//! load has ended. Latency depends on the machine and is not checked. `./dev test-busy` runs all of them;
-//! tests that are not ignored also run with all others.
+//! The tests require that nothing is lost, repeated or degraded, and that everything is as before one second after the load
+//! has ended. Latency depends on the machine and is not checked. `./dev test-busy` runs all of them; tests that are not
+//! ignored also run with all others.
 
 #![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 
@@ -22,7 +22,7 @@ mod video;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Serialises the tests: each has the machine and its load for itself.
+/// Serialises the tests, so that each has the machine and its load to itself.
 fn serialise() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

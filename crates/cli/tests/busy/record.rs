@@ -61,7 +61,7 @@ pub(crate) fn assert_accounted(rows: &[Row]) {
 
 /// Number of frames that were encoded for a subscriber, and number of those that it received.
 pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
-    // Frames ahead of the first one wait for a key frame, and are not losses.
+    // Frames before the first one wait for a key frame and are not losses.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
     rows.sort_by_key(|row| row.frame);
     let first = rows

@@ -13,12 +13,12 @@ use crate::support::{Display, Folder, Host, PIN, ScreenCapture, scene};
 
 const SIZE: &str = "640x360";
 
-/// Durations of the measurements before, beside, and from [`BACK`] after the end of the load.
+/// Durations of the measurements before the load, during the load, and from [`BACK`] after its end.
 const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);
 
-/// One quantiser step is about 1 dB (ITU-T H.264, section 8.5: six double the step size).
+/// One quantiser step is about 1 dB (ITU-T H.264, section 8.5: six steps double the step size).
 const DECIBEL: f64 = 1.0;
 
 /// Mean quantiser of the frames captured in an interval, except key frames.
@@ -33,7 +33,7 @@ fn quantiser(rows: &[Row], from: Instant, until: Instant) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// Streams the scene before, beside and after a load.
+/// Streams the scene before, during and after a load.
 fn streams_beside(load: Load) {
     let _alone = serialise();
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
@@ -43,7 +43,7 @@ fn streams_beside(load: Load) {
     ScreenCapture::open(&here).more_frames(1);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    // Twice the rate of the scene at the best quantiser, so that a rate that is halved twice shows.
+    // This is twice the rate of the scene at the best quantiser, so that it shows if the rate is halved twice.
     let rate = ["--fps", "30", "--bitrate", "8M"];
     let own = ["--display", &here.name, "--csv", &csv];
     let mut host = Host::start(&[&PIN[..], &own, &rate].concat());

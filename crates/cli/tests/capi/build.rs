@@ -12,7 +12,7 @@ pub(crate) struct Library {
 }
 
 pub(crate) fn library() -> Library {
-    // Cargo puts the library of a dependency beside the test.
+    // Cargo puts the library of a dependency into the folder of the test.
     let test = std::env::current_exe().expect("a test has a file");
     let folder = test.parent().expect("in a folder").to_owned();
     assert!(

@@ -1,4 +1,4 @@
-//! `make install` of the C library: without cargo, into any folders, and uninstalled again.
+//! `make install` of the C library without cargo, into any folders, and its removal.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

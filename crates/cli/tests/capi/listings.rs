@@ -106,7 +106,7 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// A program that follows the paper literally submits no picture: both ends report it.
+/// A program that follows the paper literally submits no picture. Both ends report it.
 #[test]
 fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! The example programs under valgrind's memcheck, and with address and thread sanitizer on the program's
-//! side of the API.
+//! The example programs under valgrind's memcheck, and with the address and thread sanitizers on the program's side of the
+//! API.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
     Display, Folder, PIN, Program, ScreenCapture, client, eventually, port_of, skip,
 };
 
-/// A command that exits with another code if valgrind finds an error or a leak.
+/// A command that exits with a different code if valgrind finds an error or a leak.
 fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     let there = Command::new("valgrind").arg("--version").output();
     if !there.is_ok_and(|out| out.status.success()) {
@@ -94,7 +94,7 @@ fn the_mud_is_clean_under_valgrind() {
     mud.line("showing 640x368");
     let capture = ScreenCapture::open(&display);
     wait_for_turn(&capture);
-    // A program that is so much slower may lose its session in between, together with its input.
+    // A program that is slowed down this much may lose its session meanwhile, together with its input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));

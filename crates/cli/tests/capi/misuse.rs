@@ -15,7 +15,7 @@ fn every_mistake_returns_its_error() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The client reports that the host is silent, and only its files remain.
+/// The client reports that the host is silent, and only the client's files remain.
 #[test]
 fn a_client_reports_a_killed_application() {
     let folder = Folder::new();
@@ -74,7 +74,7 @@ fn callbacks_match_the_header() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The process ends, in place of continuing with a stalled stream.
+/// The process ends instead of continuing with a stalled stream.
 #[test]
 fn a_callback_that_does_not_return_ends_the_process() {
     for how in ["throw", "exit"] {
@@ -92,7 +92,7 @@ fn a_callback_that_does_not_return_ends_the_process() {
     }
 }
 
-/// Each dropped picture has a reason, also one that is returned. An engine's renderer can restart.
+/// Each dropped picture has a reason, even a picture that is returned. An engine's renderer can restart.
 #[test]
 fn dropped_pictures_have_a_reason() {
     on_a_display("tests/silence.c", &[&GL[..], &["-pthread"]].concat());

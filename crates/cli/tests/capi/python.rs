@@ -116,7 +116,7 @@ fn the_wheel_contains_its_library() {
     let target = ["--no-deps", "--no-index", "--target", "installed"];
     pip(&[&["install"], &target[..], &[wheel.to_str().unwrap()]].concat());
 
-    // Neither the source tree nor another library: only the wheel's.
+    // Only the library in the wheel is available, not the source tree or another library.
     let mut import = command(Path::new(PYTHON), &folder);
     import
         .args(["-c", "import openuvr; print(openuvr.version(), openuvr)"])

@@ -112,7 +112,7 @@ fn a_library_application_streams_from_a_sandbox() {
     ]
     .concat();
     let place = folder.path().to_str().expect("UTF-8").to_owned();
-    // The recorder is outside and gets its pictures from the library inside, like a browser's gateway.
+    // The recorder is outside, and like a browser's gateway it gets its pictures from the library inside.
     let file = folder.path().join("recording.mp4");
     let record = format!("record={}", file.display());
     let args = [&args[..], &[&*place, "--set", &record]].concat();

@@ -1,4 +1,4 @@
-//! Compares recorded with played sound by the loudness over time.
+//! Compares recorded with played sound by loudness over time.
 
 /// Length of a part: 20 ms of two channels at 48 kHz.
 const PART: usize = 960 * 2;
@@ -26,8 +26,8 @@ pub(crate) fn loud_parts(samples: &[f32]) -> usize {
         .count()
 }
 
-/// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for
-/// the same sound, about 0 for unrelated sounds; 0 if less than three seconds are audible.
+/// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for the same sound,
+/// about 0 for unrelated sounds, and 0 if less than three seconds are audible.
 pub(crate) fn similarity(played: &[f32], recording: &[f32]) -> f64 {
     let (played, recording) = (loudness(played), loudness(recording));
     let mut best: f64 = 0.0;

@@ -1,9 +1,9 @@
-//! Third-party games, played by a simulated user at another machine: the host is found by its name on the
-//! network, the display takes the size of the user's window, the game's sound is heard there, and it is
-//! played with a pad, which it looks for at its start.
+//! Third-party games, played by a simulated user at another machine. The client finds the host by its name on the network,
+//! the display takes the size of the user's window, and the client plays the game's sound. The game is played with a pad,
+//! which the game detects at its start.
 //!
-//! A separate tier, because of its large packages: `./dev test-games`. Test machines have no pad: the client
-//! reads one from a folder that the test serves through `libopenuvr_pads.so`, as it would read the kernel's.
+//! This is a separate tier, because of its large packages: `./dev test-games`. Test machines have no pad: the client reads
+//! one from a folder that the test serves through `libopenuvr_pads.so`, as it would read one of the kernel.
 
 mod loudness;
 #[path = "../apps/pictures.rs"]
@@ -19,11 +19,11 @@ use openuvr_proto::units::Size;
 use support::{eventually, psnr};
 use table::Table;
 
-/// The size of the user's window, which is no usual display size.
+/// The size of the user's window, which is not a usual display size.
 const WINDOW: Size = Size::new(800, 450);
 
-/// PSNR in dB of two pictures of the same view (with motion and encoding) and of different views: at least,
-/// and at most.
+/// PSNR in dB of two pictures: the minimum for the same view (with motion and encoding), and the maximum for different
+/// views.
 const SAME_VIEW: f64 = 24.0;
 const OTHER_VIEW: f64 = 18.0;
 
@@ -92,7 +92,7 @@ fn openarena_is_played_and_heard() {
     table.wait_for_line("entered the game");
     table.fills_the_window();
     table.save("start");
-    // Input during the recreation of its window for the new size is lost: the game reopens the pad then.
+    // Input is lost while the game recreates its window for the new size, because the game reopens the pad then.
     for _ in 0..3 {
         let before = table.count("the pad's A");
         eventually("a press", || {

@@ -24,14 +24,14 @@ const OWN: &str = "1024x768";
 /// The user's display size.
 const THEIRS: &str = "1280x800";
 
-/// Minimum correlation of recorded and played sound: the codec, mixing of two sinks and delays of a busy
-/// machine reduce it.
+/// Minimum correlation of recorded and played sound, which the codec, the mixing of two sinks and the delays of a busy
+/// machine reduce.
 const ALIKE: f64 = 0.9;
 
 /// Number of audible parts of 20 ms: four seconds.
 const MIN_LOUD_PARTS: usize = 200;
 
-/// Rule that makes each window fill the screen, without a frame.
+/// Rule of the window manager that makes each window fill the screen, without a frame.
 const MANAGER: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc"><applications>
 <application class="*"><decor>no</decor><maximized>yes</maximized></application>
 </applications></openbox_config>"#;
@@ -226,7 +226,7 @@ impl Table {
         })
     }
 
-    /// Waits until enough sound was recorded, and checks that it matches the played sound.
+    /// Waits until enough sound has been recorded, and checks that it matches the played sound.
     pub(crate) fn check_sound(&self) {
         let file = |name: &str| samples(&self.folder.path().join(name));
         eventually("four seconds of sound", || {

@@ -55,7 +55,7 @@ const PICTURE: &str = "(() => { \
     } \
     return painted * 50 > canvas.width * canvas.height ? sum : 0; })()";
 
-/// The page reports the end, either of the application or of the program, whichever it detects first.
+/// The page reports the end of the application or of the program, whichever it detects first.
 const ENDED: &str =
     "/the application at the host has ended|the host has stopped/.test(document.body.innerText)";
 
@@ -91,7 +91,7 @@ fn a_browser_plays_an_unmodified_game() {
         &tab,
         "document.querySelector('#state').textContent === 'you play'",
     );
-    // The key that ends glxgears, pressed in the page.
+    // The key that ends glxgears is pressed in the page.
     browser.key(&tab, "Escape", "Escape", true);
     let (code, text) = run.wait();
     assert_eq!(code, Some(0), "{text}");

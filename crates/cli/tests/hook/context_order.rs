@@ -1,8 +1,8 @@
-//! OpenGL contexts that end in each possible order, in a program under the address sanitizer: the host's copy
-//! of the picture is complete for a later client, wherever it was read from.
+//! OpenGL contexts that end in each possible order, in a program under the address sanitizer. The host's copy of the picture
+//! is complete for a client that joins later, wherever it was read from.
 //!
-//! The sanitizer watches the program's and the driver's memory: freed memory is overwritten and never reused,
-//! and reading it ends the program.
+//! The sanitizer watches the memory of the program and the driver. Freed memory is overwritten and never reused, and reading
+//! it ends the program.
 
 use std::ffi::OsStr;
 

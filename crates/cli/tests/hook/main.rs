@@ -1,5 +1,4 @@
-//! `openuvr run` with real programs: the client shows their pictures, and they run and end as without the
-//! hook.
+//! `openuvr run` with real programs. The client shows their pictures, and the programs run and end as without the hook.
 
 #[path = "../support/mod.rs"]
 mod support;

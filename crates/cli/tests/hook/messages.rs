@@ -1,4 +1,5 @@
-//! Output of the game and of `openuvr run`: neither interrupts the other's lines, and no reader is required.
+//! Output of the game and of `openuvr run`. Neither interrupts the other's lines, and both run without a reader of the
+//! output.
 
 use std::fs::{File, read_to_string};
 use std::process::Stdio;

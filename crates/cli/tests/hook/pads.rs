@@ -1,8 +1,7 @@
-//! Game pads: a game under `openuvr run` reads the client's pad from its `/dev/input`, and its rumble is sent
-//! back.
+//! Game pads. A game under `openuvr run` reads the client's pad from its `/dev/input`, and the game's rumble is sent back.
 //!
-//! Test machines have no pad. The client reads one like the game does: from a device folder that the test
-//! serves, through `libopenuvr_pads.so`, as it would read the kernel's.
+//! Test machines have no pad. Like the game, the client reads one from a device folder that the test serves through
+//! `libopenuvr_pads.so`, as it would read one of the kernel.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -25,13 +24,13 @@ const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears; kill $reader";
 
-/// As [`GAME`], but reads the pads first: it looks for them before the first picture.
+/// Like [`GAME`], but the program that reads pads starts first: it looks for them before the first picture.
 const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
     glxgears >/dev/null 2>&1 & gears=$!; wait $gears; kill $reader";
 
-/// A pad as the xpad driver presents it, with a variable name.
+/// A pad as the xpad driver presents it, with this name.
 fn xbox(name: &str) -> Description {
     let stick = axis(-32_768, 32_767, 128);
     let mut pad = Description::new(name, [3, 0x045e, 0x02ea, 0x0408]);
@@ -107,7 +106,7 @@ impl Rig {
         self.wait_for_lines(&[line]);
     }
 
-    /// Waits for lines in this order, with any lines between them.
+    /// Waits for lines in this order. Other lines may come between them.
     fn wait_for_lines(&self, lines: &[&str]) {
         eventually(&format!("{lines:?}"), || {
             let notes = self.notes();
@@ -183,7 +182,7 @@ fn a_game_reads_the_clients_pad() {
         (EV_ABS, ABS_RY, 32_767),
     ]);
     rig.wait_for_lines(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
-    // Within the stick's dead zone.
+    // This is within the stick's dead zone.
     rig.send(&[(EV_ABS, ABS_X, 100)]);
     rig.wait_for_line("event240 3 0 0");
     // Unplugged with the button and the d-pad pressed: both are released first.
@@ -232,14 +231,14 @@ fn a_motion_sensor_deflects_a_stick() {
     let Some(mut rig) = Rig::start("", &motion, |_| {}) else {
         return;
     };
-    // Without a pad here it is one of its own.
+    // If there is no pad here, a separate one is used.
     rig.wait_for_pad("OpenUVR motion sensor");
     sensor.turn_left(0.0);
     sensor.turn_left(-45.0);
     rig.wait_for_line("event240 3 3 32767");
     sensor.turn_left(90.0);
     rig.wait_for_lines(&["event240 3 3 32767", "event240 3 3 -32768"]);
-    // The player's pad takes its place, with the deflection.
+    // The player's pad replaces it and keeps the deflection.
     rig.pads.plug(0, xbox("My Pad")).expect("a folder");
     rig.wait_for_pad("My Pad");
     rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_RX, 32_767)]);
@@ -279,7 +278,7 @@ fn a_permanent_pad_exists_without_a_player() {
         files,
         _display: display,
     };
-    // As read before the host started: the order of the game machine's devices is undefined.
+    // This is as it was read before the host started. The order of the game machine's devices is undefined.
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
     // The second pad appears as usual, with its own name.
@@ -292,7 +291,8 @@ fn a_permanent_pad_exists_without_a_player() {
         "event240 holds 1 keys x -12345",
     ]);
     rig.wait_for_line("event241 1 305 1");
-    // Unplugged, and the client ended, with a pressed button each time: it is released, and the pad stays.
+    // The pad is unplugged, and then the client ends, each time with a pressed button. The button is released, and the pad
+    // stays.
     rig.pads.unplug(0);
     rig.wait_for_lines(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
     rig.pads.plug(0, xbox("Another")).expect("a folder");
@@ -302,7 +302,7 @@ fn a_permanent_pad_exists_without_a_player() {
     rig.client.signal(Signal::INT);
     rig.wait_for_lines(&["event240 1 316 1", "event240 1 316 0"]);
     rig.wait_for_line("event241 gone No such device");
-    // A new client has it at once, and gets the game's rumble.
+    // A new client has the pad at once, and gets the game's rumble.
     rig.client = client(&rig.run, &rig.files, "client", &[]);
     rig.client.line("game pad Another");
     rig.send(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
@@ -337,7 +337,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     };
     assert_eq!(rig.next_request(), Request::Upload(0, effect));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
-    // Stronger while it runs, in place of the uploaded effect.
+    // The effect becomes stronger while it runs, in place of the uploaded effect.
     rig.play_rumble("65535 65535 0");
     let harder = Effect {
         strong: 65_535,

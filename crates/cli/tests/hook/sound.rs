@@ -1,4 +1,4 @@
-//! Sound of a game under `openuvr run` is heard at the client, and on no other sink.
+//! The sound of a game under `openuvr run` is played at the client, and on no other sink.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::support::{Display, Folder, eventually};
 
 const PITCH: f64 = 500.0;
 
-/// Shows pictures and plays `$TONE`; ends both when it is ended.
+/// Shows pictures and plays `$TONE`. Both end when this command is ended.
 const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
@@ -38,7 +38,7 @@ impl Rig {
         let mut tone = std::fs::File::create(files.join("tone")).expect("a file");
         let second = bytes(&mut Sine::new(PITCH, LEVEL));
         for _ in 0..LENGTH {
-            // A whole number of periods per second.
+            // This is a whole number of periods per second.
             tone.write_all(&second).expect("there is room");
         }
         Some(Rig {

@@ -25,7 +25,7 @@ pub(crate) struct App {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     pub(crate) window: Window,
-    /// Received events that no call has returned yet.
+    /// Received events that have not been returned by a call yet.
     events: Vec<Received>,
     /// Total motion of the mouse, from raw events.
     pub(crate) moved: (i64, i64),
@@ -126,16 +126,16 @@ impl App {
         }
     }
 
-    /// The motion that arrives for 100 steps at the client, of (3100, -700) in all: far beyond the edges of both
-    /// displays, as a game's view that keeps turning. Consecutive steps differ, since SDL 2 drops a raw motion that
-    /// equals the one before it within the same millisecond.
+    /// The motion that arrives for 100 steps at the client, of (3100, -700) in all. This is far beyond the edges of both
+    /// displays, like the view of a game that keeps turning. Consecutive steps differ, because SDL 2 drops a raw motion that
+    /// equals the previous one within the same millisecond.
     pub(crate) fn turned_by(&mut self, client: &XTest) -> (i64, i64) {
         let before = self.moved;
         for _ in 0..50 {
             client.move_by(32, -6);
             client.move_by(30, -8);
         }
-        // Behind the motion.
+        // The click comes after the motion.
         client.button(1, true);
         client.button(1, false);
         self.wait_for(Received::ButtonUp(1));

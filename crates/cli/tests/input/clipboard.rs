@@ -31,7 +31,7 @@ fn text_goes_both_ways_and_long_text_too() {
         copy_text(there, &back);
         pasted(here, &back);
     }
-    // The newest text wins on either side. Text from the peer is not echoed: that would replace this one.
+    // The newest text wins on either side. Text from the peer is not echoed, because that would replace this text.
     copy_text(here, "newer");
     pasted(there, "newer");
     assert_eq!(paste(here), b"newer");
@@ -104,7 +104,7 @@ fn the_clipboard_is_off_by_default() {
     );
     silent.stop();
     drop(off);
-    // The same with a sharing host. The marker shows that earlier text would have arrived by now.
+    // The same with a host that shares its clipboard. The marker shows that earlier text would have arrived by now.
     let host = rig.host(&["--clipboard", "to-client"]);
     let client = rig.client(&host, "client", &[]);
     copy_text(here, SECRET);

@@ -29,9 +29,9 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
     (streamed, cover, host, client)
 }
 
-/// Waits until the window manager maps windows: it ignores requests during its start. The first program stays
-/// connected with its window unmapped. Otherwise the next window would get the same id, which the window
-/// manager may still use.
+/// Waits until the window manager maps windows, because it ignores requests during its start. The first program stays
+/// connected, with its window unmapped. Otherwise, the next window would get the same id, which the window manager may still
+/// use.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
     let xtest = XTest::open(side);
@@ -211,7 +211,7 @@ fn input_for_a_hidden_window_goes_nowhere() {
     xtest.button(1, true);
     xtest.button(1, false);
     host.program.line(INPUT_BLOCKED);
-    // Motion is never blocked: once it has arrived, so has the click, which must not reach the window later.
+    // Motion is never blocked. Once it has arrived, the click has been handled, too, and must not reach the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("a running X server");

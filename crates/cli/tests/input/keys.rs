@@ -14,7 +14,7 @@ use crate::terminal::{terminal, wait_for};
 use crate::xtest::{CONTROL, SHIFT, XTest};
 
 const SMALL: &str = "640x480";
-/// X key codes that are the same on every PC keyboard: the letter row from A to L.
+/// X key codes that are the same on every PC keyboard: the row of letters from A to L.
 const A: u8 = 30 + 8;
 const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
@@ -55,7 +55,7 @@ fn letters_arrive_as_typed_under_any_layout() {
     });
 }
 
-/// Text for each layout with all letters of its language.
+/// For each layout, a text with all letters of its language.
 pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     (
         "us",
@@ -75,7 +75,7 @@ pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A program that prints the X library's result for each key, by its input method.
+/// A program that prints the X library's result for each key, through its input method.
 fn printer(rig: &Rig) -> Option<Program> {
     // Without a terminal it would buffer its output.
     let mut command = Command::new("stdbuf");
@@ -171,7 +171,7 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     let xtest = XTest::open(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
-    // Word by word: if no key code is free, one is remapped, and the terminal must have handled its keys by
+    // Text is typed word by word. If no key code is free, one is remapped, and the terminal must have handled its keys by
     // then, as with human typing.
     for word in russian.split_inclusive(' ') {
         xtest.type_text(word);
@@ -278,7 +278,7 @@ fn the_host_repeats_held_keys() {
     let xtest = XTest::open(&rig.client_side);
     XTest::open(&rig.client_side).set_repeat(true);
     XTest::open(&rig.host_side).set_repeat(false);
-    // The client's window gets repeats; the host's window system must not.
+    // The client's window gets repeats, but the host's window system must not.
     let window = xtest.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
@@ -312,7 +312,7 @@ fn the_host_repeats_held_keys() {
     assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
 
-/// A client holds two keys and a button; `end` disconnects it; all are released.
+/// A client holds two keys and a button. `end` disconnects the client. Checks that all are released.
 fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
@@ -410,7 +410,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let xtest = XTest::open(&rig.client_side);
     let at_host = XTest::open(&rig.host_side);
     at_host.set_repeat(true);
-    // A repeat is a release and a press for this application: all is over when nothing is pressed.
+    // For this application, a repeat is a release and a press. All repeats are over when nothing is pressed.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
             at_host.pressed().0.is_empty().then_some(())
@@ -418,7 +418,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
         app.is_idle();
         app.take()
     };
-    // Late enough to show on a busy machine that nothing arrives, and before everything is released.
+    // This is late enough to show on a busy machine that nothing arrives, and before everything is released.
     let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
     let set = Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {

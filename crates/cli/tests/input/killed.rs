@@ -1,4 +1,4 @@
-//! A killed host: keys and buttons that the player holds are released.
+//! A killed host: the keys and buttons that the player is holding are released.
 
 use crate::app::{App, Received};
 use crate::rig::Rig;

@@ -162,7 +162,7 @@ fn a_grabbed_mouse_sends_relative_motion() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &["--grab"]);
     let xtest = XTest::open(&rig.client_side);
-    // The window grabs when it is viewable; earlier motion is absolute.
+    // The window grabs the mouse when it is viewable. Earlier motion is absolute.
     eventually("the grab works", || {
         xtest.move_by(1, 0);
         app.poll();

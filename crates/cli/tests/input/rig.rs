@@ -46,7 +46,7 @@ impl Rig {
         client
     }
 
-    /// As [`Rig::client`], through a hop.
+    /// Like [`Rig::client`], through a hop.
     pub(crate) fn client_through(&self, hop: &Hop, host: &Host) -> Program {
         host.add_address("client", &hop.address());
         let args = ["--display", &self.client_side.name];
@@ -56,7 +56,7 @@ impl Rig {
     }
 }
 
-/// Sets a display's keyboard layout; `false`, with a message, without setxkbmap.
+/// Sets a display's keyboard layout. Returns `false`, with a message, if setxkbmap is not installed.
 pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     let status = Command::new("setxkbmap")
         .args(["-display", &display.name, layout])
@@ -73,7 +73,7 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     }
 }
 
-/// Polls a condition until the timeout; whether it became true.
+/// Polls a condition until the timeout. Returns whether it became true.
 pub(crate) fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {

@@ -33,7 +33,7 @@ fn an_observer_only_watches() {
     xtest.button(1, true);
     xtest.button(1, false);
 
-    // A player beside it, with its own window; the pointer is in neither.
+    // A player next to it, with its own window. The pointer is in neither window.
     xtest.move_to(600, 450);
     let _player = rig.client(&host, "client", &[]);
     let mine = xtest.windows("openuvr");

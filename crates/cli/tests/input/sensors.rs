@@ -1,4 +1,4 @@
-//! A recorded inertial sensor of the client moves an application at the host that knows no head pose.
+//! A recorded inertial sensor of the client moves an application at the host that does not support head poses.
 
 use crate::app::{App, Received};
 use crate::rig::{Rig, poll_until};
@@ -17,7 +17,7 @@ struct Moved {
     sensor: Sensor,
     client: Program,
     xtest: XTest,
-    /// The application's motion before that of the sensor.
+    /// The application's motion before the sensor moves it.
     start: (i64, i64),
 }
 
@@ -48,14 +48,15 @@ impl Moved {
         moved
     }
 
-    /// Counts of the application's mouse since the start.
+    /// The motion of the application's mouse since the start, in counts.
     fn counts(&mut self) -> (i64, i64) {
         self.app.poll();
         let (across, down) = self.app.moved;
         (across - self.start.0, down - self.start.1)
     }
 
-    /// Waits until the mouse has moved by `across` counts in all, within two for the sensor's digits.
+    /// Waits until the mouse has moved by `across` counts in all. Rounding in the sensor's data may change the result by two
+    /// counts.
     fn wait_for(&mut self, across: i64) {
         let there = poll_until(|| (self.counts().0 - across).abs() <= 2);
         let counts = self.counts();
@@ -76,7 +77,7 @@ fn a_turned_sensor_turns_the_view_and_recentring_returns_it() {
     moved.wait_for(600);
     moved.sensor.turn_left(50.0);
     moved.wait_for(-400);
-    // Farther than the display, as a view that keeps turning.
+    // This is farther than the display is wide, like a view that keeps turning.
     moved.sensor.turn_left(-100.0);
     moved.wait_for(1600);
     moved.xtest.chord(&[CONTROL, ALT, SHIFT, C]);
@@ -107,14 +108,14 @@ fn a_client_without_the_focus_moves_nothing() {
     let window = moved.xtest.windows("openuvr").pop().expect("its window");
     let other = App::open(&rig.client_side, "another program", (400, 300, 50, 50));
     moved.xtest.focus(other.window);
-    // Without the focus all keys are released.
+    // When the focus is lost, all keys are released.
     moved.app.wait_for(Received::Up(A));
     moved.xtest.key(A, false);
     moved.sensor.turn_left(90.0);
     moved.xtest.focus(window);
     moved.xtest.chord(&[B]);
     moved.app.wait_for(Received::Up(B));
-    // The turn without the focus is not made up for.
+    // The turn that happened without the focus is not made up for.
     assert!(
         (98..=102).contains(&moved.counts().0),
         "{:?}",

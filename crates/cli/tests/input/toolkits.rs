@@ -23,7 +23,7 @@ struct Toolkit {
     saves: &'static [u8],
     /// Whether the text field has the focus when the window has.
     is_ready: fn(&Path) -> bool,
-    /// The host uses the client's layout, not the American one.
+    /// Whether the host uses the client's layout instead of the American one.
     same_layout: bool,
     layouts: &'static [&'static str],
     /// Characters that the program drops at this typing speed.
@@ -132,15 +132,15 @@ window.mainloop()
     without: &[],
 };
 
-/// A byte order mark at the start of the file marks it as UTF-8. Of the letters that the host's layout lacks,
-/// wine accepted seven here.
+/// A byte order mark at the start of the file marks it as UTF-8. Among the letters that the host's layout lacks, wine
+/// accepted seven here.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
     saves: &[CONTROL, S],
     is_ready: |_| true,
     same_layout: true,
-    // Under a Russian layout alone, Ctrl+S did not save.
+    // With only a Russian layout, Ctrl+S did not save.
     layouts: &["us", "de", "fr"],
     // AltGr is released again before the program handles it.
     without: &['@', '€'],
@@ -240,8 +240,8 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
             assert_eq!(typed(), left, "{} under {name}", toolkit.needs);
         }
         let mut all = String::new();
-        // One at a time: if no key code is free, one is remapped, and the program must have handled its keys
-        // by then, as with human typing.
+        // Letters are typed one at a time. If no key code is free, one is remapped, and the program must have handled its
+        // keys by then, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
             xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             xtest.chord(toolkit.saves);
@@ -338,7 +338,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     let mut all = String::new();
     for name in ["us", "de", "fr"] {
         assert!(layout(&rig.client_side, name));
-        // One at a time: the keyboard buffer of dosbox is small.
+        // Letters are typed one at a time, because the keyboard buffer of dosbox is small.
         for letter in TEXT.chars() {
             xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             all.push(letter);

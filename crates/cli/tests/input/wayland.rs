@@ -1,4 +1,4 @@
-//! A Wayland session as a host's source: pictures, typed text and the clipboard, in a real compositor.
+//! A Wayland session as a host's source: pictures, typed text and the clipboard, with a real compositor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,8 @@ const A: u8 = 30 + 8;
 const SIZE: &str = "640x360";
 const SCREEN: Size = Size::new(640, 360);
 
-/// A window that fills the session's output. A thread of its own reads the events: without it the compositor's first
-/// configuration would not be answered, and the window not shown.
+/// A window that fills the session's output. A separate thread reads the events. Otherwise, the compositor's first
+/// configuration would not be answered, and the window would not be shown.
 struct SessionWindow {
     presenter: WaylandPresenter,
     input: Receiver<InputEvent>,

@@ -81,7 +81,7 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     let mut client = rig.client(&host, "client", &["--full-screen", "--grab"]);
     let xtest = XTest::open(&rig.client_side);
     let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
-    // The window grabs when it is viewable; earlier motion is absolute.
+    // The window grabs the mouse when it is viewable. Earlier motion is absolute.
     eventually("the grab works", || {
         xtest.move_by(3, 0);
         app.poll();
@@ -108,7 +108,7 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     eventually("the keyboard is let go", || {
         xtest.keyboard_is_free().then_some(())
     });
-    // It applies them to the focused window, which gets the focus back a moment later.
+    // The window manager applies them to the focused window, which gets the focus back a moment later.
     eventually("the window is closed", || {
         xtest.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -39,8 +39,7 @@ impl XTest {
         XTest { conn, root }
     }
 
-    /// Sets a pointer shape of 16x16 red pixels for a window and its children; the hot spot is the upper
-    /// left.
+    /// Sets a pointer shape of 16x16 red pixels for a window and its children. The hot spot is the upper left pixel.
     pub(crate) fn red_square_over(&self, window: Window) {
         let conn = &self.conn;
         let [bitmap, gc, cursor] = [(); 3].map(|()| conn.generate_id().expect("an id"));

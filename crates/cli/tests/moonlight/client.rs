@@ -1,5 +1,5 @@
-//! A client of Moonlight that was built elsewhere: moonlight-qt or moonlight-embedded, on a virtual display, with
-//! decoding in software.
+//! A Moonlight client that was built elsewhere (moonlight-qt or moonlight-embedded) on a virtual display, with software
+//! decoding.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use std::process::Command;
 use crate::rig::{Rig, poll_until};
 use crate::support::{Program, skip};
 
-/// The application of a host that streams a display.
+/// The name of the application if a host streams a display.
 const APPLICATION: &str = "Desktop";
 
 /// The PIN that the client shows.
 pub(crate) const PIN: &str = "2718";
 
-/// Which client it is: they differ in their options and messages.
+/// The client program. The programs differ in their options and messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Qt,
     Embedded,
 }
 
-/// A client with a home of its own, and the host that it is for.
+/// A client with its own home directory, and the host that it connects to.
 pub(crate) struct Moonlight {
     program: PathBuf,
     kind: Kind,
@@ -31,7 +31,7 @@ pub(crate) struct Moonlight {
     port: u16,
 }
 
-/// The client's program, which the variable names; `None`, with a message, without it.
+/// The path of the client program, from the variable; `None`, with a message, if it is not set.
 pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("OPENUVR_MOONLIGHT_CLIENT");
     if named.is_none() {
@@ -41,10 +41,10 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 impl Moonlight {
-    /// The client at the user's display, which plays at the sound server at `sound`.
+    /// Creates a client on the user's display that plays its sound through the server at `sound`.
     pub(crate) fn new(program: PathBuf, rig: &Rig, sound: &str, port: u16) -> Moonlight {
         let home = rig.folder.path().join("home");
-        // Qt demands permissions for its owner alone.
+        // Qt requires that only the owner has permissions.
         let mut folder = std::fs::DirBuilder::new();
         folder.mode(0o700).create(&home).expect("a new folder");
         let mut client = Moonlight {
@@ -64,7 +64,7 @@ impl Moonlight {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        // Into a pipe, moonlight-embedded would write its lines only at its end.
+        // When writing to a pipe, moonlight-embedded would write its lines only at its end.
         let mut command = Command::new("stdbuf");
         command.arg("-oL").arg(&self.program).args(args);
         for folder in [
@@ -88,7 +88,7 @@ impl Moonlight {
         command
     }
 
-    /// A command of the client for the host.
+    /// A command of the client that is addressed to the host.
     fn to_host(&self, action: &str, args: &[&str]) -> Command {
         let port = self.port.to_string();
         let address = format!("127.0.0.1:{port}");
@@ -101,7 +101,7 @@ impl Moonlight {
         }
     }
 
-    /// Starts to pair with [`PIN`].
+    /// Starts pairing with [`PIN`].
     pub(crate) fn pair(&self) -> Program {
         let pin = match self.kind {
             Kind::Qt => "--pin",
@@ -110,7 +110,7 @@ impl Moonlight {
         Program::start("pairing", self.to_host("pair", &[pin, PIN]))
     }
 
-    /// Waits until the client knows that the PIN at the host was another.
+    /// Waits until the client reports that a different PIN was entered at the host.
     pub(crate) fn was_refused(&self, pairing: &Program) {
         pairing.line(match self.kind {
             Kind::Qt => "Incorrect PIN",
@@ -136,7 +136,7 @@ impl Moonlight {
         }
     }
 
-    /// The host's applications, by the client.
+    /// The list of the host's applications that the client prints.
     pub(crate) fn applications(&self) -> String {
         let listed = self.to_host("list", &[]).output().expect("it was started");
         String::from_utf8_lossy(&listed.stdout).into_owned()
@@ -161,13 +161,13 @@ impl Moonlight {
         Program::start("moonlight", command)
     }
 
-    /// Starts the client's command that ends the session at the host. That of moonlight-qt 6.1.0 does not end by
-    /// itself: it waits for news of the host, for which it has stopped to ask.
+    /// Starts the client's command that ends the session at the host. This command of moonlight-qt 6.1.0 does not end by
+    /// itself: it waits for updates from the host, but has stopped polling for them.
     pub(crate) fn quit(&self) -> Program {
         Program::start("quitting", self.to_host("quit", &[]))
     }
 
-    /// The client's own figures of a stream that has ended, and its messages about losses.
+    /// The client's own statistics of a stream that has ended, and its messages about losses.
     pub(crate) fn figures(&self, output: &str) -> String {
         let of_losses = |line: &&str| line.contains("Network dropped");
         let losses = output.lines().filter(of_losses).count();

@@ -1,7 +1,7 @@
-//! Moonlight's own clients, as their users run them: a program that was built elsewhere, on a display of its own.
+//! Moonlight's own clients, as their users run them: a program that was built elsewhere, on its own display.
 //!
-//! A separate tier, because no package has them: `./dev test-moonlight --client PATH`. The client is in the variable
-//! `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in `OPENUVR_MOONLIGHT_MINUTES`.
+//! This is a separate tier, because no package contains the clients: `./dev test-moonlight --client PATH`. The path of the
+//! client is in the variable `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in `OPENUVR_MOONLIGHT_MINUTES`.
 
 #[path = "../input/app.rs"]
 #[allow(dead_code, reason = "the tests of input do more with it")]
@@ -34,17 +34,17 @@ use support::{
 use terminal::{terminal, wait_for};
 use xtest::{ALT, CONTROL, SHIFT, XTest};
 
-/// The size of both displays, of the scene and of the stream.
+/// The size of both displays, the scene and the stream.
 const SIZE: &str = "1280x720";
 
 /// Frames of the scene per second.
 const RATE: u32 = 60;
 
-/// X key codes of Q, which quits with three modifiers, and of A.
+/// X key codes of Q, which quits together with three modifiers, and of A.
 const Q: u8 = 16 + 8;
 const A: u8 = 30 + 8;
 
-/// Host and client, not paired yet.
+/// A host and a client that are not paired yet.
 struct Table {
     client: Moonlight,
     host: Host,
@@ -53,7 +53,7 @@ struct Table {
 }
 
 impl Table {
-    /// `None`, with a message, if something is missing.
+    /// Returns `None`, with a message, if something is missing.
     fn set_up(sound: &str) -> Option<Table> {
         let program = client::program()?;
         let rig = Rig::new(SIZE, SIZE)?;
@@ -81,14 +81,14 @@ impl Table {
         self.client.was_paired(&pairing);
     }
 
-    /// A paired client of a host with this sound.
+    /// A client and a host with this sound, paired.
     fn paired_with_sound(sound: &str) -> Option<Table> {
         let table = Table::set_up(sound)?;
         table.pair();
         Some(table)
     }
 
-    /// A paired client of a host with a tone.
+    /// A client and a host with a tone, paired.
     fn paired() -> Option<Table> {
         Table::paired_with_sound("tone:440")
     }
@@ -103,7 +103,7 @@ impl Table {
     }
 }
 
-/// Quits by the keys for it, and returns the client's output.
+/// Quits with the key combination, and returns the client's output.
 fn quit_by_keys(table: &Table, client: &mut Program) -> String {
     XTest::open(&table.rig.client_side).chord(&[CONTROL, ALT, SHIFT, Q]);
     let (_, output) = client.wait();
@@ -158,13 +158,13 @@ fn picture_sound_keys_and_mouse_arrive() {
         ScreenCapture::open(&rig.host_side),
         ScreenCapture::open(&rig.client_side),
     );
-    // The terminal's edges lose something in 4:2:0.
+    // The edges in the terminal's picture lose detail in 4:2:0.
     eventually("the same picture at both ends", || {
         (psnr(&here.shot(), &there.shot()) > 30.0).then_some(())
     });
     let xtest = XTest::open(&rig.client_side);
     let text = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ 0123456789 yz YZ";
-    // One by one: SDL takes a key that is released and pressed within 2 ms for one that repeats.
+    // Letters are typed one by one, because SDL takes a key that is released and pressed within 2 ms for a repeated key.
     for (start, letter) in text.char_indices() {
         xtest.type_text(letter.encode_utf8(&mut [0; 4]));
         wait_for(rig, &text[..start + letter.len_utf8()]);
@@ -179,7 +179,7 @@ fn picture_sound_keys_and_mouse_arrive() {
     }
     assert_eq!(app.turned_by(&xtest), (3100, -700));
     quit_by_keys(&table, &mut client);
-    // Of the combination that quits, the host has seen the keys down and up.
+    // The host has seen the press and release of the keys of the quit combination.
     let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
@@ -203,7 +203,7 @@ fn a_killed_client_holds_no_key_and_comes_back() {
     eventually("no key is down at the host", || {
         there.pressed().0.is_empty().then_some(())
     });
-    // Before the host misses it: it resumes.
+    // The client is back before the host detects that it is gone, so it resumes.
     let (client, _reader) = table.play();
     let quitting = table.client.quit();
     table.host.program.nth_line(2, "foreign left");
@@ -250,14 +250,14 @@ fn a_long_stream_shows_its_frames_in_order() {
         table.client.figures(&output)
     );
     assert!(shortest > Some(0), "a picture went back: {shortest:?}");
-    // A client of one core, with decoder and display in software, shows most; a machine with other work less.
+    // A client with one core, with decoder and display in software, shows most frames; a loaded machine shows fewer.
     assert!(frames.len() * 4 >= drawn as usize, "{}", frames.len());
     assert!(unreadable * 20 <= frames.len(), "{unreadable}");
     assert!(longest < Some(i64::from(10 * RATE)), "{longest:?}");
 }
 
-/// Runs a test of this program in a network namespace of its own, after these commands of a shell; skips it without the
-/// permission for that.
+/// Runs a test of this program in its own network namespace, after these shell commands. Skips it if the permission is
+/// missing.
 #[expect(
     clippy::print_stdout,
     reason = "the counts of lost packets are read by a person"
@@ -289,7 +289,7 @@ fn run_in_namespace(test: &str, commands: &str) {
     println!("{text}");
 }
 
-/// Set in a network namespace of a test.
+/// Environment variable that is set in the network namespace of a test.
 const NAMESPACE: &str = "OPENUVR_MOONLIGHT_NAMESPACE";
 
 #[test]
@@ -300,7 +300,7 @@ fn a_long_stream_survives_losses() {
     run_in_namespace("a_long_stream_shows_its_frames_in_order", losses);
 }
 
-/// How long the link is down: longer than a picture that stands is refined, shorter than the silence after which
+/// How long the link is down: longer than the refinement of a still picture takes, and shorter than the silence after which
 /// clients give up.
 const OUTAGE: Duration = Duration::from_secs(3);
 
@@ -330,7 +330,7 @@ fn a_lost_change_of_a_still_picture_is_repaired() {
     );
     let is_same = || (psnr(&here.shot(), &there.shot()) > 40.0).then_some(());
     eventually("the same picture at both ends", is_same);
-    // Counts the packets of a frame: its parity has full length.
+    // Counts the packets of a frame. Its repair packets have full length.
     iptables("-A INPUT -p udp -m length --length 900:1500");
     iptables("-A INPUT -p udp -j DROP");
     let _after = App::open(&rig.host_side, "after", (640, 0, 640, 720));
@@ -343,6 +343,6 @@ fn a_lost_change_of_a_still_picture_is_repaired() {
     std::thread::sleep(OUTAGE);
     assert!(is_same().is_none(), "the change was not lost");
     iptables("-D INPUT -p udp -j DROP");
-    // Nothing changes any more, and the client does not know what it has missed.
+    // Nothing changes any more, and the client cannot detect what it has missed.
     eventually("the same picture at both ends again", is_same);
 }

@@ -41,8 +41,8 @@ pub(crate) fn copy_text(at: &Display, text: &str) {
     pasted(at, text);
 }
 
-/// Pastes; empty if there is no content. If its text is replaced during a long transfer, xclip exits
-/// without notice, and the paste would wait forever.
+/// Pastes. The result is empty if there is no content. If its text is replaced during a long transfer, xclip exits without
+/// notice, and the paste would wait forever.
 pub(crate) fn paste(at: &Display) -> Vec<u8> {
     let pastes = xclip(at, &["-out", "-t", "UTF8_STRING"]);
     let mut bounded = Command::new("timeout");

@@ -23,12 +23,12 @@ const CLIENT: &str = "10.77.0.2";
 pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
-    /// With an IP address each; `None`, with a message, without the privilege or the tools.
+    /// Two machines with an IP address each; `None`, with a message, without the privilege or the tools.
     pub(crate) fn with_ip() -> Option<Machines> {
         Machines::without_ip()?.with_addresses()
     }
 
-    /// With a third machine between them, where the cables end as `to-client` and `to-host`.
+    /// Two machines with a third one between them, where the cables end as `to-client` and `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
         let machines = Machines::unconnected(true, false)?;
         let b = machines.between.as_deref()?;
@@ -46,11 +46,11 @@ impl Machines {
         Machines::bridged()?.with_links_up()?.with_addresses()
     }
 
-    /// As [`Machines::on_a_bridge`], with link-local IPv6 addresses only.
+    /// Like [`Machines::on_a_bridge`], but with link-local IPv6 addresses only.
     pub(crate) fn on_a_bridge_with_link_local() -> Option<Machines> {
         let machines = Machines::bridged()?;
         for machine in machines.ends() {
-            // No generated address, which would need a waiting time.
+            // There is no generated address, which would need a waiting time.
             ip(&format!("-n {machine} link set cable addrgenmode none"))?;
             let on = "echo 0 > /proc/sys/net/ipv6/conf/cable/disable_ipv6";
             run("ip", &["netns", "exec", machine, "sh", "-c", on])?;
@@ -67,7 +67,7 @@ impl Machines {
     fn bridged() -> Option<Machines> {
         let machines = Machines::unconnected(true, true)?;
         let b = machines.between.as_deref()?;
-        // Without snooping: there is no multicast querier.
+        // Snooping is off, because there is no multicast querier.
         ip(&format!(
             "-n {b} link add bridge type bridge mcast_snooping 0"
         ))?;
@@ -100,7 +100,7 @@ impl Machines {
         [&self.host, &self.client].into_iter().chain(&self.third)
     }
 
-    /// With a cable only; IPv6 is off, or the system would generate addresses.
+    /// Two machines with only a cable. IPv6 is off, because otherwise the system would generate addresses.
     pub(crate) fn without_ip() -> Option<Machines> {
         let machines = Machines::unconnected(false, false)?;
         let (h, c) = (&machines.host, &machines.client);
@@ -110,7 +110,7 @@ impl Machines {
         machines.with_links_up()
     }
 
-    /// Without any network.
+    /// Two machines without any network.
     pub(crate) fn without_links() -> Option<Machines> {
         Machines::unconnected(false, false)
     }
@@ -151,8 +151,8 @@ impl Machines {
         mac.to_owned()
     }
 
-    /// Drops packets at one end that match one of the classic BPF programs, given as `tc` takes them; they
-    /// return 2 (`TC_ACT_SHOT`) to drop. Without programs, drops nothing.
+    /// Drops packets at one end that match one of the classic BPF programs, written as `tc` expects them. A program returns
+    /// 2 (`TC_ACT_SHOT`) to drop a packet. Without programs, nothing is dropped.
     pub(crate) fn drop_at(&self, machine: &str, programs: &[&str]) -> Option<()> {
         let tc = |args: &[&str]| run("tc", &[&["-n", machine], args].concat());
         let _ = Command::new("tc")
@@ -198,7 +198,7 @@ impl Drop for Machines {
     }
 }
 
-/// `openuvr` with these arguments, in a namespace, with this home.
+/// `openuvr` with these arguments, in a namespace, with this home directory.
 pub(crate) fn on(
     machine: &str,
     before: &[&str],

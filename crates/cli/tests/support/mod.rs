@@ -1,5 +1,5 @@
-//! Helpers for the tests of the whole program: child processes, displays, and readers of displays. No helper
-//! replaces a part of the program.
+//! Helpers for the tests of the whole program: child processes, displays, and readers of displays. No helper replaces a part
+//! of the program.
 //!
 //! Each wait polls, for at most [`TIMEOUT`].
 #![allow(
@@ -54,7 +54,7 @@ pub(crate) use process::{Display, Program};
 pub(crate) use screen_capture::{ScreenCapture, Shot, psnr};
 pub(crate) use skip::skip;
 
-/// Limit of each wait: far longer than needed, even on a machine with much other load.
+/// Limit of each wait. It is far longer than needed, even on a heavily loaded machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The PIN of a test's pairing.
@@ -97,7 +97,7 @@ impl Folder {
 /// The program under test with these arguments.
 pub(crate) fn openuvr(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
-    // Isolated from the user who runs the tests: no display, sound or configuration.
+    // The program is isolated from the user who runs the tests: it has no display, sound or configuration.
     let streams = matches!(args.first(), Some(&("host" | "client" | "run")));
     let (first, rest) = args.split_at(usize::from(streams));
     command.args(first);
@@ -114,8 +114,8 @@ pub(crate) fn openuvr(args: &[&str]) -> Command {
     command
 }
 
-/// Copies a file by another process: a program that another test starts would have the file open for writing until its
-/// own start, and no such file can be executed (`ETXTBSY`).
+/// Copies a file in another process. Otherwise, a program that another test starts could inherit the file open for writing
+/// until its own exec, and such a file cannot be executed (`ETXTBSY`).
 pub(crate) fn install(from: &Path, to: &Path, mode: u32) {
     let mut command = Command::new("install");
     command.arg(format!("--mode={mode:o}")).args([from, to]);
@@ -182,7 +182,7 @@ impl Host {
             .expect("the store is writable");
     }
 
-    /// Adds a further address of this host, such as that of a hop.
+    /// Adds another address of this host, such as that of a hop.
     pub(crate) fn add_address(&self, client: &str, address: &str) {
         let hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
         let key = hosts
@@ -196,7 +196,7 @@ impl Host {
         self.restart_as(std::convert::identity)
     }
 
-    /// The same with another program, as `as_other` changes the command.
+    /// Restarts the host with a different program; `as_other` changes the command.
     pub(crate) fn restart_as(self, as_other: fn(Command) -> Command) -> Host {
         let Host {
             program,
@@ -250,7 +250,7 @@ impl Host {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A client without a display, with its own keys under this name; it decodes, but shows nothing.
+    /// A client without a display, with its own keys under this name. It decodes, but shows nothing.
     pub(crate) fn headless_client(&self, name: &str, args: &[&str]) -> Program {
         let args = [&["--present", "null"], args].concat();
         client(&self.folder, name, &self.address(), &args)
@@ -303,7 +303,7 @@ pub(crate) fn port_of(line: &str) -> u16 {
         .port()
 }
 
-/// Quality of a link in both directions, in the words of `openuvr_sim::script`, and the seed of its losses.
+/// Quality of a link in both directions, in the syntax of `openuvr_sim::script`, and the seed of its losses.
 #[derive(Clone, Copy)]
 pub(crate) struct Quality<'a> {
     pub(crate) up: &'a str,
@@ -324,7 +324,7 @@ impl<'a> Quality<'a> {
         }
     }
 
-    /// These words for the direction to the client; perfect in the other.
+    /// This quality in the direction to the client, and a perfect link in the other direction.
     pub(crate) const fn down(words: &'a str) -> Quality<'a> {
         Quality {
             up: "",
@@ -338,7 +338,7 @@ impl<'a> Quality<'a> {
         Quality { seed, ..self }
     }
 
-    /// Up and down.
+    /// The schedules for up and down.
     pub(crate) fn schedules(&self) -> [ImpairmentSchedule; 2] {
         let perfect = Impairment::default();
         [self.up, self.down].map(|words| match words {
@@ -348,8 +348,8 @@ impl<'a> Quality<'a> {
     }
 }
 
-/// A link of defined quality between a client and a host, in a thread of the test. A busy machine delays it, but its
-/// losses stay those of its seed.
+/// A link of defined quality between a client and a host, in a thread of the test. A busy machine delays it, but its losses
+/// remain those of its seed.
 pub(crate) struct Hop {
     link: Option<Emulated>,
     pub(crate) port: u16,
@@ -361,7 +361,7 @@ impl Hop {
         Hop::at((Ipv4Addr::LOCALHOST, port).into(), host, quality)
     }
 
-    /// The same at this address.
+    /// Starts a hop in front of `host`, at this address.
     pub(crate) fn at(listen: SocketAddr, host: &Host, quality: Quality<'_>) -> Hop {
         let [up, down] = quality.schedules();
         let config = hop::Config {
@@ -390,7 +390,7 @@ impl Hop {
 
 impl Drop for Hop {
     fn drop(&mut self) {
-        // Its port is free afterwards.
+        // The hop's port is free afterwards.
         let report = self.link.take().map(Emulated::end);
         if !std::thread::panicking() {
             report.transpose().expect("the relay's report");

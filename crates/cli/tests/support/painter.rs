@@ -73,7 +73,7 @@ impl Painter {
     /// Paints and returns the next picture.
     pub(crate) fn paint(&mut self) -> Shot {
         self.frame += 1;
-        // Not a real time: only compared for equality.
+        // This is not a real time: it is only compared for equality.
         let drawn_us = u64::from(self.frame) * 1_000_003;
         let stamp = Stamp {
             frame: self.frame,
@@ -138,7 +138,7 @@ fn picture(size: Size, stamp: &Stamp) -> Shot {
         for x in 0..size.width {
             let block = ((x + shift) / 24).wrapping_mul(31) ^ (y / 24).wrapping_mul(17);
             let [b, g, r, _] = block.wrapping_mul(0x9e37_79b1).to_le_bytes();
-            // Soft edges inside the blocks, so that there is fine detail to encode.
+            // Edges inside the blocks are soft, so that there is fine detail to encode.
             let ramp = u8::try_from((x + y) % 24).unwrap_or(0);
             pixels.extend([b / 2 + ramp, g / 2 + 2 * ramp, r / 2 + ramp, 0]);
         }

@@ -28,7 +28,7 @@ impl PipeWire {
         let core = pipewire.folder.join("pipewire-0");
         pipewire.run(&["pipewire"])?;
         eventually("PipeWire's socket", || UnixStream::connect(&core).ok());
-        // Without a session manager no nodes are linked; it requires a bus without using it.
+        // Without a session manager, no nodes are linked. It requires a bus, which it does not use.
         pipewire.run(&["dbus-run-session", "--", "wireplumber"])?;
         pipewire.run(&["pipewire-pulse"])?;
         eventually("its PulseAudio server", || {

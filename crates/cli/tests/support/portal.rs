@@ -28,7 +28,7 @@ impl Portal {
         self.signer.public()
     }
 
-    /// The command-line arguments that tell a host the key.
+    /// The command-line arguments that pass the key to a host.
     pub(crate) fn args(&self) -> [String; 2] {
         [
             format!("--ticket-key={}", self.key()),
@@ -36,7 +36,7 @@ impl Portal {
         ]
     }
 
-    /// A ticket for a minute, for any holder if no key is given.
+    /// A ticket that is valid for a minute. Any holder may use it if no key is given.
     pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
         Ticket {
             session: self.session,

@@ -119,7 +119,7 @@ impl Program {
     pub(crate) fn nth_line(&self, n: usize, part: &str) -> String {
         let started = Instant::now();
         loop {
-            // Queried before the search, so that all output up to the exit is searched.
+            // This is queried before the search, so that all output up to the exit is searched.
             let over = self
                 .readers
                 .iter()
@@ -166,7 +166,7 @@ impl Program {
         (status, self.text())
     }
 
-    /// Waits for its end, which must be a failure or a usage error with a single line of output.
+    /// Waits for its end. It must fail, or report a usage error, with a single line of output.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
         let (status, text) = self.wait();
         let failed = matches!(status.code(), Some(1 | 2));
@@ -303,8 +303,8 @@ impl Display {
         })
     }
 
-    /// A display that the program under test has started, with its cookie in the file `authority`. Grants
-    /// access to all processes of this user, since other helpers of the test connect, too.
+    /// A display that the program under test has started, with its cookie in the file `authority`. Access is granted to all
+    /// processes of this user, because other helpers of the test connect, too.
     pub(crate) fn of_another(name: &str, authority: &str) -> Display {
         let admitted = admit_own_user(name, Path::new(authority));
         admitted.expect("the display runs and has this cookie");

@@ -115,7 +115,7 @@ impl Screen {
     /// Waits until the program has ended; returns its exit code.
     pub(crate) fn wait(&self) -> i32 {
         self.eventually("the program's end", |_| {
-            // By then, all its output was read.
+            // By then, all its output has been read.
             let dead = self.tmux(&["list-panes", "-F", "#{pane_dead}"]);
             let code = std::fs::read_to_string(self.folder.join("code")).ok()?;
             code.trim().parse().ok().filter(|_| dead.trim() == "1")

@@ -82,7 +82,7 @@ pub(crate) fn bytes(tone: &mut Sine) -> Vec<u8> {
     samples.iter().flat_map(|s| s.to_le_bytes()).collect()
 }
 
-/// The samples of a file of `--sound wav:FILE`, even if it is unfinished; empty if there is no file.
+/// The samples of a file of `--sound wav:FILE`, even if the file is unfinished; empty if there is no file.
 pub(crate) fn samples(file: &Path) -> Vec<f32> {
     let bytes = std::fs::read(file).unwrap_or_default();
     let samples = bytes.get(44..).unwrap_or_default();

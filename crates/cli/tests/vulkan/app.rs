@@ -1,5 +1,5 @@
-//! A Vulkan application controlled by the test. It runs in a separate process, which is this test program
-//! started by `openuvr run`.
+//! A Vulkan application that the test controls. It runs in a separate process, which is this test program started by
+//! `openuvr run`.
 //!
 //! It presents one pattern repeatedly until it gets another command. As in a game, each picture is presented
 //! with semaphores before and after rendering.
@@ -18,7 +18,7 @@ use crate::sys::{AppWindow, Gpu};
 /// Environment variable with the test's socket; set for the application only.
 const SOCKET: &str = "OPENUVR_TEST_APPLICATION";
 
-/// Environment variable with the display of its window, if that is not `DISPLAY`.
+/// Environment variable with the display of its window, if that differs from `DISPLAY`.
 pub(crate) const SHOWN_ON: &str = "OPENUVR_TEST_SHOWN_ON";
 
 /// Pause between two pictures.

@@ -21,7 +21,7 @@ use support::{
     Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, openuvr, port_of, skip,
 };
 
-/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
+/// The driver manifest of lavapipe, so that the test gives the same result on a machine with a GPU.
 fn driver() -> Option<String> {
     let folder = Path::new("/usr/share/vulkan/icd.d");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -56,8 +56,7 @@ impl Fixture {
         ]
     }
 
-    /// Options of `openuvr run`: lossless pictures, all of them, without the pointer, which is in the middle
-    /// of this display.
+    /// Options of `openuvr run`: all pictures, lossless, without the pointer, which is in the middle of this display.
     fn args(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let more = ["--cursor=false", "--realtime", "off"];
@@ -173,7 +172,7 @@ fn a_click_arrives_at_the_windows_position() {
 fn clicks_arrive(desk: &Display, application: &mut Application) {
     let capture = ScreenCapture::open(desk);
     eventually("the client's window", || capture.client_window());
-    // Repeats the click: the host learns the window's position asynchronously.
+    // The click is repeated, because the host gets the window's position asynchronously.
     let clicks = eventually("the click", || {
         let mut xdotool = std::process::Command::new("xdotool");
         let click = ["mousemove", "100", "25", "click", "1"];

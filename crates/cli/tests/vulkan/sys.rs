@@ -1,6 +1,6 @@
 //! Xlib and Vulkan calls of the application, through the loader as in games.
 //!
-//! Rendering is minimal: a picture is copied to the swapchain's image, and each is waited for.
+//! Rendering is minimal: a picture is copied to the swapchain's image, and the program waits for each.
 
 use std::ffi::CStr;
 
@@ -127,7 +127,7 @@ fn instance(entry: &ash::Entry) -> ash::Instance {
     unsafe { entry.create_instance(&info, None) }.expect("an instance")
 }
 
-// Below, every handle was created by this application and is destroyed once, when the device is idle, as
+// In the functions below, every handle was created by this application and is destroyed once, when the device is idle, as
 // Vulkan requires.
 impl Gpu {
     pub(crate) fn open(screen: &AppWindow) -> Gpu {
@@ -338,7 +338,7 @@ impl Gpu {
             vk::PipelineStageFlags::BOTTOM_OF_PIPE,
         );
         let by_region = vk::DependencyFlags::empty();
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller upholds the requirements.
         unsafe {
             let begin = vk::CommandBufferBeginInfo::default();
             device
@@ -379,10 +379,10 @@ impl Gpu {
         }
     }
 
-    /// Forks a child that uses Vulkan and exits; whether it exited as expected.
+    /// Forks a child that uses Vulkan and exits. Returns whether it exited as expected.
     pub(crate) fn fork(&self) -> bool {
-        // SAFETY: the child calls nothing that another thread of the parent may have locked, except the
-        // loader and the layers, which are under test; it exits without returning.
+        // SAFETY: the child calls only functions that do not depend on a lock that another thread of the parent may hold,
+        // except the loader and the layers, which are under test. It exits without returning.
         unsafe {
             match libc::fork() {
                 0 => {

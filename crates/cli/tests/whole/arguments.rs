@@ -1,5 +1,4 @@
-//! Invalid arguments: each gives one error line that names the problem and a remedy, ahead of any other
-//! action.
+//! Invalid arguments. Each gives one error line that states the problem and a remedy, before any other action.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
@@ -9,7 +8,7 @@ use crate::support::{Folder, Program, openuvr};
 /// Arguments and parts of the error. `@` stands for a folder with an empty file `file`, a folder `folder`, a
 /// FIFO `pipe`, and input scripts, one of them invalid.
 const CASES: &[(&[&str], &[&str])] = &[
-    // Addresses that are not a single machine's.
+    // Addresses that do not belong to a single machine.
     (
         &["host", "--source", "pattern", "--bind", "224.0.0.1:4710"],
         &["224.0.0.1 is a multicast address"],
@@ -70,7 +69,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["fe80::1%nosuch"],
     ),
-    // Numbers out of range, also negative, also the last of two.
+    // Numbers out of range, including negative ones, and including the last of two.
     (
         &["host", "--fps", "-5"],
         &["--fps must be a number of frames/s from 1 to 240, not `-5`"],
@@ -145,15 +144,15 @@ const CASES: &[(&[&str], &[&str])] = &[
     // Files.
     (
         &["host", "--csv", "@/x", "--trace", "@/x"],
-        &["csv and trace are one file", "@/x"],
+        &["csv and trace are the same file", "@/x"],
     ),
     (
         &["host", "--csv", "@/file", "--trace", "@/./file"],
-        &["csv and trace are one file"],
+        &["csv and trace are the same file"],
     ),
     (
         &["run", "--csv", "@/x", "--trace", "@/x", "--", "true"],
-        &["csv and trace are one file"],
+        &["csv and trace are the same file"],
     ),
     (
         &["host", "--source", "pattern", "--csv", "@/folder"],
@@ -182,7 +181,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["run", "--", "@/file"],
         &["can't start @/file", "ermission denied"],
     ),
-    // Input and pictures of a client, ahead of its connection or PIN prompt.
+    // Input and pictures of a client, checked before its connection or PIN prompt.
     (
         &[
             "client",
@@ -306,13 +305,13 @@ const CASES: &[(&[&str], &[&str])] = &[
             "--csv",
             "@/right",
         ],
-        &["are one file"],
+        &["are the same file"],
     ),
     (
         &["client", "h", "--present", "null", "--csv", "@/folder"],
         &["@/folder"],
     ),
-    // No host there.
+    // No host is running there.
     (
         &[
             "client",
@@ -368,7 +367,7 @@ fn is_wrong_usage(text: &str) -> bool {
         "required arguments",
         "unexpected argument",
         "unrecognized subcommand",
-        " are one file",
+        " are the same file",
         "is ambiguous (link-local)",
         "a multicast address",
         "a broadcast address",
@@ -394,7 +393,7 @@ fn invalid_arguments_give_one_error_line() {
         let args: Vec<String> = args.iter().map(|word| word.replace('@', here)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let dir = folder.join("keys");
-        // Defaults of the tests, in front: arguments of the case override them.
+        // Defaults of the tests come first, so that arguments of the case override them.
         let mut all = args.clone();
         if let ["host" | "run" | "client", ..] = args[..] {
             all.splice(1..1, ["--config-dir", &dir]);

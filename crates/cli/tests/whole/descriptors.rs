@@ -1,4 +1,4 @@
-//! A host without free file descriptors: its accepting threads wait, report it once, and continue later.
+//! A host without free file descriptors: its accepting threads wait, report the problem once, and continue later.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
     (waits.expect("a number"), used)
 }
 
-/// Limits the host to this many descriptors beyond its open ones; the limit applies to descriptor numbers.
+/// Limits the host to this many descriptors in addition to its open ones. The limit applies to descriptor numbers.
 fn limit(host: &Host, left: u64) {
     let id = host.program.id();
     let folder = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
@@ -81,7 +81,7 @@ fn a_host_without_descriptors_waits_and_recovers() {
         let thread = thread(host.program.id(), name);
         let mut waiting = Vec::new();
         let lack = format!("can't accept connections of {what}");
-        // A descriptor just closed leaves room for one connection.
+        // A descriptor that has just been closed leaves room for one connection.
         eventually("it has no descriptors left", || {
             limit(&host, 0);
             waiting.push(TcpStream::connect(at).expect("the kernel accepts it"));

@@ -1,6 +1,6 @@
-//! `./dev`, the entry script: its answers that need no build, and missing dependencies on a new machine.
+//! `./dev`, the entry script: its answers that need no build, and its messages about missing dependencies on a new machine.
 //!
-//! It finds only the programs that a test provides.
+//! The script finds only the programs that a test provides.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -92,7 +92,7 @@ fn the_entry_script_rejects_usage_errors_first() {
     for program in ["apt-get", "apt-cache", "cargo", "rustup", "curl", "sudo"] {
         machine.program(program, "");
     }
-    // All dependencies are present: the next step would be the build.
+    // All dependencies are present. The next step would be the build.
     machine.program("dpkg-query", "echo installed");
     let cases: [(&[&str], &str); 9] = [
         (&["demo", "--wrong"], "demo: unknown option '--wrong'"),

@@ -1,4 +1,4 @@
-//! A display that takes the size of the player's window, and its own size again without a player.
+//! A display that takes the size of the player's window, and returns to its own size without a player.
 
 use std::process::Command;
 

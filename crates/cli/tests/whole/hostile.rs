@@ -1,5 +1,5 @@
-//! A network attacker sends garbage, malformed, truncated, altered and replayed datagrams in large numbers to
-//! both ends, beside an honest stream with its own duplicated and reordered datagrams.
+//! A network attacker sends garbage, and malformed, truncated, altered and replayed datagrams in large numbers to both ends,
+//! while an honest stream runs, some of whose datagrams are duplicated and reordered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// Number and rate of datagrams sent to each end: three seconds.
+/// Number and rate of the datagrams sent to each end, for three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;
 /// Maximum growth of memory at either end, in kB.
@@ -129,8 +129,7 @@ impl Relay {
         }
     }
 
-    /// Forwards a datagram; in disorder, every third twice, and every fifth after its successor if that has
-    /// arrived.
+    /// Forwards a datagram. In disorder, every third is sent twice, and every fifth after its successor if that has arrived.
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);
@@ -250,7 +249,7 @@ fn a_stream_continues_during_an_attack() {
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[0].clone());
             move || {
-                // From the honest client's address, and from unknown ones.
+                // Datagrams come from the honest client's address, and from unknown addresses.
                 let strangers: Vec<UdpSocket> = (0..8).map(|_| socket()).collect();
                 attack(0x5eed, &count, |random, n| {
                     let bytes = malicious(random, &wire.up);
@@ -280,7 +279,7 @@ fn a_stream_continues_during_an_attack() {
             .all(|c| c.load(Ordering::Relaxed) > THROWN / 10)
             .then_some(())
     });
-    // An honest client joins in the middle.
+    // An honest client joins during the attack.
     let mut honest = host.headless_client("honest", &[]);
     honest.line("observer at");
     honest.line("showing");
@@ -337,6 +336,6 @@ fn assert_accounted(csv: &str) {
         let captured = (last - first) as usize + 1;
         assert_eq!(frames.len(), captured, "gaps in session {session}");
     }
-    // Nearly all on an idle machine; a busy one needs tolerance.
+    // On an idle machine, nearly all frames are complete. A busy one needs tolerance.
     assert!(complete * 2 > rows, "{complete} of {rows} complete");
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
-/// Drops UDP datagrams larger than an Ethernet frame: segments of a kernel's late segmentation pass a veth
-/// uncut, so that only such batches are lost, as with a network card with faulty segmentation.
+/// Drops UDP datagrams larger than an Ethernet frame. Datagrams that the kernel segments late pass a veth unsegmented, so
+/// only such batches are lost, as with a network card with faulty segmentation.
 const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
                             6 0 0 2,6 0 0 4294967295";
 
@@ -38,7 +38,7 @@ impl Fixture {
     }
 
     fn host(&self, before: &[&str], args: &[&str]) -> Program {
-        // Key frames of more than one datagram, so that they leave in batches.
+        // Key frames need more than one datagram, so that they are sent in batches.
         let own = ["host", "--source", "pattern", "--size", "640x480"];
         let args = [&own[..], &PIN, &["--realtime", "off"], args].concat();
         let command = on(&self.machines.host, before, &self.home("h"), None, &args);
@@ -180,7 +180,7 @@ fn a_forced_absent_transport_is_an_error() {
         no_raw(&Program::start("host", command).fails_in_one_line());
     }
 
-    // A host without the privilege serves by UDP, with a message.
+    // A host without the privilege serves over UDP, and prints a message.
     let mut host = fixture.host(&NO_RAW, &["--link", "udp"]);
     let raw = ["--link", "raw"];
     no_raw(&fixture.client(&NO_RAW, HOST, &raw).fails_in_one_line());
@@ -207,7 +207,7 @@ fn unreachable_and_silent_hosts_differ_in_error() {
     assert!(!text.contains("no answer"), "{text}");
     let target = format!("cable/{}", fixture.machines.host_mac());
     let text = fixture.client(&[], &target, &["--link", "udp"]).wait().1;
-    assert!(text.contains("can't be reached by UDP"), "{text}");
+    assert!(text.contains("can't be reached over UDP"), "{text}");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn raw_ethernet_works_on_one_machine_too() {
         return;
     }
     let mut host = Host::paired_with(&["ann"], &["--source", "pattern", "--size", "640x480"]);
-    // The loopback address alone has no raw Ethernet.
+    // With only the loopback address, there is no raw Ethernet.
     assert_eq!(host.program.count("raw Ethernet"), 0);
     host.program.stop();
     let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));

@@ -1,4 +1,4 @@
-//! Links with loss, reordering and duplication: the shown picture stays right.
+//! Links with loss, reordering and duplication: the displayed picture stays correct.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -142,10 +142,10 @@ fn count(rows: &[Row], outcome: &str) -> usize {
     rows.iter().filter(|row| row.outcome == outcome).count()
 }
 
-/// Bursts over a link with this loss: the picture stands still after each, so that only the protocol itself
-/// can repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The
-/// deterministic simulation checks exact counts of complete frames (`crates/sim/tests/losses.rs`); here they
-/// also depend on the machine's load.
+/// Sends bursts over a link with this loss. The picture is still after each burst, so that only the protocol itself can
+/// repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The deterministic
+/// simulation checks exact counts of complete frames (`crates/sim/tests/losses.rs`); here they also depend on the machine's
+/// load.
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
     let mut chain = LossyStream::start(Quality::both(&format!("loss={loss}")).seeded(7))?;
     for _ in 0..bursts {
@@ -183,11 +183,11 @@ fn twenty_percent_of_loss() {
     }
 }
 
-/// An intra refresh repairs the picture over several frames. The picture stands still after a burst, so the
-/// host itself has to send these frames.
+/// An intra refresh repairs the picture over several frames. The picture is still after a burst, so the host itself has to
+/// send these frames.
 #[test]
 fn losses_are_answered_by_an_intra_refresh() {
-    // Every three seconds all packets are lost for a while; in between, a refresh completes.
+    // Every three seconds, all packets are lost for a while. In between, a refresh completes.
     let losses = (1..=20).map(|n| {
         let (from, to) = (3000 * n, 3000 * n + 150);
         format!("; {from}ms loss=100%; {to}ms loss=0")
@@ -224,7 +224,7 @@ fn losses_in_bursts() {
 
 #[test]
 fn a_lost_last_frame_is_noticed_although_nothing_moves() {
-    // Single pictures with pauses: each is the last of its burst.
+    // There are pauses between the pictures, so that each is the last of its burst.
     let link = Quality::down("loss=20%").seeded(5);
     let Some(mut chain) = LossyStream::start(link) else {
         return;
@@ -260,12 +260,12 @@ fn reordering_and_duplication_do_no_harm() {
     });
 }
 
-/// A frame skipped because of congestion must not count as a still picture, which is encoded again at higher
-/// quality: that would keep the link full.
+/// A frame that is skipped because of congestion must not count as a still picture, because a still picture is encoded again
+/// at higher quality, which would keep the link full.
 #[test]
 fn skipped_frames_do_not_raise_the_quality() {
     let link = Quality::both("rate=200k queue=20000");
-    // The link's rate is the host's minimum; otherwise it never drains.
+    // The link's rate is the host's minimum. Otherwise, the link would never drain.
     let Some(mut chain) = LossyStream::with(link, &["--min-bitrate", "100K"]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Messages that cannot be written end nothing: on a full disk (full(4)), and after their reader has exited.
+//! Messages that cannot be written do not end a program: on a full disk (full(4)), and after their reader has exited.
 
 use std::fs::{File, read_to_string};
 use std::net::UdpSocket;
@@ -21,7 +21,7 @@ fn broken_outputs() -> [(&'static str, Stdio); 2] {
     ]
 }
 
-/// Waits for this many further rows of a CSV with a complete frame.
+/// Waits for this many more rows of a CSV with a complete frame.
 fn wait_for_frames(csv: &str, more: usize) {
     let complete = || {
         let text = read_to_string(csv).unwrap_or_default();

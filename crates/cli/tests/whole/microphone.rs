@@ -17,7 +17,7 @@ const HOST: [&str; 8] = [
 const PITCH: f64 = 500.0;
 const OTHER: f64 = 800.0;
 
-/// Samples that `parec` records from a source in `seconds`, once it delivers.
+/// Records samples from a source with `parec` for `seconds`, from when the source delivers samples.
 fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     let mut child = Command::new("parec")
         .args(["--raw", "--format=float32le", "--rate=48000"])
@@ -79,7 +79,7 @@ fn an_application_records_the_player() {
     assert!(sources.contains(&source), "{sources}");
     let player = join_speaking(&host, "player", PITCH, &[]);
     wait_for_tone(&server, &source, PITCH);
-    // An observer is not heard.
+    // An observer's microphone is not used.
     let watcher = join_speaking(&host, "watcher", OTHER, &["--observe"]);
     watcher.line("showing");
     eventually("its microphone", || is_captured(&watcher).then_some(()));
@@ -131,7 +131,7 @@ fn nothing_is_captured_for_a_host_without_it() {
     let host = Host::paired_with(&["client"], &HOST);
     let client = join_speaking(&host, "client", PITCH, &[]);
     client.line("showing");
-    // The grant was logged ahead of the first picture.
+    // The grant was logged before the first picture.
     assert!(!is_captured(&client));
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// With further arguments; without an application the display is empty.
+    /// Starts a host with additional arguments. Without an application, the display is empty.
     pub(crate) fn new(more: &[&str]) -> Rig {
         let folder = Folder::new();
         let dir = folder.join("host");
@@ -80,7 +80,7 @@ impl Rig {
         peer
     }
 
-    /// Enters a PIN at the host, as a person does, with a name for the client.
+    /// Enters a PIN at the host, as a user does, with a name for the client.
     fn enter(&self, pin: &str, name: &str) {
         let dir = self.folder.join("host");
         let words = ["devices", "--config-dir", &dir, "pair", "--moonlight", pin];
@@ -89,7 +89,7 @@ impl Rig {
         assert!(entered.status.success(), "{entered:?}");
     }
 
-    /// The answer to `launch` with another parameter.
+    /// The answer to `launch` with an additional parameter.
     fn launch(&self, peer: &Peer, more: &str) -> String {
         let application = element(&peer.get_protected(self.https(), "applist"), "ID");
         peer.get_protected(self.https(), &Peer::launch(&application, more))
@@ -162,7 +162,7 @@ fn a_virtual_display_takes_the_players_mode() {
     let before = rig.shown();
     assert_eq!(before.0, OWN);
     let (one, two) = (rig.paired("one"), rig.paired("two"));
-    // 4:3, 21:9, upright, upright beyond the height of most screens, and a small one.
+    // The modes are 4:3, 21:9, portrait, portrait with more rows than most screens have, and a small one.
     for mode in [
         (1024, 768, 60),
         (2560, 1080, 144),
@@ -173,7 +173,7 @@ fn a_virtual_display_takes_the_players_mode() {
         let (width, height, rate) = mode;
         let size = Size::new(width, height);
         let streams = rig.play(&one, mode);
-        // Its first packet comes when the screen has the size; the refresh rate follows.
+        // Its first packet arrives when the screen has the size. The refresh rate follows.
         eventually("video", || streams.packet());
         assert_eq!(rig.shown().0, size);
         eventually("the rate", || (rig.shown() == (size, rate)).then_some(()));
@@ -222,12 +222,12 @@ fn a_display_that_is_not_fitted_keeps_its_size() {
     let one = rig.paired("one");
     let streams = rig.play(&one, (320, 240, 60));
     eventually("video", || streams.packet());
-    // 16:9 within 4:3.
+    // A 16:9 mode within a 4:3 display.
     rig.host.line("is open for 320x180");
     assert_eq!(rig.shown(), before);
 }
 
-/// Whether the process with this number has ended, and its parent knows.
+/// Whether the process with this number has ended and has been reaped by its parent.
 fn is_gone(pid: &str) -> bool {
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     test_kill_process(pid.expect("a process number")).is_err()
@@ -247,7 +247,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     writer.write_image_data(&[9, 8, 7]).unwrap();
     drop(writer);
     let scene = env!("CARGO_BIN_EXE_openuvr");
-    // Each tells its number, its display and the cookie's file, in one step.
+    // Each prints its number, its display and the path of the cookie file, in one step.
     let tells = |name: &str| {
         let file = at(name);
         format!("echo $$ $DISPLAY $XAUTHORITY >{file}.new; mv {file}.new {file}; exec")
@@ -287,7 +287,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
         [rig.running(&first), rig.running(&second)],
         [one.clone(), one.clone()]
     );
-    // Another application has to wait; this one may be joined.
+    // Another application has to wait, but this one may be joined.
     let busy = launch(&second, &two, "mode=640x480x60");
     assert!(
         busy.contains("status_code=\"400\"") && busy.contains("One already runs"),
@@ -300,7 +300,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let watches = plays(&resumed, (640, 480, 60));
     eventually("video of the second", || watches.packet());
     assert_eq!(shown(&display), (Size::new(800, 600), 75));
-    // Only its starter quits it while others are there.
+    // While other clients play, only the client that has started it can quit it.
     let refused = second.get_protected(rig.https(), "cancel");
     assert!(refused.contains("status_code=\"599\""), "{refused}");
     assert!(!is_gone(words[0]));
@@ -311,7 +311,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     eventually("the display's own size", || {
         (shown(&display).0 == OWN).then_some(())
     });
-    // Now the other one, which ends by itself.
+    // Now the other one runs, and ends by itself.
     let launched = launch(&second, &two, "mode=1024x768x60");
     assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
     let told = eventually("it runs", || std::fs::read_to_string(at("two")).ok());
@@ -319,7 +319,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let pid = told.split_whitespace().next().unwrap().parse().ok();
     kill_process(pid.and_then(Pid::from_raw).unwrap(), Signal::KILL).unwrap();
     eventually("its end", || (rig.running(&second) == "0").then_some(()));
-    // The host is there for the next.
+    // The host is available for the next one.
     std::fs::remove_file(at("one")).unwrap();
     let launched = launch(&second, &one, "");
     assert_eq!(element(&launched, "gamesession"), "1", "{launched}");

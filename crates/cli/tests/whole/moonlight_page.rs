@@ -24,7 +24,7 @@ fn enter(browser: &mut Browser, tab: &Tab, pin: &str) {
     browser.run(tab, &typed);
 }
 
-/// Waits until the page says this about the pairing.
+/// Waits until the page shows this message about the pairing.
 fn says(browser: &mut Browser, tab: &Tab, words: &str) {
     let said = format!(
         "document.querySelector('#state').textContent.includes('{words}') && document.querySelector('#pairing').hidden"
@@ -59,7 +59,7 @@ fn a_player_enters_the_pin_on_the_page() {
 
     let paired = peer.pairs(rig.http, "1234", || {
         browser.until(&plays, ASKED);
-        // Only players are asked.
+        // Only players see the form.
         assert_eq!(browser.run(&watches, ASKED), false);
         enter(&mut browser, &plays, "1234");
     });

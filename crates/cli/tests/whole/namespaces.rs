@@ -1,5 +1,4 @@
-//! Two emulated machines with separate networks, the client with another clock, and the two commands of the
-//! README.
+//! Two emulated machines with separate networks, where the client has a different clock, and the two commands of the README.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -12,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Display, Folder, Program, Quality, ScreenCapture, scene};
 
-/// The client's clock is a hundred days ahead: a mix of both clocks in a statistic would be off by that.
+/// The client's clock is a hundred days ahead. A statistic that mixed both clocks would be off by that.
 const AHEAD_S: i64 = 8_640_000;
 const OTHER_CLOCK: [&str; 5] = [
     "unshare",
@@ -65,7 +64,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     first.line("left: it disconnected");
     first.stop();
 
-    // From now on they are paired.
+    // From now on, they are paired.
     let csv = folder.join("host.csv");
     let mut second = host(&["--csv", &csv, "--table", "on"]);
     second.line("streaming");
@@ -166,8 +165,8 @@ impl RunningBridge {
     }
 }
 
-/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows
-/// the clock offset that the program had to estimate.
+/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test has the exact clock
+/// offset, which the program had to estimate.
 fn assert_one_way_is_true(table: &str, csv: &str) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");

@@ -77,13 +77,13 @@ fn two_hosts_and_a_client_find_each_other() {
     }
     assert!(!text.contains("cellar"), "{text}");
 
-    // Without a terminal to choose at.
+    // Without a terminal, the user cannot choose.
     let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(
-        last.contains("several hosts found: give an address"),
+        last.contains("several hosts found: specify an address"),
         "{text}"
     );
 
@@ -127,19 +127,19 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let known = Path::new(lap).join("hosts.toml");
     let before = std::fs::read_to_string(&known).expect("the client's known hosts");
 
-    // The name of the known host with another key: a new host.
+    // A host with the name of the known host and another key is a new host.
     let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
     let text = wait_for_hosts(here, lap, &["desk"]);
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
     let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(
-        text.contains("several hosts found: give an address"),
+        text.contains("several hosts found: specify an address"),
         "{text}"
     );
     fake.stop();
 
-    // Also with the fingerprint of the known host, which is public.
+    // This holds even with the fingerprint of the known host, which is public.
     let silent = ["--pin", "135790", "--discoverable=false"];
     let _fake = host(&third, thief, "desk", &silent);
     let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
@@ -210,7 +210,7 @@ fn no_network_is_one_error_line() {
             "{text}"
         );
     }
-    // A host there reports it in one line, or not at all, and runs.
+    // A host there reports the error in one line, or not at all, and runs.
     let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);
     host.assert_running();
     host.stop();

@@ -1,4 +1,4 @@
-//! Placement of windows on a virtual display: a single one fills it, others are centred over it.
+//! Placement of windows on a virtual display: a single window fills it, and others are centred over it.
 
 use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::units::Size;
@@ -183,7 +183,7 @@ fn a_single_window_fills_the_display_below_dialogs() {
         app.set_property(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
     });
     app.wait_for_geometry(typed, (170, 80), (300, 200));
-    // Over its parent, not over the display's centre, and no larger than the display.
+    // The dialog is centred over its parent, not over the display, and is no larger than the display.
     let large = app.show_dialog((900, 40), typed);
     app.wait_for_geometry(large, (0, 160), (640, 40));
     app.destroy(large);
@@ -224,7 +224,7 @@ fn fixed_size_and_further_windows_are_centred() {
     let second = app.show((300, 100), |_| ());
     app.wait_for_geometry(second, (170, 130), (300, 100));
     app.wait_for_focus(second);
-    // The last window, as when a launcher is replaced by a game.
+    // This is the last window, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
     app.conn.sync().expect("a running X server");
     app.wait_for_geometry(second, (0, 0), (640, 360));
@@ -291,7 +291,7 @@ fn a_window_manager_replaces_the_placement() {
     });
     assert!(manager.can_manage());
     assert_eq!(manager.manager(), own);
-    // Shown windows stay, and only the new window manager controls the next.
+    // Displayed windows stay, and only the new window manager controls the next one.
     assert_eq!(app.geometry(main), (0, 0, 640, 360, 0));
     let check = manager.atom("_NET_SUPPORTING_WM_CHECK");
     let named = manager

@@ -1,4 +1,4 @@
-//! Real-time scheduling, cores and memory of a host, and the messages without the privileges.
+//! Real-time scheduling, cores and memory of a host, and the messages if the privileges are missing.
 
 use std::process::Command;
 

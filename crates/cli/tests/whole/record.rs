@@ -13,7 +13,7 @@ fn fragments(file: &str) -> usize {
     bytes.windows(4).filter(|four| four == b"moof").count()
 }
 
-/// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, without ffmpeg.
+/// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, if ffmpeg is not installed.
 fn decoded(file: &str) -> Option<usize> {
     let args = [
         "-v",
@@ -51,7 +51,7 @@ fn a_killed_host_leaves_a_recording() {
     let Some(frames) = decoded(&file) else {
         return;
     };
-    // The first fragments are half a second each, at 60 frames/s if nothing delays them.
+    // The first fragments are half a second each, at 60 frames/s unless something delays them.
     assert!(frames >= 3, "{frames}");
 }
 
@@ -90,7 +90,10 @@ fn a_recording_is_reported_and_not_overwritten() {
     ];
     let args = [&own[..], &PATTERN, &["--duration", "1s"]].concat();
     let text = Program::start("host", openuvr(&args)).fails_in_one_line();
-    assert!(text.contains("already exists: name another file"), "{text}");
+    assert!(
+        text.contains("already exists: choose another file"),
+        "{text}"
+    );
     assert_eq!(std::fs::read(&file).expect("the recording"), before);
     let args = [&args[..], &["--record-overwrite"]].concat();
     let (status, text) = Program::start("host", openuvr(&args)).wait();
@@ -112,7 +115,7 @@ fn an_impossible_recording_is_an_error_at_start() {
             vec!["--record-overwrite"],
             "record-overwrite requires record",
         ),
-        (vec!["--record", &file, "--csv", &file], "are one file"),
+        (vec!["--record", &file, "--csv", &file], "are the same file"),
         (
             vec!["--record", &file, "--encoder", "jpeg"],
             "which this host does not encode",

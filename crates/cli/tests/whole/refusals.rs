@@ -42,14 +42,15 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
     // The host reports it with the address.
     let report = host.program.line("a wrong PIN came from 127.0.0.1:");
     assert_contains(&report, &["2 tries left"]);
-    // Each wrong try extends the wait for the next, an early one gets an error, and the third is the last.
+    // Each wrong try extends the wait before the next try. A try that comes too early gets an error, and the third wrong try
+    // is the last.
     let mut wrong = 1;
     eventually("the last try", || {
         let text = host
             .headless_client("stranger", &["--pin", "000001"])
             .fails_in_one_line();
         let (waits, closed) = (
-            text.contains("takes no try now: wait"),
+            text.contains("accepts no attempt now: wait"),
             text.contains("the host is not pairing now"),
         );
         let tried = text.contains("the PIN is not the one");
@@ -244,7 +245,7 @@ fn a_display_without_shared_memory_is_reported() {
         text.lines().last().unwrap_or_default(),
         &["MIT-SHM", "run the client on"],
     );
-    // It exits cleanly.
+    // The client exits cleanly.
     host.program.line("client left: it disconnected");
 }
 
@@ -353,7 +354,7 @@ fn a_second_player_can_take_over() {
     first.line("observer at");
     host.program.line("first is now observer");
     let third = host.headless_client("third", &[]);
-    third.line("another client plays; ask to take over (--take-over)");
+    third.line("another client plays; take over its role (--take-over)");
     drop(second);
     host.program.line("first is now player");
     first.assert_running();
@@ -388,7 +389,7 @@ fn forbidding_a_device_ends_its_live_session() {
     assert_contains(&text, &["this device is forbidden"]);
     assert!(!status.success(), "an error exit");
     host.program.line("guest left");
-    // It cannot reconnect, gets the reason, and a PIN does not bypass that.
+    // It cannot reconnect and gets the reason. A PIN does not bypass this.
     for args in [&[][..], &PIN] {
         let (status, text) = host.headless_client("guest", args).wait();
         assert!(!status.success(), "{text}");
@@ -422,7 +423,7 @@ fn a_locked_device_list_blocks_no_session() {
     let host = Host::paired_with(&["guest"], &PATTERN);
     let locked = std::fs::File::create(host.folder.path().join("host/.lock")).unwrap();
     locked.lock().unwrap();
-    // Meanwhile the host wants to write the time of the last connection.
+    // Meanwhile, the host attempts to write the time of the last connection.
     let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     drop(locked);
@@ -443,7 +444,7 @@ fn a_device_is_forbidden_without_a_writable_list() {
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     guest.stop();
-    // The paired device is known as long as this host runs.
+    // The paired device stays known as long as this host runs.
     host.headless_client("guest", &[]).line("showing");
     host.program.nth_line(2, "can't open");
 
@@ -458,7 +459,7 @@ fn a_device_is_forbidden_without_a_writable_list() {
             .contains("guest")
             .then_some(())
     });
-    // Now it is known, but the time of its connection cannot be written.
+    // Now the device is stored, but the time of its connection cannot be written.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
     let mut guest = host.headless_client("guest", &[]);

@@ -1,5 +1,5 @@
-//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends.
-//! Recoverable failures recover automatically; others end with one line.
+//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends. The program recovers
+//! automatically where this is possible; otherwise it ends with one line.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn a_killed_host_is_found_again() {
     let last = capture.shot();
     client.line("no more packets received; reconnecting");
     client.assert_running();
-    // The client reports it over the picture, until new ones arrive.
+    // The client reports it over the picture, until new pictures arrive.
     eventually("text over it", || (capture.shot() != last).then_some(()));
     let host = host.restart();
     client.nth_line(2, "connected to the host");
@@ -124,11 +124,11 @@ fn a_cut_link_recovers() {
     let mut client = client(&host.folder, "client", &hop.address(), &args);
     let capture = ScreenCapture::open(&there);
     paint_until_shown(&mut painter, &capture);
-    // Too short to be noticed: the same session continues from another port.
+    // The interruption is too short to be noticed: the same session continues from another port.
     drop(hop);
     let hop = Hop::start(&host, port, Quality::PERFECT);
     paint_until_shown(&mut painter, &capture);
-    // Long enough that both sides give up the session.
+    // The interruption is long enough that both sides give up the session.
     drop(hop);
     client.line("reconnecting");
     host.program.line("client left");

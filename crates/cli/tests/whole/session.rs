@@ -31,7 +31,7 @@ fn start_with(
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200"];
-    // On a busy machine the first connection takes a while.
+    // On a busy machine, the first connection takes a while.
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let scene = [
         env!("CARGO_BIN_EXE_openuvr"),
@@ -55,7 +55,7 @@ fn running(session: &Program) -> Value {
     serde_json::from_str(&line).expect("a line of JSON")
 }
 
-/// The reported end; also checks that nothing is left.
+/// The reported end. Also checks that nothing remains.
 fn end(session: &mut Program, portal: &Portal) -> Value {
     let (_, text) = session.wait();
     let line = text.lines().find(|line| line.contains("\"why\":"));
@@ -279,7 +279,7 @@ fn an_application_inherits_no_descriptors() {
         let descriptors = list.lines().filter_map(|line| line.split_once(" -> "));
         for (number, leads_to) in descriptors {
             let number = number.rsplit(' ').next().expect("a word");
-            // ls has opened the last one itself.
+            // ls itself has opened the last one.
             let usual = ["0", "1", "2"].contains(&number) || leads_to.ends_with("/fd");
             assert!(usual, "{method}: {list}");
         }
@@ -302,7 +302,7 @@ fn no_process_is_orphaned_by_a_kill() {
     );
     let hides = hides.replace("openuvr-scene", &scene);
     let application = ["sh", "-c", &hides];
-    // Two sessions side by side: the end of the first does not affect the second.
+    // Two sessions run at the same time. The end of the first does not affect the second.
     let (first, second) = (Portal::new(), Portal::new());
     let mut killed = start(&first, &[], &application);
     let mut other = start(&second, &[], &application);
@@ -313,7 +313,7 @@ fn no_process_is_orphaned_by_a_kill() {
     nothing_left(&first);
     other.assert_running();
     assert!(processes(&second).len() >= 4);
-    // Now the host, its only child.
+    // This time the host is ended, its only child.
     let id = other.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let host: i32 = children

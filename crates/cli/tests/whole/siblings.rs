@@ -1,11 +1,11 @@
-//! `openuvr bench` and `openuvr portal` execute other programs: those beside this one, or else on `$PATH`.
+//! `openuvr bench` and `openuvr portal` execute other programs, which are found next to this one or otherwise on `$PATH`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::{Folder, install};
 
-/// Copies `openuvr` to an empty folder. A symbolic link would still be next to the other programs: /proc/self/exe
+/// Copies `openuvr` to an empty folder. A symbolic link would still be next to the other programs, because /proc/self/exe
 /// resolves it.
 fn alone(folder: &Folder) -> PathBuf {
     let alone = folder.path().join("openuvr");
@@ -44,8 +44,8 @@ fn a_missing_program_is_one_line_with_a_remedy() {
         assert_eq!(
             text(&out.stderr),
             format!(
-                "openuvr: `openuvr {name}` requires the program {file}, which is neither beside this one nor on \
-                 $PATH; install it with `./dev install {option}`\n"
+                "openuvr: `openuvr {name}` requires the program {file}, which is neither next to this one nor on $PATH; \
+                 install it with `./dev install {option}`\n"
             )
         );
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));

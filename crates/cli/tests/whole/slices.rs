@@ -30,7 +30,7 @@ fn pictures_end_as_those_of_a_client_that_shows_whole_ones() {
         for _ in 0..15 {
             painter.paint();
             let painted = *painter.painted.last().expect("painted");
-            // In slices the code is there before the rows below it.
+            // With slices, the code is displayed before the rows below it.
             eventually("the same picture in both windows", || {
                 let [one, other] = captures.each_ref().map(ScreenCapture::shot);
                 let both = [&one, &other].map(|shot| shot.stamp() == Some(painted));

@@ -1,5 +1,4 @@
-//! Sound from a player at the host's sound server to a client's output: pitch, level, and where it must be
-//! absent.
+//! Sound from a player at the host's sound server to a client's output: pitch, level, and where it must be absent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use crate::support::sound::{
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{Folder, Hop, Host, NO_SOUND, Program, Quality, client, eventually, openuvr};
 
-/// A longer stall inserts silence that a test cannot attribute.
+/// A longer stall inserts silence whose cause a test cannot determine.
 const STALLED: Duration = Duration::from_millis(250);
 
 const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
@@ -91,8 +90,8 @@ fn last_sum(csv: &std::path::Path, column: &str) -> usize {
     last.expect("a report of the client")
 }
 
-/// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client
-/// without enough processor time may spoil one more.
+/// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client that did not get
+/// enough processor time may spoil one more.
 fn check_tone(tone: &[f32], csv: &std::path::Path) -> Result<(), String> {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
@@ -116,7 +115,7 @@ fn has_audio_thread(program: &Program) -> bool {
     threads(program).iter().any(|name| name == "ouvr-audio")
 }
 
-/// Waits for further frames in a client's CSV.
+/// Waits for more frames in a client's CSV.
 fn wait_for_frames(csv: &std::path::Path) {
     let before = rows(csv, "outcome").len();
     eventually("more frames", || {
@@ -138,7 +137,7 @@ fn a_client_hears_a_program_at_the_host() {
     measured_without_stalls(3, STALLED, || hears_a_program(&server, &host));
 }
 
-/// A new client plays a tone of the host's sound server. An error for a spoiled tone.
+/// Checks that a new client plays a tone of the host's sound server. Returns an error for a spoiled tone.
 fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     let mut client = Listener::join(host, "client", &host.address(), &["--table", "on"]);
     client.program.line("showing");
@@ -148,7 +147,7 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     let player = Player::start(&server.address, "usual", PITCH);
     client.wait_for_tone(PITCH, LEVEL, 40);
     drop((player, recorder));
-    // By then, all concealment within the tone was reported.
+    // By then, all concealment within the tone has been reported.
     client.wait_for_report();
     let output = client.program.stop();
     let all = samples(&client.recording);
@@ -163,9 +162,9 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
         silent_frames(&tone[EDGE..tone.len() - EDGE]),
         concealed(&client.csv),
     );
-    // Samples that the player itself skipped, without processor time, are no fault of the stream.
+    // Samples that the player itself skipped for lack of processor time are not a fault of the stream.
     let left_out = silent_frames(from_first_to_last(&samples(&played)));
-    // A client without processor time has more silence, and reports it.
+    // A client that gets too little processor time has more silence, and reports it.
     let allowed = match output.contains(" underruns") {
         true => tone.len() / 20,
         false => concealed + left_out,
@@ -187,8 +186,8 @@ fn sound_of_pipewire_is_heard() {
     let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    // The amount of loss is checked with PulseAudio: PipeWire's threads have no real-time priority here, and
-    // skip late data.
+    // The amount of loss is checked with PulseAudio, because PipeWire's threads have no real-time priority here and skip
+    // late data.
     client.wait_for_tone(PITCH, LEVEL, 20);
     assert_eq!(tenths_at(&samples(&client.recording), OTHER, LEVEL), 0);
 }
@@ -241,7 +240,7 @@ fn a_missing_sound_server_fails_only_if_required() {
     let client = host.headless_client("client", &["--sound", "auto", "--csv", &csv]);
     client.line("showing");
     wait_for_frames(csv.as_ref());
-    // Recording works, so it would play.
+    // Recording works, so playback would, too.
     let here = "the host is this machine";
     assert_eq!(client.count(here), 1, "{}", client.text());
 
@@ -315,7 +314,7 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
     measured_without_stalls(3, STALLED, || hears_through_losses(&server, &host));
 }
 
-/// A new client behind a link with 10 % of loss plays a tone. An error for a spoiled tone.
+/// Checks that a new client behind a link with 10 % loss plays a tone. Returns an error for a spoiled tone.
 fn hears_through_losses(server: &PulseServer, host: &Host) -> Result<(), String> {
     let hop = Hop::start(host, 0, Quality::both("loss=10%").seeded(7));
     host.add_address("client", &hop.address());

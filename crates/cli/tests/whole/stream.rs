@@ -78,7 +78,7 @@ fn the_scene_arrives_unchanged() {
     client.line("showing 640x360");
     let (drawn, shown) = (StampRecorder::start(&here), StampRecorder::start(&there));
     ScreenCapture::open(&there).more_frames(40);
-    // By now, the source's poller has seen the client's last frame.
+    // By now, the source's poller has read the client's last frame.
     let (shown, drawn) = (shown.end(), drawn.end());
     assert_increasing(&drawn);
     assert_increasing(&shown);
@@ -178,7 +178,7 @@ fn only_painted_pictures_are_shown() {
         "{} of 42 pictures were seen",
         shown.len()
     );
-    // The picture stands still now: static refinement improves it.
+    // The picture is still now: static refinement improves it.
     let mut best = 0.0_f64;
     eventually("a good picture", || {
         best = best.max(psnr(&capture.shot(), &last));
@@ -342,7 +342,7 @@ fn count_files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, |entries| entries.count())
 }
 
-/// A client that writes every picture into a folder beside its keys.
+/// A client that writes every picture into a folder next to its keys.
 fn writer(host: &Host, name: &str, args: &[&str]) -> (Program, std::path::PathBuf) {
     let output = host.folder.join(&format!("{name}-pictures"));
     let own = ["--present", "headless", "--output", &output, "--every", "1"];
@@ -376,7 +376,7 @@ fn raw_pictures_of_a_headless_client_are_exact() {
     assert_eq!(last.stamp(), shown.last().and_then(Shot::stamp));
     shown.push(last);
 
-    // The same pattern made here: equal except for the time in the bar code.
+    // The same pattern is generated here: it is equal except for the time in the bar code.
     let mut pattern = Pattern::open(size, 1000.0).unwrap();
     let (mut frame, mut truth) = (0, Vec::new());
     let below = (barcode::height(320) * 320) as usize;
@@ -403,7 +403,7 @@ fn raw_pictures_of_a_headless_client_are_exact() {
     }
 }
 
-/// The last column of each row of a host's CSV, by its first.
+/// The last column of each row of a host's CSV, keyed by its first column.
 fn renditions(csv: &str) -> BTreeMap<String, String> {
     let mut rows = csv.lines().map(|row| row.split(','));
     let mut names = rows.next().expect("the columns' names");

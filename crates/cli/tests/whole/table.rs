@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use crate::support::screen::Screen;
 use crate::support::{Folder, PIN, Program, client, eventually, openuvr};
 
-/// A host of a moving picture, with its address.
+/// A host that streams a moving picture, with its address.
 struct Host {
     screen: Screen,
     folder: Folder,

@@ -1,4 +1,4 @@
-//! Portal tickets: the clients and roles that they admit, and rejected ones.
+//! Portal tickets: the clients and roles that they admit, and tickets that are rejected.
 
 use std::process::Command;
 
@@ -120,7 +120,7 @@ fn bad_tickets_are_rejected_with_a_reason() {
     let link = portal.link(&host.address(), stranger, &good());
     let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
     assert!(
-        printed.contains("does not show the host's key"),
+        printed.contains("does not prove possession of the host's key"),
         "{printed}"
     );
     first.assert_running();
@@ -137,10 +137,10 @@ fn a_host_without_a_portal_rejects_tickets() {
     let key = key.expect("it has one").public();
     let link = portal.link(&host.address(), key, &ticket);
     let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
-    assert!(printed.contains("takes no tickets"), "{printed}");
+    assert!(printed.contains("accepts no tickets"), "{printed}");
 }
 
-/// A link followed in a browser: xdg-open finds the handler and starts a client.
+/// A link is followed in a browser: xdg-open finds the handler and starts a client.
 #[test]
 fn the_desktop_opens_a_link_with_a_client() {
     let has = Command::new("xdg-open").arg("--version").output().is_ok();

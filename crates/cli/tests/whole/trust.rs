@@ -24,17 +24,17 @@ use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 /// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// The time for the handshakes of this file.
+/// The current time for the handshakes in this file.
 fn now(since: Instant) -> Virtual {
     Virtual(i64::try_from(since.elapsed().as_nanos()).expect("a short test"))
 }
 
-/// An impostor that answers like a host, with another key, and collects what a client reveals to a host that
+/// An impostor that answers like a host, but with another key, and collects the data that a client reveals to a host that
 /// pairs.
 struct FakeHost {
-    /// Number of Hellos, one or more per attempt of the client.
+    /// Number of Hellos; each attempt of the client sends one or more.
     greeted: Arc<AtomicUsize>,
-    /// Number of PINs that could be tested.
+    /// Number of PINs that the impostor could have tested.
     shown: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -103,7 +103,7 @@ fn a_known_host_is_not_replaced_by_an_impostor() {
     let before = std::fs::read_to_string(&known).expect("the client's known hosts");
     host.program.stop();
     let fake = FakeHost::start(&address);
-    // With a PIN on its command line, as in a script: never revealed to a host without the key.
+    // The PIN is on its command line, as in a script. It is never revealed to a host without the key.
     for _ in 0..3 {
         let args = [&["--present", "null"][..], &PIN].concat();
         let (status, text) = client(folder, "client", &address, &args).wait();
@@ -152,7 +152,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
         .line("connected to the host");
     let before = first.rsplit(' ').next().expect("a fingerprint").to_owned();
     old.program.stop();
-    // A reinstalled host: another key, and no paired devices.
+    // A reinstalled host has another key and no paired devices.
     std::fs::remove_dir_all(old.folder.path().join("host")).expect("its keys");
     let reinstalled = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
     let present = ["--present", "null"];
@@ -175,7 +175,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     assert_eq!(reinstalled.program.count("wrong PIN"), 0);
 }
 
-/// Guesses PINs at `host` from its own address at the maximum rate, until `stop`.
+/// Guesses PINs at `host` from the address `from` at the maximum rate, until `stop`.
 fn guess_pins(from: &str, host: SocketAddr, stop: &AtomicBool) {
     let socket = UdpSocket::bind(from).expect("loopback has many addresses");
     socket
@@ -214,7 +214,7 @@ fn an_honest_client_pairs_while_others_guess() {
             std::thread::spawn(move || guess_pins(&format!("127.0.0.{n}:0"), at, &stop))
         })
         .collect();
-    // All of them have used their tries, and continue.
+    // All of them have used their tries, and the host continues.
     host.program
         .nth_line(4 * 3, "a wrong PIN came from 127.0.0.");
     let honest = host.headless_client("honest", &PIN);
@@ -268,7 +268,7 @@ fn devices_pair_opens_a_window_at_a_running_host() {
     let client = host.headless_client("second", &["--pin", &blanks]);
     client.line("paired with the host");
     host.program.line("paired with second");
-    // The window was for one device.
+    // The pairing was open for one device.
     let text = host
         .headless_client("third", &["--pin", &pin])
         .fails_in_one_line();

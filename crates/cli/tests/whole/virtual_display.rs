@@ -1,4 +1,4 @@
-//! A host with its own virtual display: the application starts on it, and both end together.
+//! A host with its own virtual display. The application starts on it, and both end together.
 
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +66,7 @@ fn the_host_ends_with_its_application() {
     }
     let folder = Folder::new();
     let (report, go) = (folder.join("report"), folder.join("go"));
-    // The script prints its environment, renders, and ends on request.
+    // The script prints its environment, starts the scene, and ends on request.
     let script = folder.join("app");
     let scene = env!("CARGO_BIN_EXE_openuvr");
     let text = format!(
@@ -109,7 +109,7 @@ fn a_launchers_children_are_streamed_until_their_end() {
     let folder = Folder::new();
     let pids = folder.join("pids");
     let scene = env!("CARGO_BIN_EXE_openuvr");
-    // As a daemon, it leaves its parent, its process group and its session.
+    // Like a daemon, it leaves its parent, its process group and its session.
     let script = format!(
         "setsid sh -c 'echo $PPID $$ >{pids}.new; mv {pids}.new {pids}; exec {scene} scene --size 640x360 --fps 20' &
          until test -e {pids}; do sleep 0.05; done"
@@ -254,14 +254,14 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
         let other = std::thread::spawn({
             let (display, authority) = (display.clone(), authority.to_owned());
             move || {
-                // Of this thread only.
+                // This affects only this thread.
                 set_thread_uid(Uid::from_raw(65_534)).expect("root may");
                 can_connect(&display, &authority)
             }
         });
         assert!(!other.join().expect("it ran"), "another user has access");
     }
-    // Killing the host leaves no server behind.
+    // If the host is killed, no server remains.
     host.kill();
     eventually("the display is gone", || {
         (!connects(authority)).then_some(())
@@ -279,7 +279,7 @@ fn missing_programs_are_one_error_line() {
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
     fails(nowhere, "apt install xvfb");
-    // A server that fails to start: no memory for the screen, no right to its folder.
+    // A server that fails to start because there is no memory for the screen, or no permission for its folder.
     let broken = folder.path().join("Xvfb");
     std::fs::write(&broken, "#!/bin/sh\necho Fatal server error: >&2\nexit 1\n").expect("a file");
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -295,7 +295,7 @@ fn missing_programs_are_one_error_line() {
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
     let args = [&["host", "--config-dir", &dir][..], &shown].concat();
-    fails(openuvr(&args), "give --virtual 1920x1080");
+    fails(openuvr(&args), "use --virtual 1920x1080");
     if has_xvfb() {
         let args = ["--", "/nonexistent/program"];
         fails(host(&folder, &args), "can't start /nonexistent/program");

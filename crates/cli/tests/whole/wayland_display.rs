@@ -1,4 +1,4 @@
-//! A host with its own Wayland display: applications start on it, and are streamed and played.
+//! A host with its own Wayland display. Applications start on it, and are streamed and played.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn host(folder: &Folder, args: &[&str]) -> Command {
     command
 }
 
-/// Whether a program of a package is installed; otherwise the test is skipped.
+/// Whether a program of a package is installed. If not, the test is skipped.
 fn has_program(program: &str, package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
@@ -57,7 +57,7 @@ fn a_wayland_application_is_streamed_and_ends_with_its_host() {
         std::fs::read_to_string(&report).ok()
     });
     let (socket, display) = words.trim().split_once(' ').expect("two words");
-    // The host's own display is not the application's.
+    // The host's own display differs from the application's.
     assert_ne!(display, ":4096");
     assert!(Path::new(socket).exists(), "{socket}");
 

@@ -17,8 +17,8 @@ const LIBRARY: &str = concat!(
     "/../gateway/page/node_modules/iwer/build/iwer.min.js"
 );
 
-/// Share of green, the colour of cubes that are not ahead, in a part of the host's picture: the middle of the
-/// left eye, from half its height down.
+/// Share of green in a part of the host's picture: the middle of the left eye, from just below half its height. Green is the
+/// colour of cubes that are not ahead.
 const GREEN: &str = "(() => { \
     const video = document.querySelector('#video'); \
     const copy = document.createElement('canvas'); \
@@ -34,7 +34,7 @@ const GREEN: &str = "(() => { \
 /// Orientation of the first view of the newest frame: x, y, z, w.
 const DRAWN: &str = "[0, 1, 2, 3].map((n) => globalThis.views.getFloat32(10 + 12 + 4 * n, true))";
 
-/// Content of the page's canvas in both eyes: for each half the share that is neither black nor background.
+/// Content of the page's canvas in both eyes: for each half, the share that is neither black nor background.
 const SHOWN: &str = "new Promise((done) => requestAnimationFrame(() => { \
     const canvas = document.querySelector('#reality'); \
     const copy = document.createElement('canvas'); \

@@ -1,4 +1,4 @@
-//! The desktop client as a headset: its window shows the view of its head in the test room.
+//! The desktop client as a headset. Its window shows the test room from the head's viewpoint.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;

@@ -25,7 +25,7 @@ use watcher::Watcher;
 const BOTH: Size = Size::new(640, 320);
 const EYE: u32 = 320;
 
-/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
+/// The driver manifest of lavapipe, so that the test gives the same result on a machine with a GPU.
 fn driver() -> Option<PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
     let mut files = files.flatten().flatten().map(|file| file.path());
@@ -171,7 +171,10 @@ fn a_failed_call_is_reported() {
     let message = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
     assert_eq!(text.matches(message).count(), 1, "{text}");
-    assert!(!text.contains("it uses another OpenXR runtime"), "{text}");
+    assert!(
+        !text.contains("it uses a different OpenXR runtime"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -184,7 +187,10 @@ fn a_crash_is_reported() {
     assert_eq!(status.code(), Some(139), "{text}");
     let message = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
     assert!(text.contains(message), "{text}");
-    assert!(!text.contains("it uses another OpenXR runtime"), "{text}");
+    assert!(
+        !text.contains("it uses a different OpenXR runtime"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -194,8 +200,8 @@ fn an_application_without_a_picture_gets_a_hint() {
     };
     let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
-    let message = "the application has ended without a picture: it exited normally. Possible causes: it uses another OpenXR runtime, \
-        draws with neither Vulkan nor OpenGL, or is no OpenXR application";
+    let message = "the application has ended without a picture: it exited normally. Possible causes: it uses a different \
+                   OpenXR runtime, draws with neither Vulkan nor OpenGL, or is not an OpenXR application";
     assert_eq!(text.matches(message).count(), 1, "{text}");
     let help = openuvr(&["xr", "--help"]).output().expect("it runs");
     let help = String::from_utf8_lossy(&help.stdout);
@@ -237,7 +243,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
-    // The focus is lost with the client and returns with the next; the application has continued.
+    // The focus is lost when the client leaves and returns with the next one. The application has continued.
     drop(watcher);
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();

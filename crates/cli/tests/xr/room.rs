@@ -145,8 +145,8 @@ fn a_client_in_a_headset_shows_the_heads_view() {
     };
     let mut watcher = Watcher::start(client.port(), client.folder.path());
     for (yaw, pitch) in [(0.35, 0.2), (-0.5, -0.1)] {
-        // The head of the second client goes through both hosts to the room. Its picture comes back with the
-        // views that it was rendered for.
+        // The head pose of the second client goes through both hosts to the room. Its picture returns with the views for
+        // which it was rendered.
         let head = head_pose(yaw, pitch);
         let (shot, with) =
             watcher.wait_for_view("the head's direction", &head, None, shows_head(head));

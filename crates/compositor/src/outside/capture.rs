@@ -34,7 +34,7 @@ impl DisplayCapture {
         }
     }
 
-    /// Makes the compositor look at changed settings. If its queue is full, it is about to do so.
+    /// Makes the compositor read changed settings. If its queue is full, it will read them anyway.
     fn settings_changed(&self) {
         let _ = self.commands.try_send(Command::Settings);
     }

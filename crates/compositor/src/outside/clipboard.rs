@@ -1,5 +1,5 @@
-//! The clipboard of the display, for the host's clipboard thread. It reads from and writes to applications, which may be
-//! slow, dead or hostile: the compositor only passes descriptors on.
+//! The clipboard of the display, for the host's clipboard thread. This thread reads from and writes to applications, which
+//! may be slow, dead or hostile; the compositor only passes descriptors on.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,15 +28,15 @@ pub(crate) const TEXT_TYPES: [&str; 5] = [
 /// How long an application may take to send or to receive text (guess).
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Requests of applications for the offered text that may wait; further ones get an empty text.
+/// The maximum number of waiting requests of applications for the offered text. Additional requests get an empty text.
 const MAX_PASTES: usize = 16;
 
-/// Descriptors on their way between compositor and clipboard thread.
+/// Descriptors that are passed between compositor and clipboard thread.
 pub(crate) struct ClipboardBoard {
     state: Mutex<Exchanges>,
     /// Whether copied text is read.
     reads: AtomicBool,
-    /// Raised at each change.
+    /// Woken at each change.
     changed: Waker,
 }
 
@@ -65,13 +65,13 @@ impl ClipboardBoard {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// An application copied something, which replaces the unread text.
+    /// Stores what an application has copied. It replaces the unread text.
     pub(crate) fn copied(&self, source: Result<OwnedFd, ReadFailure>) {
         self.state().copied = Some(source);
         self.changed.wake();
     }
 
-    /// An application wants the offered text.
+    /// Stores a request of an application for the offered text.
     pub(crate) fn paste(&self, text: Arc<str>, target: OwnedFd) {
         let mut state = self.state();
         if state.pastes.len() < MAX_PASTES {
@@ -85,7 +85,7 @@ impl ClipboardBoard {
 pub struct DisplayClipboard {
     board: Arc<ClipboardBoard>,
     commands: Commands,
-    /// The most bytes that are read.
+    /// The maximum number of bytes to read.
     most: usize,
     waker: Waker,
 }
@@ -128,10 +128,10 @@ impl DisplayClipboard {
         Ok(ClipboardEvent::Copied(text.into()))
     }
 
-    /// Writes text to an application. One that stops reading gets a part of it.
+    /// Writes text to an application. If it stops reading, it gets only a part.
     fn write(&self, text: &str, target: OwnedFd) {
         let until = clock::now() + PATIENCE;
-        // Otherwise a full pipe would block. Without it the write takes as long as the application.
+        // Without this, a full pipe would block. If it fails, the write takes as long as the application does.
         if rustix::fs::fcntl_setfl(&target, rustix::fs::OFlags::NONBLOCK).is_err() {
             return;
         }
@@ -145,7 +145,7 @@ impl DisplayClipboard {
         }
     }
 
-    /// Waits for a descriptor; whether it is ready in time.
+    /// Waits for a descriptor. Returns whether it was ready in time.
     fn wait(&self, fd: BorrowedFd<'_>, flags: PollFlags, until: Instant) -> bool {
         let left = until.since(clock::now());
         let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
@@ -178,7 +178,7 @@ impl Clipboard for DisplayClipboard {
                 (state.pastes.pop_front(), state.copied.take())
             };
             if copied.is_some() || paste.is_some() {
-                // There may be more.
+                // There may be more requests.
                 self.board.changed.wake();
             }
             if let Some((text, target)) = paste {

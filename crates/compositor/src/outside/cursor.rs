@@ -10,10 +10,10 @@ use openuvr_media::cursor::{Cursor, CursorShape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// The pointer as the compositor knows it.
+/// The pointer's state in the compositor.
 pub(crate) struct CursorBoard {
     state: Mutex<CursorNow>,
-    /// Raised at each change.
+    /// Woken at each change.
     changed: Waker,
 }
 
@@ -39,7 +39,7 @@ impl CursorBoard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and tells the watch if it differs.
+    /// Changes the state, and informs the watch if it differs.
     pub(crate) fn change(&self, change: impl FnOnce(&mut CursorNow)) {
         let mut state = self.state();
         let before = state.clone();
@@ -91,7 +91,7 @@ impl CursorWatch for DisplayCursor {
             let now = self.board.state().clone();
             if now.shape != self.cursor.shape {
                 self.cursor.shape = now.shape.clone();
-                // Further changes are found by the next call.
+                // The next call finds additional changes.
                 self.board.changed.wake();
                 return Ok(CursorEvent::Shaped(now.shape));
             }

@@ -1,4 +1,4 @@
-//! The player's input, on its way to the compositor's thread.
+//! The player's input, which is passed to the compositor's thread.
 
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_proto::input::event::InputEvent;
@@ -6,8 +6,8 @@ use openuvr_proto::units::Size;
 
 use super::{Command, Commands};
 
-/// Injects input into a display; owned by the host's control thread. It does not wait for the compositor: an event that
-/// finds its queue full is refused.
+/// Injects input into a display; owned by the host's control thread. It does not wait for the compositor: an event is
+/// refused if the queue is full.
 pub struct DisplayInput {
     commands: Commands,
 }
@@ -44,6 +44,6 @@ impl InputSink for DisplayInput {
         self.send(Command::Repeat(may))
     }
 
-    /// The picture is always the whole display.
+    /// Does nothing, because the picture is always the whole display.
     fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
 }

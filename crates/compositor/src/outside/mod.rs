@@ -1,5 +1,5 @@
-//! The ends of the display for the threads of a host: pictures, pointer, input and clipboard, behind the traits of
-//! `openuvr_media`. None of them waits for the compositor, and the compositor waits for none of them.
+//! The parts of the display for the threads of a host: pictures, pointer, input and clipboard, behind the traits of
+//! `openuvr_media`. None of them waits for the compositor, and the compositor does not wait for them.
 
 mod capture;
 mod clipboard;
@@ -25,7 +25,8 @@ pub use size::DisplayResizer;
 
 use crate::pictures::Exchange;
 
-/// Commands that may wait for the compositor (guess: a tenth of a second of a fast mouse, several times over).
+/// The maximum number of commands that wait for the compositor (guess: several times the events of a fast mouse in a tenth
+/// of a second).
 pub(crate) const COMMANDS: usize = 1024;
 
 /// A command to the compositor's thread.
@@ -38,18 +39,18 @@ pub(crate) enum Command {
     Repeat(bool),
     /// Text that can be pasted.
     Offer(Arc<str>),
-    /// Run this in the compositor's thread.
+    /// Run this function in the compositor's thread.
     Run(Box<dyn FnOnce() + Send>),
-    /// Look at the settings of [`Exchange`].
+    /// Read the settings of [`Exchange`].
     Settings,
-    /// End.
+    /// End the thread.
     Stop,
 }
 
 /// Sends commands to the compositor's thread.
 pub(crate) type Commands = smithay::reexports::calloop::channel::SyncSender<Command>;
 
-/// What the compositor's thread shares with its ends.
+/// The state that the compositor's thread shares with the parts of the display.
 #[derive(Clone)]
 pub(crate) struct Endpoints {
     pub(crate) exchange: Arc<Exchange>,

@@ -1,8 +1,8 @@
-//! An element's place on the display, and the part of its buffer that is shown there.
+//! An element's position on the display, and the part of its buffer that is shown there.
 
 use openuvr_media::damage::Block;
 
-/// A rectangle on the display in pixels; may reach beyond it.
+/// A rectangle on the display in pixels. It may extend beyond the display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rectangle {
     pub(crate) x: i32,
@@ -36,23 +36,23 @@ impl Rectangle {
 /// Rotations and reflections of a buffer's contents: the values of `wl_output.transform`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Orientation {
-    /// Quarter turns counter-clockwise, 0 to 3, after the reflection.
+    /// Quarter turns counter-clockwise, 0 to 3, which follow the reflection.
     pub(crate) turns: u8,
     /// Whether it is reflected about its vertical axis.
     pub(crate) flipped: bool,
 }
 
-/// The mapping of a buffer to a place on the display.
+/// The mapping of a buffer to a rectangle on the display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Mapping {
     pub(crate) place: Rectangle,
-    /// The shown part of the buffer after its orientation was undone, in buffer pixels: x, y, width, height.
+    /// The shown part of the buffer after its orientation has been undone, in buffer pixels: x, y, width, height.
     pub(crate) crop: (f64, f64, f64, f64),
     pub(crate) orientation: Orientation,
 }
 
 impl Mapping {
-    /// The distance from a position on the display to the buffer's pixel, if both have the same scale and orientation.
+    /// The offset from a position on the display to the buffer's pixel, if both have the same scale and orientation.
     pub(crate) fn offset(&self) -> Option<(i64, i64)> {
         let (x, y, width, height) = self.crop;
         let same = (width, height) == (self.place.width.into(), self.place.height.into())
@@ -71,7 +71,7 @@ impl Mapping {
         })
     }
 
-    /// The pixel of a buffer of `size` that is shown at a position within the place: the nearest.
+    /// The nearest pixel of a buffer of `size` that is shown at a position within the rectangle.
     pub(crate) fn source(&self, x: u32, y: u32, size: (u32, u32)) -> (u32, u32) {
         let part = |at: u32, from: i32, length: u32| {
             (f64::from(at) - f64::from(from) + 0.5) / f64::from(length.max(1))
@@ -103,8 +103,8 @@ impl Mapping {
         (limited(u, size.0), limited(v, size.1))
     }
 
-    /// The place on the display of a rectangle of the buffer (left, upper, right and lower edge in buffer pixels): the
-    /// smallest that contains it. The whole place for a turned buffer.
+    /// The smallest rectangle on the display that contains a rectangle of the buffer (left, upper, right and lower edge in
+    /// buffer pixels). For a rotated buffer, it is the whole rectangle of the element.
     pub(crate) fn shown(&self, (left, top, right, bottom): (f64, f64, f64, f64)) -> Rectangle {
         if self.orientation != Orientation::default() {
             return self.place;

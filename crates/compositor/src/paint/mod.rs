@@ -1,7 +1,7 @@
-//! Composition in memory: draws elements into a picture, restricted to a block of it.
+//! Composition in memory: elements are drawn into a picture, restricted to a block of it.
 //!
-//! An opaque element in the display's scale is copied row by row; anything else is sampled (nearest pixel) and blended
-//! per pixel. A single window that fills the display is therefore one copy of its damage.
+//! An opaque element in the display's scale is copied row by row. Anything else is sampled (nearest pixel) and blended per
+//! pixel. For a single window that fills the display, this is one copy of its damage.
 
 pub(crate) mod element;
 pub(crate) mod sys;
@@ -66,7 +66,7 @@ impl Pixels for Rows<'_> {
     }
 }
 
-/// A picture that is drawn: BGRX rows without padding.
+/// A picture that is being drawn: BGRX rows without padding.
 pub(crate) struct Canvas<'a> {
     pub(crate) width: u32,
     pub(crate) data: &'a mut [u8],

@@ -14,18 +14,19 @@ pub(crate) struct ClientPixels<'a> {
     first: *const u8,
     stride: usize,
     size: (u32, u32),
-    /// Red first: red and blue are exchanged.
+    /// Whether red comes first, so that red and blue are exchanged.
     red_first: bool,
-    /// The alpha byte has no meaning.
+    /// Whether the alpha byte has no meaning.
     opaque: bool,
     lifetime: PhantomData<&'a ()>,
 }
 
-/// Calls `read` with the pixels of a buffer. `Ok(None)`: its format is not supported, or it lies outside its pool.
+/// Calls `read` with the pixels of a buffer. Returns `Ok(None)` if its format is not supported, or if it lies outside its
+/// pool.
 ///
 /// # Errors
-/// It is no buffer of shared memory, or the client truncated the memory; then the client is disconnected, and the pixels
-/// read were partly zero.
+/// Returns an error if it is not a buffer of shared memory, or if the client has truncated the memory. In the latter case,
+/// the client is disconnected, and some of the pixels read were zero.
 pub(crate) fn with_pixels<T>(
     buffer: &WlBuffer,
     read: impl FnOnce(&ClientPixels<'_>) -> T,
@@ -81,8 +82,8 @@ impl Pixels for ClientPixels<'_> {
 
     fn pixel(&self, x: u32, y: u32) -> u32 {
         let mut bytes = [0; 4];
-        // SAFETY: `at` points to 4 bytes within the mapping, which exists as long as `self`; smithay handles the SIGBUS of
-        // a truncated file. The client may write meanwhile, so no reference is made, and any value is valid.
+        // SAFETY: `at` points to 4 bytes within the mapping, which exists as long as `self`; smithay handles the SIGBUS of a
+        // truncated file. The client may write meanwhile, so no reference is created, and any value is valid.
         unsafe { std::ptr::copy_nonoverlapping(self.at(x, y), bytes.as_mut_ptr(), 4) };
         if self.red_first {
             bytes.swap(0, 2);
@@ -98,8 +99,8 @@ impl Pixels for ClientPixels<'_> {
         if !fits || y >= self.size.1 || !row.len().is_multiple_of(4) {
             return;
         }
-        // SAFETY: the row's bytes from `x` on are within the mapping, as just checked, and `row` is memory of this process
-        // that does not overlap it. Else as in `pixel`.
+        // SAFETY: the row's bytes from `x` on are within the mapping, as has just been checked, and `row` is memory of this
+        // process that does not overlap it. Otherwise as in `pixel`.
         unsafe { std::ptr::copy_nonoverlapping(self.at(x, y), row.as_mut_ptr(), row.len()) };
         if self.red_first {
             for pixel in row.chunks_exact_mut(4) {

@@ -14,7 +14,7 @@ use crate::icons::Icons;
 use crate::paint::{Pixels as _, sys::with_pixels};
 use crate::state::State;
 
-/// The longest side of an image: [`CursorShape`]'s.
+/// The maximum side of an image, which is that of [`CursorShape`].
 const MAX_SIDE: u32 = 256;
 
 /// The cursor that the application under the pointer has set.
@@ -73,7 +73,7 @@ impl State {
         self.cursor_moved();
     }
 
-    /// A surface was committed, which may be the cursor's.
+    /// Handles the commit of a surface, which may be that of the cursor.
     pub(crate) fn cursor_committed(&mut self, surface: &WlSurface) {
         if matches!(&self.cursor.image, CursorImageStatus::Surface(cursor) if cursor == surface) {
             self.cursor.changed = true;

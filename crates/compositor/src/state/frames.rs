@@ -1,7 +1,7 @@
-//! Timing: when the next picture is drawn, and when applications are told to draw their next frame.
+//! Timing: when the next picture is drawn, and when applications are notified to draw their next frame.
 //!
-//! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream;
-//! then the newest is drawn when its time comes ([`Pace`]). Frame callbacks follow the commit at once, at most one per
+//! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream. In
+//! that case, the newest is drawn when it is due ([`Pace`]). Frame callbacks follow the commit at once, at most one per
 //! refresh: an application at rest does not wait for the phase of an invisible refresh, and a still picture causes no
 //! wake-up.
 
@@ -22,11 +22,10 @@ use crate::state::{ClientState, State};
 /// The frame rate of pictures without viewers, so that the first one sees a recent picture at once.
 const UNWATCHED: f64 = 1.0;
 
-/// How soon a picture that found no free memory is drawn again: the media thread exchanges its picture within
-/// microseconds.
+/// How soon a picture is drawn again if no memory was free. The media thread exchanges its picture within microseconds.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The frame rate without one: that of most displays.
+/// The frame rate if none is set, which is that of most displays.
 const USUAL: f64 = 60.0;
 
 /// The timing of pictures and frame callbacks.
@@ -108,7 +107,7 @@ impl State {
         self.frames.watched = watched;
         self.frames.set_rate();
         if comes {
-            // Not after the long interval of pictures without viewers.
+            // The long interval of pictures without viewers does not apply.
             let waits = self.frames.pace.due().is_some();
             self.frames.pace = Pace::new(self.frames.fps);
             if waits {
@@ -117,7 +116,7 @@ impl State {
         }
     }
 
-    /// A surface was committed: it may wait for a frame callback, a barrier or presentation feedback.
+    /// Handles a committed surface. It may wait for a frame callback, a barrier or presentation feedback.
     pub(crate) fn wait(&mut self, surface: &WlSurface) {
         let watched = self.frames.watched;
         let waits = with_states(surface, |states| {
@@ -139,7 +138,7 @@ impl State {
         }
     }
 
-    /// Draws the due picture, and sends the due callbacks.
+    /// Draws the picture if it is due, and sends the callbacks that are due.
     pub(crate) fn settle(&mut self) {
         let now = clock::now();
         self.pair_surfaces();
@@ -167,7 +166,7 @@ impl State {
         if self.frames.waiting.is_empty() || now < due {
             return;
         }
-        // Without drift while an application draws continuously.
+        // There is no drift while an application draws continuously.
         let late = now.since(due) >= self.frames.period();
         self.frames.ticked = if late { now } else { due };
         let time = milliseconds(now);
@@ -196,7 +195,7 @@ impl State {
         }
     }
 
-    /// Reports to all shown surfaces that they were taken into a picture.
+    /// Reports to all shown surfaces that they have been included in a picture.
     fn presented(&mut self, now: Instant) {
         self.frames.sequence += 1;
         for element in &self.scene {
@@ -229,6 +228,6 @@ fn has_feedback(states: &smithay::wayland::compositor::SurfaceData) -> bool {
 
 /// A time as in Wayland's events.
 pub(crate) fn milliseconds(now: Instant) -> u32 {
-    // They wrap around.
+    // The milliseconds wrap around.
     u32::try_from((now.0 / 1_000_000) & i64::from(u32::MAX)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The player's input becomes events of the display's seat.
+//! Converts the player's input to events of the display's seat.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl State {
             InputEvent::Button { button, pressed } => self.button(button, pressed),
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy),
             InputEvent::ReleaseAll => self.release_all(),
-            // A device's raw events and gamepads go elsewhere: `input_sink::device`, `input_sink::pads`.
+            // A device's raw events and gamepads are handled elsewhere: `input_sink::device`, `input_sink::pads`.
             InputEvent::Device { .. }
             | InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// The surface under a position, and its corner.
+    /// The surface under a position, and the position of its corner.
     fn target(&self, at: Point<f64, Logical>) -> Option<(WlSurface, Point<f64, Logical>)> {
         let shown = scene::under(&self.scene, at)?;
         Some((shown.surface.clone(), shown.at.to_f64()))
@@ -111,7 +111,7 @@ impl State {
         self.apply_constraint();
     }
 
-    /// Whether no confinement forbids a motion.
+    /// Whether no confinement prevents a motion.
     fn may_leave(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> bool {
         let Some((surface, at)) = self.target(from) else {
             return true;

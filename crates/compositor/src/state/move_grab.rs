@@ -1,4 +1,4 @@
-//! A window follows the pointer while its button is held: the application requested a move.
+//! Makes a window follow the pointer while its button is held, because the application has requested a move.
 
 use smithay::input::pointer::{
     AxisFrame, ButtonEvent, GestureHoldBeginEvent, GestureHoldEndEvent, GesturePinchBeginEvent,
@@ -11,7 +11,7 @@ use smithay::utils::{Logical, Point};
 
 use crate::state::State;
 
-/// The part of a window, in units, that stays on the display (guess: enough to take hold of it).
+/// The part of a window, in units, that stays on the display (guess: large enough to drag it).
 const VISIBLE: i32 = 32;
 
 type Target = Option<(WlSurface, Point<f64, Logical>)>;

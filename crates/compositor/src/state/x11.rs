@@ -1,4 +1,4 @@
-//! The X server of the display: started when the first X11 application connects, and again after a crash.
+//! The X server of the display. It is started when the first X11 application connects, and again after a crash.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::xwayland::RunningServer;
 use crate::xwayland::wire::{Placement, SurfaceName, WindowId};
 
-/// A running X server, and its windows beside those of [`crate::windows`].
+/// A running X server, and its windows other than those of [`crate::windows`].
 pub(crate) struct X11 {
     pub(crate) running: RunningServer,
     /// The server as a client of the Wayland display.
@@ -20,7 +20,7 @@ pub(crate) struct X11 {
     pub(crate) unpaired: Vec<(WindowId, SurfaceName)>,
     /// Surfaces by the serial numbers of xwayland_shell.
     pub(crate) serials: HashMap<u64, WlSurface>,
-    /// The places that the window manager knows.
+    /// The positions that the window manager has.
     pub(crate) placed: BTreeMap<WindowId, Placement>,
     focus: Option<Option<WindowId>>,
 }
@@ -83,7 +83,7 @@ impl State {
             let count = rustix::io::read(ready, &mut part).unwrap_or(0);
             let part = part.get(..count).unwrap_or_default();
             if count > 0 && !part.contains(&b'\n') {
-                // It writes number and line end apart, and fails if the reader is gone in between.
+                // The server writes the number and the line end separately, and fails if the reader is closed in between.
                 return Ok(PostAction::Continue);
             }
             match count {
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// The server is ready.
+    /// Handles the server's start.
     fn x11_ready(&mut self) {
         let (Some(display), Some(x11)) = (&self.x11_display, &mut self.x11) else {
             return;
@@ -109,7 +109,8 @@ impl State {
         self.arrange();
     }
 
-    /// The server has ended, or can't be managed: its windows are gone, and the next application starts another one.
+    /// Handles the end of the server, or a server that cannot be managed: its windows are removed, and the next application
+    /// starts another server.
     pub(crate) fn end_x11(&mut self, why: &str) {
         let Some(mut x11) = self.x11.take() else {
             return;
@@ -125,7 +126,7 @@ impl State {
         self.await_x11();
     }
 
-    /// Tells the window manager of changed places.
+    /// Sends changed positions to the window manager.
     pub(crate) fn place_x11(&mut self) {
         let Some(x11) = &mut self.x11 else {
             return;
@@ -141,7 +142,7 @@ impl State {
         }
     }
 
-    /// Tells the window manager which of its windows has the keyboard focus.
+    /// Informs the window manager which of its windows has the keyboard focus.
     pub(crate) fn focus_x11(&mut self, focus: Option<&WlSurface>) {
         let focus = focus.and_then(|surface| self.windows.x11_with(surface));
         let Some(x11) = &mut self.x11 else {

@@ -1,10 +1,10 @@
-//! X11 applications on the display: a rootless Xwayland, which is a client of the display, and its window manager, in a
-//! thread of its own.
+//! X11 applications on the display: a rootless Xwayland, which is a client of the display, and its window manager, in its
+//! own thread.
 //!
-//! The server is started when the first X11 application connects ([`X11Sockets`]), and only programs with its cookie may.
-//! The window manager speaks X11 alone: where windows are is decided by the compositor ([`wire`]).
+//! The server is started when the first X11 application connects ([`X11Sockets`]). Only programs with its cookie may
+//! connect. The window manager uses only X11; the compositor decides where windows are ([`wire`]).
 //!
-//! Limits: the clipboard without the primary selection, no drag and drop between X11 and Wayland, no icons.
+//! Limits: no primary selection, no drag and drop between X11 and Wayland, no icons.
 
 mod server;
 mod sockets;
@@ -27,16 +27,16 @@ use sockets::X11Sockets;
 use wire::{Board, Report};
 use xwm::WindowManager;
 
-/// Starts of the server, at most: one that crashes again and again stays away (guess).
+/// The maximum number of starts of the server (guess). A server that keeps crashing is not started again.
 const MAX_STARTS: u32 = 5;
 
-/// The X11 display, whether its server runs or not.
+/// The X11 display, whether its server is running or not.
 pub(crate) struct X11Display {
     sockets: X11Sockets,
     authority: Authority,
     reports: SyncSender<Report>,
     starts: u32,
-    /// The process id of the server, 0 without one.
+    /// The process id of the server; 0 if there is none.
     process: Arc<AtomicU32>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct StartedServer {
 
 /// A running server. On drop it is killed, and its window manager ends.
 pub(crate) struct RunningServer {
-    /// Killed first, so that the window manager waits for nothing.
+    /// The server. It is killed first, so that the window manager waits for nothing.
     server: Option<Xwayland>,
     process: Arc<AtomicU32>,
     window_manager: Option<WindowManager>,
@@ -64,7 +64,7 @@ impl X11Display {
     /// Takes a display number, and writes the cookie to `file`.
     ///
     /// # Errors
-    /// One line: Xwayland is not installed, or the sockets or the file can't be created.
+    /// Returns a one-line error if Xwayland is not installed, or if the sockets or the file cannot be created.
     pub(crate) fn open(file: PathBuf, reports: SyncSender<Report>) -> Result<X11Display, String> {
         if !server::is_installed() {
             return Err("Xwayland is not installed: apt install xwayland".to_owned());
@@ -80,17 +80,17 @@ impl X11Display {
         })
     }
 
-    /// For `DISPLAY`.
+    /// The value of `DISPLAY`.
     pub(crate) fn name(&self) -> String {
         self.sockets.name()
     }
 
-    /// For `XAUTHORITY`.
+    /// The value of `XAUTHORITY`.
     pub(crate) fn authority(&self) -> &Path {
         self.authority.file()
     }
 
-    /// The process id of the server, 0 without one.
+    /// The process id of the server; 0 if there is none.
     pub(crate) fn process(&self) -> Arc<AtomicU32> {
         self.process.clone()
     }
@@ -98,7 +98,7 @@ impl X11Display {
     /// Copies of the listening sockets, to wait for applications.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     pub(crate) fn listening(&self) -> std::io::Result<Vec<OwnedFd>> {
         let sockets = self.sockets.listening();
         sockets
@@ -110,7 +110,7 @@ impl X11Display {
     /// Starts the server.
     ///
     /// # Errors
-    /// One line.
+    /// Returns a one-line error.
     pub(crate) fn start(&mut self) -> Result<StartedServer, String> {
         if self.starts >= MAX_STARTS {
             return Err(format!("Xwayland has crashed {MAX_STARTS} times"));
@@ -134,10 +134,10 @@ impl X11Display {
         })
     }
 
-    /// The server is ready: starts its window manager.
+    /// Starts the window manager of a server that is ready.
     ///
     /// # Errors
-    /// One line.
+    /// Returns a one-line error.
     pub(crate) fn manage(&self, running: &mut RunningServer) -> Result<(), String> {
         let Some(connection) = running.connection.take() else {
             return Ok(());
@@ -151,7 +151,7 @@ impl X11Display {
 }
 
 impl RunningServer {
-    /// Why it has ended, if that is known.
+    /// Why the server has ended, if this is known.
     pub(crate) fn status(&mut self) -> Option<String> {
         let status = self.server.as_mut()?.status()?;
         Some(status.to_string())

@@ -16,7 +16,7 @@ use super::sys;
 /// The server's program.
 pub(crate) const PROGRAM: &str = "Xwayland";
 
-/// A running server. On drop it is killed: its sockets and its lock file are not its own.
+/// A running server. On drop it is killed. Its sockets and its lock file do not belong to it.
 #[derive(Debug)]
 pub(crate) struct Xwayland {
     child: Child,
@@ -24,7 +24,7 @@ pub(crate) struct Xwayland {
 
 /// The display's ends of a server's connections.
 pub(crate) struct Connections {
-    /// It is a client of the Wayland display.
+    /// The connection of the server as a client of the Wayland display.
     pub(crate) wayland: UnixStream,
     /// The connection of its window manager.
     pub(crate) window_manager: UnixStream,
@@ -33,10 +33,10 @@ pub(crate) struct Connections {
 }
 
 impl Xwayland {
-    /// Starts a server that takes over the sockets. It waits for the Wayland display before it is ready.
+    /// Starts a server that takes over the sockets. Before it is ready, it waits for the Wayland display.
     ///
     /// # Errors
-    /// The program can't be started, or a descriptor is missing.
+    /// Returns an error if the program cannot be started or a descriptor is missing.
     pub(crate) fn start(
         sockets: &X11Sockets,
         authority: &Authority,

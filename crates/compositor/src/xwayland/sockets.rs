@@ -1,8 +1,9 @@
-//! A display number of X11, and its listening sockets: taken before the server runs, which gets them when the first
-//! application connects.
+//! A display number of X11, and its listening sockets. They are reserved before the server runs, and the server gets them
+//! when the first application connects.
 //!
-//! As X servers do: a lock file with the owner's process id, a socket in the file system, and one with the same name in
-//! the abstract namespace. The kernel frees the latter with its owner, so that it also tells which numbers are free.
+//! As X servers do, it creates a lock file with the owner's process id, a socket in the file system, and one with the same
+//! name in the abstract namespace. The kernel frees the latter when its owner ends, so it also indicates which numbers are
+//! free.
 //!
 //! Spec: Xserver(1), "Network connections"; `LockServer` of the X server's `os/utils.c` for the file's layout.
 
@@ -16,13 +17,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
 
-/// The folder of the sockets, which all X11 programs know.
+/// The folder of the sockets, which all X11 programs use.
 const FOLDER: &str = "/tmp/.X11-unix";
 
-/// Numbers that are tried: far more than displays on one machine.
+/// The numbers that are tried: far more than there are displays on one machine.
 const NUMBERS: std::ops::Range<u32> = 0..1000;
 
-/// A taken number with its sockets. On drop it is free again.
+/// A reserved number with its sockets. On drop it is free again.
 #[derive(Debug)]
 pub(crate) struct X11Sockets {
     number: u32,
@@ -33,10 +34,10 @@ pub(crate) struct X11Sockets {
 }
 
 impl X11Sockets {
-    /// Takes the lowest free number.
+    /// Reserves the lowest free number.
     ///
     /// # Errors
-    /// The folder or the files in it can't be written.
+    /// Returns an error if the folder or the files in it cannot be written.
     pub(crate) fn take() -> io::Result<X11Sockets> {
         make_folder()?;
         for number in NUMBERS {
@@ -47,7 +48,7 @@ impl X11Sockets {
         Err(io::Error::other("all X11 display numbers are taken"))
     }
 
-    /// Takes one number; `None` if it is taken.
+    /// Reserves one number; `None` if it is in use.
     fn take_number(number: u32) -> io::Result<Option<X11Sockets>> {
         let file = Path::new(FOLDER).join(format!("X{number}"));
         let name = SocketAddr::from_abstract_name(file.as_os_str().as_encoded_bytes())?;
@@ -59,7 +60,7 @@ impl X11Sockets {
         if !take_lock(&lock)? {
             return Ok(None);
         }
-        // What a server that was killed has left.
+        // A server that was killed has left this file.
         let bound = match fs::remove_file(&file) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
             _ => UnixListener::bind(&file),
@@ -67,7 +68,7 @@ impl X11Sockets {
         let in_folder = match bound {
             Ok(in_folder) => in_folder,
             Err(_) => {
-                // The socket of another user without a lock: another number.
+                // This is the socket of another user, without a lock. Another number is tried.
                 let _ = fs::remove_file(&lock);
                 return Ok(None);
             }
@@ -102,11 +103,11 @@ impl Drop for X11Sockets {
     }
 }
 
-/// Makes the folder, for all users, if there is none.
+/// Creates the folder, for all users, if there is none.
 fn make_folder() -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o1777).create(FOLDER) {
         Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // The process's mask does not apply.
+        // The process's mask does not apply to this.
         made => made.and_then(|()| fs::set_permissions(FOLDER, fs::Permissions::from_mode(0o1777))),
     }
 }

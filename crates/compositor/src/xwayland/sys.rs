@@ -9,8 +9,8 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the child inherit these descriptors of this process, under the same numbers, and end with the thread that
-/// starts it. They must be open until then.
+/// Makes the child inherit these descriptors of this process, under the same numbers, and end when the thread that has
+/// started it ends. The descriptors must stay open until the child has been started.
 pub(super) fn inherit(command: &mut Command, descriptors: Vec<RawFd>) {
     // SAFETY: the closure makes only system calls (fcntl, prctl), which are async-signal-safe; it allocates nothing and
     // takes no lock, since it only reads the vector that it owns.

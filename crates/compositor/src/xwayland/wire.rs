@@ -1,5 +1,5 @@
-//! What compositor and X11 window manager tell each other. Neither waits for the other one: an X11 application that grabs
-//! the server, or a stopped server, delays the window manager alone.
+//! The messages between the compositor and the X11 window manager. Neither waits for the other: an X11 application that
+//! grabs the server, or a stopped server, delays only the window manager.
 //!
 //! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager sends
 //! [`Report`]s through a bounded queue.
@@ -14,11 +14,11 @@ use smithay::utils::{Logical, Rectangle, Size};
 /// The identifier of an X11 window.
 pub(crate) type WindowId = u32;
 
-/// Transfers of copied data in each direction that may run at once; further ones get nothing (guess: far more than
-/// applications request).
+/// The maximum number of concurrent transfers of copied data in each direction. Additional transfers get nothing (guess: far
+/// more than applications request).
 pub(crate) const MAX_TRANSFERS: usize = 16;
 
-/// Reports that may wait for the compositor.
+/// The maximum number of reports that wait for the compositor.
 pub(crate) const REPORTS: usize = 256;
 
 /// Smallest and largest size of a window.
@@ -39,10 +39,10 @@ impl Limits {
     }
 }
 
-/// What a managed window says of itself.
+/// The properties of a managed window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct About {
-    /// Whether it accompanies another window: a dialog, a palette.
+    /// Whether it accompanies another window, as a dialog or a palette does.
     pub(crate) accompanies: bool,
     /// The window to which it belongs.
     pub(crate) parent: Option<WindowId>,
@@ -54,7 +54,7 @@ pub(crate) struct About {
     pub(crate) takes_focus: bool,
 }
 
-/// Where a window is to be.
+/// The position that a window should have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Placement {
     pub(crate) at: Rectangle<i32, Logical>,
@@ -63,10 +63,10 @@ pub(crate) struct Placement {
     pub(crate) full_screen: bool,
 }
 
-/// How an X server names the Wayland surface of a window.
+/// How an X server identifies the Wayland surface of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SurfaceName {
-    /// The object's number: before Xwayland 23.1.
+    /// The object's number, before Xwayland 23.1.
     Object(u32),
     /// The serial number of `xwayland_surface_v1`.
     Serial(u64),
@@ -75,23 +75,23 @@ pub(crate) enum SurfaceName {
 /// A report to the compositor.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// A window is to be shown: it is mapped as soon as it has a place.
+    /// A window should be shown. It is mapped as soon as it has a position.
     Requested(WindowId, About),
-    /// A shown window says something else of itself.
+    /// The properties of a shown window have changed.
     Changed(WindowId, About),
-    /// A window wants another size, and if it is being dragged another place.
+    /// A window requests another size and, if it is being dragged, another position.
     Resize(WindowId, Size<i32, Logical>, Option<(i32, i32)>),
-    /// A window has gone.
+    /// A window has disappeared.
     Hidden(WindowId),
-    /// A window that places itself is shown, or has moved: a menu, a tooltip.
+    /// A window that positions itself, such as a menu or a tooltip, is shown or has moved.
     Override(WindowId, Rectangle<i32, Logical>),
     /// The Wayland surface with the window's pixels.
     Surface(WindowId, SurfaceName),
-    /// A window wants to be the active one.
+    /// A window requests to be the active one.
     Activate(WindowId),
-    /// A window wants to be moved by the pointer.
+    /// A window requests to be moved with the pointer.
     Move(WindowId),
-    /// An X11 application has copied something in these types; empty: the copy is gone.
+    /// An X11 application has copied something in these types; an empty list means that the copy is gone.
     Copied(Vec<String>),
     /// An X11 application pastes in this type.
     Paste(String, OwnedFd),
@@ -102,21 +102,21 @@ pub(crate) enum Report {
 /// The compositor's newest requests.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// The future places of windows. A window is also told a place that it already has.
+    /// The future positions of windows. They may include positions that a window already has.
     pub(crate) places: BTreeMap<WindowId, Placement>,
-    /// The window with the keyboard focus, if that has changed; `Some(None)`: no X11 window.
+    /// The window with the keyboard focus, if it has changed; `Some(None)` means no X11 window.
     pub(crate) focus: Option<Option<WindowId>>,
-    /// The types in which something else than an X11 application has copied, if that has changed.
+    /// The types of data that anything other than an X11 application has copied, if they have changed.
     pub(crate) copied: Option<Vec<String>>,
     /// Copied data of an X11 application to be fetched: type and target.
     pub(crate) fetches: VecDeque<(String, OwnedFd)>,
     pub(crate) stop: bool,
 }
 
-/// The place of the requests.
+/// The storage of the requests.
 pub(crate) struct Board {
     requests: Mutex<Requests>,
-    /// Raised at each request.
+    /// Woken at each request.
     pub(crate) changed: Waker,
 }
 
@@ -138,7 +138,7 @@ impl Board {
         self.changed.wake();
     }
 
-    /// Takes the requests; `stop` remains.
+    /// Takes the requests, except `stop`, which remains.
     pub(crate) fn take(&self) -> Requests {
         let mut requests = self.requests();
         let stop = requests.stop;
@@ -147,7 +147,7 @@ impl Board {
         taken
     }
 
-    /// Whether the window manager is to end.
+    /// Whether the window manager should end.
     pub(crate) fn stops(&self) -> bool {
         self.requests().stop
     }

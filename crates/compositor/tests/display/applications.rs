@@ -1,6 +1,6 @@
-//! Applications of toolkits, browsers and games: each one shows its window, and reacts to input.
+//! Applications of toolkits, browsers and games. Each one shows its window and reacts to input.
 //!
-//! The costly ones are ignored; `./dev test-apps` runs them.
+//! The expensive ones are ignored; `./dev test-apps` runs them.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ struct Case {
     package: &'static str,
     args: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
-    /// Colours that its window has at least: more than a background, an error or a frame.
+    /// The minimum number of colours that its window has, which is more than a background, an error or a frame has.
     colours: usize,
 }
 
@@ -38,7 +38,7 @@ impl Drop for Running {
     }
 }
 
-/// The file of a program; games are in a folder of their own.
+/// The file of a program. Games are in a separate folder.
 fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/games".into()]);
@@ -107,7 +107,7 @@ fn shows(case: &Case) {
             .apply(&InputEvent::Button { button, pressed })
             .unwrap();
     }
-    // It survives, and so does the display.
+    // The program survives, and so does the display.
     for _ in 0..10 {
         let event = rig.capture.next(Some(Duration::from_millis(100))).unwrap();
         assert_ne!(event, CaptureEvent::Woken);
@@ -200,7 +200,7 @@ const COSTLY: [Case; 14] = [
         variables: &[("QT_QPA_PLATFORM", "xcb")],
         colours: 32,
     },
-    // With its own copy of GLFW; Debian's of goxel knows X11 only.
+    // This one has its own copy of GLFW; Debian's copy for goxel supports only X11.
     Case {
         program: "kitty",
         package: "kitty",
@@ -215,7 +215,7 @@ const COSTLY: [Case; 14] = [
         variables: &[],
         colours: 64,
     },
-    // Without the questions of a first start.
+    // This avoids the questions at a first start.
     Case {
         program: "wine",
         package: "wine",

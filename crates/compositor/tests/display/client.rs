@@ -31,7 +31,7 @@ use wayland_protocols::xdg::shell::client::{
     xdg_popup, xdg_positioner, xdg_surface, xdg_toplevel, xdg_wm_base,
 };
 
-/// What the client has received.
+/// The events that the client has received.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) frames_done: usize,
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// A toplevel window, configured, without picture.
+    /// A toplevel window that has been configured, without a picture.
     pub(crate) fn window(&mut self) -> Window {
         let qh = self.qh();
         let surface = self.compositor.create_surface(&qh, ());

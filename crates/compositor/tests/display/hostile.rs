@@ -1,5 +1,5 @@
-//! Clients that break the protocol, truncate their memory, take all they can get, or crash: they are disconnected at most,
-//! and the display goes on.
+//! Clients that break the protocol, truncate their memory, use as much as they can get, or crash. At most, they are
+//! disconnected, and the display continues.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ fn is_connected(client: &mut Client) -> bool {
     client.queue.roundtrip(&mut client.events).is_ok()
 }
 
-/// Whether another client can still show a picture.
+/// Checks that another client can still show a picture.
 fn assert_goes_on(rig: &mut Rig) {
     let mut client = rig.client();
     let window = client.window();
@@ -160,12 +160,12 @@ fn more_pools_than_descriptors() {
         !is_connected(&mut client)
     });
     assert!(refused, "2000 pools");
-    // Its descriptors are free again, and those that it could not send.
+    // Its descriptors are free again, including those that it could not send.
     drop(client);
     for _ in 0..3 {
         assert_goes_on(&mut rig);
     }
-    // Pools that live by their buffers alone, each of which a surface shows.
+    // These pools exist only because of their buffers, each of which a surface shows.
     let mut client = rig.client();
     let refused = (0..20).any(|_| {
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The player's input, as an application gets it.
+//! The player's input as an application receives it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,8 @@ fn key(code: u16, text: Option<char>, pressed: bool) -> InputEvent {
     }
 }
 
-/// A player with a German keyboard types at an English (US) one: the physical keys and their characters there.
+/// A player with a German keyboard types on an English (US) one: the physical keys, and their characters on the German
+/// keyboard.
 const TYPED: [(u16, char); 14] = [
     // KEY_Y is z, KEY_Z is y.
     (21, 'z'),

@@ -1,4 +1,4 @@
-//! The Wayland display with a client of exact contents, hostile clients, and real programs.
+//! The Wayland display with a client that draws exact contents, hostile clients, and real programs.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 

@@ -71,7 +71,7 @@ fn a_still_picture_causes_no_callback_and_no_picture() {
     client.sync();
     assert_eq!((client.events.frames_done, client.events.presented), counts);
     assert_eq!(counts, (5, 5), "one for each commit");
-    // A commit without a picture is answered, too, and is none.
+    // A commit without a picture is answered, too, but yields no picture.
     window.surface.frame(&qh, ());
     window.surface.commit();
     client.until("callback", |events| events.frames_done == 6);
@@ -95,7 +95,7 @@ fn callbacks_come_at_most_at_the_frame_rate() {
         client.show(&window.surface, &picture);
         client.until("callback", |events| events.frames_done == number);
     }
-    // The lower bound of ten intervals; how much longer it takes depends on the machine.
+    // This is the lower bound of ten intervals. How much longer it takes depends on the machine.
     assert!(began.elapsed() >= Duration::from_millis(480));
 }
 

@@ -1,4 +1,4 @@
-//! Programs that others wrote.
+//! Third-party programs.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Drop for Program {
     }
 }
 
-/// By which protocol a program is to reach the display.
+/// The protocol through which a program reaches the display.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Wayland,

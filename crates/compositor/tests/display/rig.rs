@@ -14,7 +14,7 @@ pub(crate) const SIZE: Size = Size::new(640, 360);
 /// How long an expected picture may take, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// How long nothing happens at rest.
+/// How long to wait when nothing should happen.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 
 /// A display and its viewer.
@@ -58,7 +58,7 @@ impl Rig {
         assert_eq!(self.capture.next(Some(SOON)).unwrap(), CaptureEvent::Frame);
     }
 
-    /// Takes pictures until none comes for a while; returns their number.
+    /// Takes pictures until none arrives for a while. Returns their number.
     pub(crate) fn settle(&mut self) -> usize {
         let mut count = 0;
         while self.capture.next(Some(SILENCE)).unwrap() == CaptureEvent::Frame {

@@ -1,4 +1,4 @@
-//! Where windows are, and how they change.
+//! The positions of windows, and how they change.
 
 use openuvr_media::input_sink::InputSink as _;
 use openuvr_proto::input::event::{Button, InputEvent};
@@ -114,7 +114,7 @@ fn popups_stay_on_the_display_and_end_by_a_click_elsewhere() {
     assert_eq!(rig.pixel(540, 280), Some(0xff_ff00));
     assert_eq!(rig.pixel(539, 280), Some(0x00_3000));
     input.apply(&press(false)).unwrap();
-    // On a window of the same program the program decides.
+    // For a window of the same program, the program decides.
     for (x, y) in [(0, 0), (32_768, 32_768)] {
         assert_eq!(client.events.popup_done, 0);
         input.apply(&InputEvent::PointerAbsolute { x, y }).unwrap();

@@ -1,4 +1,4 @@
-//! Applications of X11, by Xwayland.
+//! Applications of X11, through Xwayland.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ struct XClient {
     root: Window,
 }
 
-/// A display with Xwayland; `None`: it is not installed.
+/// A display with Xwayland; `None` if it is not installed.
 fn rig() -> Option<Rig> {
     has_program("Xwayland", "xwayland").then(Rig::new)
 }
@@ -119,7 +119,7 @@ fn the_server_starts_on_demand_and_windows_are_placed() {
     assert_eq!(rig.pixel(270, 150), Some(OTHER));
     assert_eq!(rig.pixel(269, 150), Some(MAIN));
     assert_eq!((rig.display.windows())(), 2);
-    // A new size keeps it in the middle.
+    // With a new size, it stays in the middle.
     let aux = ConfigureWindowAux::new().width(200).height(100);
     client.conn.configure_window(dialog, &aux).unwrap();
     client.conn.sync().unwrap();
@@ -127,7 +127,7 @@ fn the_server_starts_on_demand_and_windows_are_placed() {
     client.conn.unmap_window(dialog).unwrap();
     client.conn.sync().unwrap();
     rig.until(320, 180, MAIN);
-    // A menu is where its application puts it, above all.
+    // A menu is where its application positions it, above all other windows.
     let menu = client.window((50, 60), (30, 20), 0xff_0000, true);
     client.show(menu);
     rig.until(50, 60, 0xff_0000);
@@ -228,7 +228,7 @@ fn a_grab_of_the_server_does_not_stop_the_display() {
     wayland.show(&window.surface, &picture);
     rig.until(3, 3, 0x5a_5a5a);
     let _ = rig.capture.size();
-    // Dropping the display does not wait for it either.
+    // Dropping the display does not wait for it, either.
 }
 
 #[test]
@@ -247,7 +247,8 @@ fn a_game_that_hides_and_warps_the_pointer_locks_it() {
     client.until("motion", |event| {
         matches!(event, Event::MotionNotify(_)).then_some(())
     });
-    // As SDL 2 does without XInput: a cursor without pixels, and back to the middle after each motion.
+    // As SDL 2 does without XInput, it uses a cursor without pixels, and moves the pointer back to the middle after each
+    // motion.
     let conn = &client.conn;
     let [pixmap, cursor] = [(); 2].map(|()| conn.generate_id().unwrap());
     conn.create_pixmap(1, pixmap, main, 1, 1).unwrap();
@@ -280,7 +281,7 @@ fn a_game_that_hides_and_warps_the_pointer_locks_it() {
             _ => warp(),
         }
     }
-    // Far beyond the edge: each motion starts from the middle.
+    // This is far beyond the edge, because each motion starts from the middle.
     for _ in 0..5 {
         input
             .apply(&InputEvent::PointerRelative { dx: 200, dy: 0 })
@@ -373,7 +374,7 @@ fn text_is_copied_between_x11_and_the_player() {
             let pasted = loop {
                 let pasting = start(&rig, "xclip", &["-selection", "clipboard", "-o"]);
                 let output = pasting.wait_with_output().unwrap();
-                // Until the offer has reached the server, the earlier copy is in force.
+                // Until the offer has reached the server, the earlier copy is in effect.
                 if output.stdout == text.as_bytes() || began.elapsed().as_secs() > 20 {
                     break output.stdout;
                 }

@@ -58,7 +58,7 @@ impl EyeReader {
     /// The sightings so far.
     ///
     /// # Errors
-    /// The display is gone.
+    /// Returns an error if the display is gone.
     pub(super) fn seen(&self) -> Result<Vec<EyeSighting>> {
         let found = lock(&self.found);
         match &found.failed {
@@ -72,7 +72,7 @@ impl EyeReader {
         lock(&self.found).area
     }
 
-    /// Window changes after which one of the codes was unreadable.
+    /// Number of window changes after which one of the codes was unreadable.
     pub(super) fn unreadable(&self) -> usize {
         lock(&self.found).unreadable
     }

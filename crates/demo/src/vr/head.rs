@@ -14,22 +14,21 @@ use openuvr_runtime::client::ClientRuntime;
 
 use openuvr_testbed::background::Background;
 
-/// Amplitude to each side, in degrees, and period, in seconds: at most 63 degrees per second, a
-/// brisk turn.
+/// Amplitude to each side, in degrees, and period, in seconds. At most 63 degrees per second, a brisk turn.
 const TURN: f64 = 40.0;
 const THERE_AND_BACK: f64 = 4.0;
-/// The same for up and down.
+/// Amplitude and period of the nod.
 const NOD: f64 = 10.0;
 const UP_AND_DOWN: f64 = 2.7;
 
-/// Interval of poses: 500 per second, as with headsets' trackers.
+/// Interval of poses: 500 per second, as with the trackers of headsets.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Number of remembered poses, which frames may refer to: two seconds.
+/// Number of stored poses to which frames may refer: two seconds.
 const REMEMBERED: usize = 1000;
 
-/// Share of the amplitude beyond which the head is too slow to derive a time from an angle: there
-/// it turns at half its speed.
+/// Share of the amplitude beyond which the head is too slow to derive a time from an angle. There, it turns at half its
+/// speed.
 const TOLD: f64 = 0.85;
 
 /// The motion of the head, known for all times.
@@ -56,8 +55,8 @@ impl HeadMotion {
         ]
     }
 
-    /// The time nearest to `near` at which the head was turned `yaw` degrees to the left; `None`
-    /// where it turns too slowly to tell.
+    /// The time nearest to `near` at which the head was turned `yaw` degrees to the left; `None` where it turns too slowly
+    /// to determine this.
     pub(super) fn when(self, yaw: f64, near: Instant) -> Option<Instant> {
         let part = yaw / TURN;
         if part.abs() > TOLD {

@@ -1,5 +1,5 @@
-//! The demo's client: in this process, so that it has the simulated head, and with a window like
-//! that of `openuvr client`.
+//! The demo's client. It runs in this process, so that it has the simulated head, with a window like that of `openuvr
+//! client`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct DisplayedFrame {
     pub(super) whole: bool,
     /// When it was submitted to the display.
     pub(super) submitted: Option<Instant>,
-    /// The pose that it was drawn with.
+    /// The pose with which it was drawn.
     pub(super) pose: Option<PoseId>,
 }
 
@@ -41,7 +41,7 @@ impl DisplayedFrame {
     }
 }
 
-/// Connects to `host` and shows its pictures on `display`; its keys are in `dir`.
+/// Connects to `host` and shows its pictures on `display`. Its keys are in `dir`.
 pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<ClientRuntime>> {
     let target: Target = host.at.to_string().parse().map_err(|e| anyhow!("{e}"))?;
     let config = client::config::Config {
@@ -75,10 +75,10 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
     Ok(Arc::new(client))
 }
 
-/// The client's frame reports since the last call; waits for at most `timeout`.
+/// The client's frame reports since the last call. Waits for at most `timeout`.
 ///
 /// # Errors
-/// It has ended.
+/// Returns an error if it has ended.
 pub(super) fn frame_reports(
     client: &ClientRuntime,
     timeout: Duration,

@@ -10,7 +10,7 @@ use super::player::DisplayedFrame;
 /// Latencies of a picture, ms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Late {
-    /// From the head at the picture's pose to the picture; negative: the picture was ahead.
+    /// From the time at which the head had the picture's direction to the picture; negative if the picture was ahead.
     head: Option<f64>,
     /// From the sampling of its pose.
     pose: Option<f64>,
@@ -20,7 +20,7 @@ struct Late {
     angle: f64,
 }
 
-/// A picture handed to the display, with the sampling time of its pose, which is looked up while it is remembered.
+/// A picture that was handed to the display, with the sampling time of its pose, which is looked up while it is stored.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Handed {
     submitted: Instant,
@@ -36,14 +36,14 @@ impl Handed {
     }
 }
 
-/// A reader of a display can be ahead of the thread that notes that it handed the picture over.
+/// How far a reader of a display can be ahead of the thread that records the handover of the picture.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
-/// What a picture may look beside the head's true way and still be drawn for it: more than any prediction of
-/// 100 ms is off, and far less than the head turns.
+/// By how much a picture's direction may differ from the head's true direction and still be drawn for it: more than any
+/// prediction of 100 ms is wrong, and far less than the head turns.
 const ALIKE: f64 = 12.0;
 
-/// Tells how late the pictures were that were `seen`; whether their codes are right.
+/// Prints the latency of the pictures in `seen`. Returns whether their codes are right.
 pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) -> bool {
     let numbers = seen.iter().map(|seen| seen.codes[0].frame);
     let Frames { drawn, visible, .. } = Frames::of(numbers);
@@ -70,14 +70,15 @@ pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) ->
         of(|late| Some(late.predicted)),
     );
     line(
-        "picture beside the head when visible",
+        "angle from head to picture when visible",
         "°",
         of(|late| Some(late.angle)),
     );
     are_right(seen, way)
 }
 
-/// Whether each eye's picture is its own, both are of one frame, and they look where the head was to look.
+/// Whether each eye's picture is its own, both belong to one frame, and they have the direction that the head was predicted
+/// to have.
 fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let wrong = seen.iter().filter(|seen| {
         let [left, right] = seen.codes;
@@ -112,14 +113,14 @@ fn late(seen: &EyeSighting, handed: &[Handed], way: HeadMotion) -> Late {
     }
 }
 
-/// When it was to be seen.
+/// The time at which it should be displayed.
 fn expected(seen: &EyeSighting) -> Instant {
     let near = u64::try_from(seen.at.0 / 1000).unwrap_or(0);
     let us = seen.codes[0].display_us_near(near);
     Instant(i64::try_from(us).unwrap_or(0).saturating_mul(1000))
 }
 
-/// Degrees between where a picture looks and where the head is at a time.
+/// Degrees between the directions of a picture and of the head at a time.
 fn beside(seen: &EyeSighting, way: HeadMotion, at: Instant) -> f64 {
     let [yaw, pitch] = way.at(at);
     let code = seen.codes[0];
@@ -136,7 +137,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Seen at a time, drawn for where the head is at another.
+    /// A sighting at one time, drawn for the head's direction at another.
     fn seen(way: HeadMotion, at: i64, drawn_for: i64, right: bool) -> EyeSighting {
         let code = |right| {
             let [yaw, pitch] = way.at(Instant(drawn_for)).map(|v| (v as f32 / STEP) as i16);

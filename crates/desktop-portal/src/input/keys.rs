@@ -1,7 +1,7 @@
-//! The keys to press for a user's keys and characters, on a keyboard whose map is known: a value, without a device.
+//! The keys to press for a user's keys and characters, on a keyboard whose map is known. This is a value, without a device.
 //!
-//! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has elsewhere. A
-//! character that the map lacks is passed on as its symbol: the desktop types it if it can.
+//! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on another
+//! key. A character that the map lacks is passed on as its symbol, which the desktop types if it supports this.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use openuvr_proto::input::event::KeyCode;
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// The key codes of X are those of evdev, and eight more (xkb-data, `keycodes/evdev`).
+/// The difference between the key codes of X and those of evdev (xkb-data, `keycodes/evdev`).
 const EVDEV_OFFSET: u8 = 8;
 
 /// The symbols of keys that lock their modifier (keysymdef.h): `XK_Num_Lock`, `XK_Caps_Lock`.
 const LOCKS: [u32; 2] = [0xff7f, 0xffe5];
 
-/// A key of the session, down or up.
+/// A press or release of a key of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// By its Linux code.
+    /// A key by its Linux code.
     Key(KeyCode, bool),
-    /// By its X symbol.
+    /// A key by its X symbol.
     Symbol(u32, bool),
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Step {
 enum Down {
     /// A key by its X code.
     Key(u8),
-    /// A key by its Linux code, of which the map says nothing.
+    /// A key by its Linux code, if the map does not contain it.
     Unmapped(KeyCode),
     Symbol(u32),
 }
@@ -41,7 +41,7 @@ enum Down {
 /// The state of the keys.
 #[derive(Default)]
 pub(super) struct Keys {
-    /// The first layout of the session; `None`: unknown.
+    /// The first layout of the session; `None` if it is unknown.
     keyboard: Option<XkbKeyboard>,
     held: BTreeMap<KeyCode, Down>,
     /// Modifiers that differ from the user's while a character key is down: pressed and lifted.
@@ -59,7 +59,7 @@ impl Keys {
         }
     }
 
-    /// The user presses a key, which types this character at the client.
+    /// Handles a key press by the user. The key types this character at the client.
     pub(super) fn press(&mut self, code: KeyCode, text: Option<char>) -> Vec<Step> {
         if self.held.contains_key(&code) {
             return Vec::new();
@@ -73,7 +73,7 @@ impl Keys {
             return steps;
         };
         if self.held.values().any(|held| *held == down) {
-            // Two of the user's keys are the same key here: it is pressed again.
+            // Two of the user's keys are the same key here, so it is pressed again.
             steps.push(step(down, false));
         }
         steps.push(step(down, true));
@@ -87,7 +87,7 @@ impl Keys {
         steps
     }
 
-    /// The user releases a key.
+    /// Handles a key release by the user.
     pub(super) fn release(&mut self, code: KeyCode) -> Vec<Step> {
         let mut steps = self.restore_modifiers();
         if let Some(down) = self.held.remove(&code)
@@ -98,11 +98,11 @@ impl Keys {
         steps
     }
 
-    /// All keys go up.
+    /// Releases all keys.
     pub(super) fn release_all(&mut self) -> Vec<Step> {
         let lifted = std::mem::take(&mut self.lifted);
         let pressed = std::mem::take(&mut self.pressed).into_iter().map(Down::Key);
-        // Lifted modifiers are up already.
+        // Lifted modifiers are already up.
         let held = std::mem::take(&mut self.held).into_values();
         let held = held.filter(|down| !matches!(down, Down::Key(key) if lifted.contains(key)));
         let all: BTreeSet<Down> = held.chain(pressed).collect();
@@ -117,7 +117,7 @@ impl Keys {
         keycode.map_or(Down::Unmapped(code), Down::Key)
     }
 
-    /// The key that types `ch` now, after changes of modifiers. `None`: there is none.
+    /// The key that types `ch` now, after changes of modifiers; `None` if there is none.
     fn key_for(&mut self, ch: char, code: KeyCode, steps: &mut Vec<Step>) -> Option<Down> {
         let Some(keyboard) = &self.keyboard else {
             return (code != KeyCode::NONE).then_some(Down::Unmapped(code));
@@ -151,7 +151,8 @@ impl Keys {
         })
     }
 
-    /// Ends the temporary modifiers of a character key: at the next key event, so that a held key repeats its character.
+    /// Ends the temporary modifiers of a character key. It is called at the next key event, so that a held key repeats its
+    /// character.
     fn restore_modifiers(&mut self) -> Vec<Step> {
         let pressed = std::mem::take(&mut self.pressed).into_iter();
         let lifted = std::mem::take(&mut self.lifted).into_iter();

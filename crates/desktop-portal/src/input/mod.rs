@@ -1,4 +1,4 @@
-//! Input to a session by the portal RemoteDesktop.
+//! Input to a session through the portal RemoteDesktop.
 
 mod keys;
 
@@ -23,7 +23,7 @@ const NOTCH_DISTANCE: f64 = 15.0;
 /// `KEY_UNKNOWN` of Linux: no keyboard layout has a symbol for it.
 const NO_KEY: i32 = 240;
 
-/// Presses keys and buttons of a session, and releases all of them when dropped. The portal takes events in order; no call
+/// Presses keys and buttons of a session, and releases all of them when dropped. The portal handles events in order; no call
 /// waits for it.
 pub struct PortalInput {
     session: Arc<Connected>,
@@ -33,12 +33,12 @@ pub struct PortalInput {
     extent: Size,
     keys: Keys,
     buttons: BTreeSet<u16>,
-    /// Whether the compositor is that of KDE.
+    /// Whether the compositor is KDE's.
     is_kwin: bool,
 }
 
 impl PortalInput {
-    /// `types`: whether keys are taken.
+    /// Creates the input. `types` is whether keys are accepted.
     pub(crate) fn new(
         session: Arc<Connected>,
         display: Option<&str>,
@@ -47,8 +47,8 @@ impl PortalInput {
         types: bool,
     ) -> PortalInput {
         if types {
-            // GNOME makes the session's keyboard with its first key. On a machine that has no other one, applications learn
-            // of the keyboard only then, and that key is lost.
+            // GNOME creates the session's keyboard with its first key. On a machine without any other keyboard, applications
+            // are informed about it only then, and that key is lost.
             for pressed in [true, false] {
                 // Without a portal the first event fails, too, with an error.
                 let _ = session.send(Command::Key(NO_KEY, pressed));
@@ -58,7 +58,7 @@ impl PortalInput {
         // Without the map each key is pressed as it is.
         let keyboard = session_keyboard::keyboard(display).inspect_err(|why| {
             tracing::warn!(
-                "text is typed right only if client and desktop have the same keyboard layout: {why}"
+                "text is typed correctly only if client and desktop have the same keyboard layout: {why}"
             );
         });
         PortalInput {
@@ -75,7 +75,7 @@ impl PortalInput {
         match self.session.send(command) {
             true => Ok(()),
             false => Err(InputError(
-                "the desktop's portal takes no input: the session has ended, or its desktop hangs"
+                "the desktop's portal accepts no input: the session has ended, or its desktop hangs"
                     .to_owned(),
             )),
         }
@@ -104,9 +104,9 @@ impl PortalInput {
     }
 }
 
-/// A rotation of the wheel: whole notches as such, anything else smoothly. The portal counts down and to the right. That of
-/// KDE scrolls by a pixel for each notch, and counts upwards if it is smooth (xdg-desktop-portal-kde 5.27.5 and 6.7.4:
-/// src/waylandintegration.cpp).
+/// A rotation of the wheel: whole notches are sent as such, anything else smoothly. The portal counts down and to the right.
+/// KDE's portal scrolls by a pixel for each notch, and counts upwards if the rotation is smooth (xdg-desktop-portal-kde
+/// 5.27.5 and 6.7.4: src/waylandintegration.cpp).
 fn wheel(dx: i16, dy: i16, is_kwin: bool) -> Wheel {
     let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
     match (dx % NOTCH, dy % NOTCH) {
@@ -116,17 +116,17 @@ fn wheel(dx: i16, dy: i16, is_kwin: bool) -> Wheel {
     }
 }
 
-/// Whether the compositor is that of KDE, and its outputs.
+/// Whether the compositor is KDE's, and its outputs.
 ///
 /// # Errors
-/// The compositor can't be asked.
+/// Returns an error if the compositor cannot be queried.
 fn compositor(name: Option<&str>) -> Result<(bool, Vec<OutputSize>), String> {
     let connection = display::connect(name)?;
     let is_kwin = display::interfaces(&connection)?.contains_key("org_kde_plasma_shell");
     Ok((is_kwin, output_sizes(&connection)))
 }
 
-/// The size of a stream in the desktop's units, where the portal has `stated` it in them, or in pixels as that of KDE 5.27.
+/// The size of a stream in the desktop's units. The portal has `stated` it in these units or, as KDE's 5.27 does, in pixels.
 fn logical(stated: Size, outputs: &[OutputSize]) -> Size {
     if outputs.iter().any(|output| output.logical == stated) {
         return stated;
@@ -186,13 +186,13 @@ impl InputSink for PortalInput {
         self.release()
     }
 
-    /// Positions are relative to the stream, wherever its screen is.
+    /// Does nothing, because positions are relative to the stream, wherever its screen is.
     fn set_viewport(&mut self, _x: i32, _y: i32, _size: Size) {}
 }
 
 impl Drop for PortalInput {
     fn drop(&mut self) {
-        // A session that has ended holds no keys.
+        // If the session has ended, no keys are held.
         if self.release().is_ok() {
             self.session.flush();
         }

@@ -24,14 +24,14 @@ pub(crate) enum Command {
     Move(f64, f64),
     /// A position in the stream of this node.
     MoveTo(u32, f64, f64),
-    /// The wheel turned.
+    /// A rotation of the wheel.
     Wheel(Wheel),
-    /// All events before it are performed: reports it.
+    /// Reports that all events before it have been performed.
     Flush(SyncSender<()>),
 }
 
 impl Command {
-    /// The next command to perform, and the one after it: motions that follow each other are one.
+    /// The next command to perform, and the one after it. Consecutive motions are merged into one.
     pub(super) fn merged(self, next: Option<Command>) -> (Command, Option<Command>) {
         match (self, next) {
             (Command::Move(dx, dy), Some(Command::Move(x, y))) => {

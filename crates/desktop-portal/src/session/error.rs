@@ -1,9 +1,9 @@
-//! Why a session can't be had: the reason and the remedy in one line.
+//! Why a session cannot be opened: the reason and the remedy, in one line.
 
 use ashpd::desktop::ResponseError;
 use openuvr_media::capture::CaptureError;
 
-/// Why the desktop's portal can't be used, in one line.
+/// Why the desktop's portal cannot be used, in one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PortalError(String);
@@ -15,7 +15,7 @@ impl PortalError {
 
     pub(super) fn no_bus(cause: &ashpd::zbus::Error) -> PortalError {
         PortalError(format!(
-            "the desktop's portal can't be asked: no D-Bus session bus ({}): start the host within the desktop session, \
+            "the desktop's portal can't be reached: no D-Bus session bus ({}): start the host within the desktop session, \
              where DBUS_SESSION_BUS_ADDRESS is set",
             one_line(cause)
         ))
@@ -23,15 +23,15 @@ impl PortalError {
 
     pub(super) fn missing(cause: &str) -> PortalError {
         PortalError(format!(
-            "the desktop has no portal that shares its screen ({cause}): install xdg-desktop-portal and its part for \
+            "the desktop has no portal that shares its screen ({cause}): install xdg-desktop-portal and its backend for \
              this desktop (xdg-desktop-portal-gnome, -kde, -wlr), and check XDG_CURRENT_DESKTOP"
         ))
     }
 
     pub(super) fn unanswered() -> PortalError {
         PortalError(format!(
-            "the desktop's question whether its screen may be shared was not answered within {} s: start the host again \
-             and answer at the desktop itself",
+            "the desktop's permission dialog for sharing its screen was not answered within {} s: start the host again and \
+             answer the dialog at the desktop itself",
             super::ANSWER_WAIT.as_secs()
         ))
     }
@@ -43,13 +43,13 @@ impl PortalError {
         )
     }
 
-    /// A request has failed while `what` was done.
+    /// The error for a request that has failed during `what`.
     pub(super) fn of(what: &str, cause: &ashpd::Error) -> PortalError {
         use ashpd::{Error, PortalError as Refusal};
         match cause {
             Error::Response(ResponseError::Cancelled) => PortalError(
-                "the desktop's user has not allowed that the screen is shared: start the host again and allow it, or \
-                 stream an application alone (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
+                "the desktop's user has not allowed screen sharing: start the host again and allow it, or stream a single \
+                 application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
                     .to_owned(),
             ),
             Error::PortalNotFound(name) => PortalError::missing(&format!("no {name}")),
@@ -57,7 +57,7 @@ impl PortalError {
                 PortalError::missing(&one_line(cause))
             }
             cause => PortalError(format!(
-                "the desktop's portal failed while {what}: {}; see the messages of xdg-desktop-portal and its part for \
+                "the desktop's portal failed while {what}: {}; see the messages of xdg-desktop-portal and its backend for \
                  this desktop",
                 one_line(cause)
             )),
@@ -71,7 +71,7 @@ impl From<CaptureError> for PortalError {
     }
 }
 
-/// Whether no program has the portal's name.
+/// Whether no program owns the portal's name.
 fn is_absent(cause: &ashpd::zbus::Error) -> bool {
     let text = cause.to_string();
     ["ServiceUnknown", "NameHasNoOwner", "Spawn"]
@@ -79,7 +79,7 @@ fn is_absent(cause: &ashpd::zbus::Error) -> bool {
         .any(|name| text.contains(name))
 }
 
-/// Texts of other programs may have several lines.
+/// Joins the lines of a text, because texts of other programs may have several.
 fn one_line(cause: &dyn std::fmt::Display) -> String {
     let text = cause.to_string();
     let words: Vec<&str> = text.split_whitespace().collect();

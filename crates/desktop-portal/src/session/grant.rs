@@ -17,28 +17,28 @@ use super::command::{Command, Wheel};
 use super::error::PortalError;
 use super::{Options, token};
 
-/// The version of ScreenCast since which permissions can be kept, and that of RemoteDesktop.
+/// The version of ScreenCast since which permissions can be stored, and that of RemoteDesktop.
 const SCREEN_CAST_KEEPS: u32 = 4;
 const REMOTE_DESKTOP_KEEPS: u32 = 2;
 
-/// The size that is offered first if the portal names none. Any other is taken too.
+/// The size that is offered first if the portal states none. Any other size is accepted, too.
 const USUAL_SIZE: Size = Size::new(1920, 1080);
 
 /// The parts of a granted session.
 pub(crate) struct Grant {
-    /// The connection to the PipeWire server that has only this stream.
+    /// The connection to the PipeWire server, which has only this stream.
     pub(crate) remote: OwnedFd,
     /// The number of the stream's node.
     pub(crate) node: u32,
-    /// The size of the stream in the desktop's units; absolute positions are in them.
+    /// The size of the stream in the desktop's units, in which absolute positions are expressed.
     pub(crate) extent: Option<Size>,
     /// The probable size of the picture.
     pub(crate) hint: Size,
-    /// Whether the pointer comes beside the picture.
+    /// Whether the pointer is sent separately from the picture.
     pub(crate) cursor: bool,
-    /// Whether keys are taken.
+    /// Whether keys are accepted.
     pub(crate) keyboard: bool,
-    /// Whether pointer motion is taken.
+    /// Whether pointer motion is accepted.
     pub(crate) pointer: bool,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Grant {
 pub(super) enum Granted {
     /// With input.
     Remote(RemoteDesktop, Session<RemoteDesktop>),
-    /// Pictures alone.
+    /// Only with pictures.
     Cast(Session<Screencast>),
 }
 
-/// Asks for the screen, and for input if it is wanted and there is a portal for it.
+/// Requests the screen, and input if it is wanted and there is a portal for it.
 pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), PortalError> {
     let bus = super::connect(options.bus.as_deref()).await?;
     let asking = |cause: ashpd::Error| PortalError::of("being asked", &cause);
@@ -67,7 +67,7 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
         true if modes.contains(CursorMode::Embedded) => CursorMode::Embedded,
         _ => CursorMode::Hidden,
     };
-    // A desktop may have no part for it: then there are pictures alone.
+    // A desktop may lack this part. In that case, there are only pictures.
     let remote = match options.input {
         true => RemoteDesktop::with_connection(bus).await.ok(),
         false => None,
@@ -130,7 +130,7 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
     Ok((granted, grant))
 }
 
-/// What the user has allowed besides the pictures.
+/// What the user has allowed in addition to the pictures.
 struct Allowed {
     token: Option<String>,
     keyboard: bool,
@@ -151,7 +151,7 @@ async fn with_input(
         .map_err(starting)?;
     let mut devices =
         SelectDevicesOptions::default().set_devices(DeviceType::Keyboard | DeviceType::Pointer);
-    // Before, sessions with input can't be kept: the portal refuses the option.
+    // In earlier versions, sessions with input cannot be stored: the portal refuses the option.
     if keep && remote.version() >= REMOTE_DESKTOP_KEEPS {
         devices = devices
             .set_persist_mode(PersistMode::ExplicitlyRevoked)
@@ -220,7 +220,7 @@ fn first(streams: &[PortalStream]) -> Result<PortalStream, PortalError> {
 }
 
 impl Granted {
-    /// A stream with one item, when the desktop ends the session.
+    /// A stream with one item, which arrives when the desktop ends the session.
     pub(super) async fn closed(&self) -> Result<Pin<Box<dyn Stream<Item = ()> + '_>>, PortalError> {
         let watching = |cause: ashpd::Error| PortalError::of("being watched", &cause);
         Ok(match self {

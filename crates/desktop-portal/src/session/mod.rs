@@ -1,4 +1,4 @@
-//! A session of the portals: asked for, granted, and kept open by a thread of its own.
+//! A session of the portals. A separate thread requests it and keeps it open.
 
 mod command;
 mod error;
@@ -24,39 +24,40 @@ use self::grant::Granted;
 pub use self::probe::Portals;
 use crate::stream::{Arrived, End};
 
-/// The longest wait for the user's answer: time to walk to the machine (guess).
+/// The maximum wait for the user's answer, which allows time to walk to the machine (guess).
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(120);
 
 /// Time between two calls of the caller while it waits.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The longest wait for the portal to end the session or to take the last input (guess: it takes a millisecond).
+/// The maximum wait for the portal to end the session or to handle the last input (guess: it takes a millisecond).
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Time for PipeWire to report its own end, once the portal has ended the session (guess: both notice it within
+/// Time for PipeWire to report its own end after the portal has ended the session (guess: both detect it within
 /// milliseconds).
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Input events that may wait for the portal: the same number as at the Wayland display.
+/// The maximum number of input events that wait for the portal, which is the same as for the Wayland display.
 const QUEUE: usize = 1024;
 
-/// What to ask the desktop for.
+/// What to request from the desktop.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The pointer beside the picture, or drawn into it where the desktop can only do that. Else it is hidden.
+    /// Whether to get the pointer separately from the picture, or drawn into it if the desktop supports only that.
+    /// Otherwise, it is hidden.
     pub cursor: bool,
-    /// Keyboard and pointer input.
+    /// Whether to get keyboard and pointer input.
     pub input: bool,
-    /// The file that keeps the permission, so that the desktop asks only once; `None`: it asks each time.
+    /// The file that stores the permission, so that the desktop asks only once; `None`: it asks each time.
     pub permission: Option<PathBuf>,
     /// The address of the D-Bus session; `None`: the environment variable `DBUS_SESSION_BUS_ADDRESS`.
     pub bus: Option<String>,
-    /// The Wayland display of the session, whose keyboard layout decides which keys type a text; `None`: the environment
+    /// The Wayland display of the session, whose keyboard layout determines which keys type a text; `None`: the environment
     /// variable `WAYLAND_DISPLAY`.
     pub display: Option<String>,
 }
 
-/// The connection to the portal. On drop the session is closed.
+/// The connection to the portal. On drop, the session is closed.
 pub(crate) struct Connected {
     commands: Option<queue::Sender<Command>>,
     thread: Option<JoinHandle<()>>,
@@ -102,13 +103,13 @@ impl Connected {
         }
     }
 
-    /// Queues an input event; `false`: the portal has ended, or takes none.
+    /// Queues an input event. Returns `false` if the portal has ended or accepts no input.
     pub(crate) fn send(&self, command: Command) -> bool {
         let queue = self.commands.as_ref();
         queue.is_some_and(|queue| queue.try_send(command).is_ok())
     }
 
-    /// Waits until the queued events have reached the portal, at most a second.
+    /// Waits, for at most a second, until the queued events have reached the portal.
     pub(crate) fn flush(&self) {
         let (done, waited) = mpsc::sync_channel(1);
         if self.send(Command::Flush(done)) {
@@ -128,7 +129,7 @@ impl Drop for Connected {
     }
 }
 
-/// Connects to the D-Bus session, in the calling runtime: ashpd's own connection would outlive it.
+/// Connects to the D-Bus session in the calling runtime, because ashpd's own connection would outlive it.
 async fn connect(address: Option<&str>) -> Result<Connection, PortalError> {
     let builder = match address {
         Some(address) => Builder::address(address),
@@ -150,7 +151,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, PortalError> {
         .map_err(|cause| PortalError::new(format!("can't wait for the desktop's portal: {cause}")))
 }
 
-/// The thread: negotiates, then passes on input until the session or its owner ends.
+/// The body of the thread. It negotiates, then passes on input until the session or its owner ends.
 async fn run(
     options: &Options,
     answer: &mpsc::SyncSender<Result<Grant, PortalError>>,
@@ -172,7 +173,7 @@ async fn run(
     if answer.send(Ok(grant)).is_ok() {
         serve(&granted, &mut queued, arrived).await;
     }
-    // The portal ends it too when this connection is gone.
+    // The portal also ends it when this connection is closed.
     let _ = tokio::time::timeout(LAST_WAIT, granted.close()).await;
 }
 
@@ -187,7 +188,7 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
         let command = tokio::select! {
             command = queued.recv() => command,
             signal = closed.next() => {
-                // A desktop also ends the session when PipeWire has stopped, which is the better reason.
+                // A desktop ends the session when PipeWire has stopped, too, and this is the better reason.
                 tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(
@@ -202,7 +203,7 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
             return;
         };
         loop {
-            // Motion that has come meanwhile is one motion.
+            // Motion that has arrived meanwhile is merged into one motion.
             let next = queued.try_recv().ok();
             let (now, later) = command.merged(next);
             let done = granted.perform(now).await;

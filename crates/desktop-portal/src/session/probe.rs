@@ -1,4 +1,4 @@
-//! What the desktop's portals offer, without a session and without a question to the user.
+//! The features of the desktop's portals. They are queried without a session and without a permission dialog.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ashpd::desktop::screencast::{CursorMode, Screencast};
 use super::{PortalError, runtime};
 use crate::stream::check_library;
 
-/// The longest wait: a portal and its parts are started by the question (guess: seconds on a busy machine).
+/// The maximum wait, because the query starts a portal and its parts (guess: seconds on a busy machine).
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The portals of a desktop.
@@ -16,18 +16,19 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub struct Portals {
     /// The version of ScreenCast.
     pub screen_cast: u32,
-    /// Whether the pointer can come beside the picture.
+    /// Whether the pointer can be sent separately from the picture.
     pub pointer_apart: bool,
     /// The version of RemoteDesktop; `None`: no input.
     pub remote_desktop: Option<u32>,
 }
 
 impl Portals {
-    /// Asks the portals of the D-Bus session at this address (`None`: the environment variable
-    /// `DBUS_SESSION_BUS_ADDRESS`), at most 20 s.
+    /// Queries the portals of the D-Bus session at this address (`None`: the environment variable
+    /// `DBUS_SESSION_BUS_ADDRESS`). Takes at most 20 s.
     ///
     /// # Errors
-    /// One line: there is no D-Bus session, no portal that shares the screen, or no libpipewire, which brings the pictures.
+    /// Returns a one-line error if there is no D-Bus session, no portal that shares the screen, or no libpipewire, which
+    /// delivers the pictures.
     pub fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
         check_library()?;
         runtime()?.block_on(async {

@@ -1,6 +1,7 @@
-//! The permission that a desktop has given, as a token of its portal: with it the next session starts without a question.
+//! The permission that a desktop has given, as a token of its portal. With it, the next session starts without a permission
+//! dialog.
 //!
-//! A portal gives a new one with each session, and takes each only once.
+//! A portal issues a new token with each session, and accepts each token only once.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use std::path::Path;
 /// The longest accepted token, in bytes. Those of xdg-desktop-portal are UUIDs.
 const LONGEST: usize = 256;
 
-/// The token in the file; `None`: there is none, or something else is in it.
+/// The token in the file; `None` if there is none or the file contains something else.
 pub(super) fn load(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let token = text.trim();
@@ -18,10 +19,10 @@ pub(super) fn load(file: &Path) -> Option<String> {
     (plain && !token.is_empty() && token.len() <= LONGEST).then(|| token.to_owned())
 }
 
-/// Keeps the token in the file, readable by this user alone.
+/// Stores the token in the file, which only this user can read.
 ///
 /// # Errors
-/// One line: the file can't be written.
+/// Returns a one-line error if the file cannot be written.
 pub(super) fn save(file: &Path, token: &str) -> Result<(), String> {
     let failed = |cause: std::io::Error| {
         format!(

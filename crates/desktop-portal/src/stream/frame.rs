@@ -9,7 +9,8 @@ use openuvr_proto::units::Size;
 use super::pod::{self, VideoFormat};
 use super::sys::{Arrival, Chunk, Mapping};
 
-/// `SPA_CHUNK_FLAG_CORRUPTED`: without a picture. Compositors send such buffers when only the pointer has moved.
+/// `SPA_CHUNK_FLAG_CORRUPTED`, which means that there is no picture. Compositors send such buffers when only the pointer has
+/// moved.
 const CHUNK_CORRUPTED: i32 = 1;
 
 /// `SPA_META_HEADER_FLAG_CORRUPTED`.
@@ -18,7 +19,7 @@ const HEADER_CORRUPTED: u32 = 1 << 1;
 /// Bytes of `struct spa_meta_region`: left, top, width and height.
 const REGION: usize = 16;
 
-/// A picture in a buffer that the compositor does not touch until it gets it back.
+/// A picture in a buffer. The compositor does not change the buffer until it is returned.
 pub(crate) struct Frame {
     /// The buffer's number.
     pub(super) number: u64,
@@ -27,15 +28,15 @@ pub(crate) struct Frame {
     memory: Arc<Mapping>,
     offset: usize,
     stride: usize,
-    /// Where it differs from the previous frame; `None`: unknown.
+    /// The area in which it differs from the previous frame; `None` if unknown.
     pub(crate) damage: Option<Block>,
 }
 
 impl Frame {
-    /// Reads where the picture is. `None`: the buffer has none.
+    /// Reads where the picture is; `None` if the buffer has none.
     ///
     /// # Errors
-    /// In a few words: the buffer is too short for its format, or has an odd stride.
+    /// Returns a short reason if the buffer is too short for its format or has an odd stride.
     pub(super) fn read(
         arrival: &Arrival<'_>,
         format: VideoFormat,
@@ -71,7 +72,7 @@ impl Frame {
         }))
     }
 
-    /// Takes the place of a frame that was not shown: its damage adds to that of this one.
+    /// Replaces a frame that was not shown, whose damage is added to that of this one.
     pub(super) fn follow(&mut self, before: &Frame) {
         self.damage = match (&self.damage, &before.damage) {
             (Some(new), Some(old)) if self.size == before.size => Some(old.joined(new)),
@@ -94,7 +95,7 @@ impl Frame {
     }
 }
 
-/// The picture in a buffer; `None`: it has none.
+/// The picture in a buffer; `None` if it has none.
 pub(super) fn chunk(arrival: &Arrival<'_>) -> Option<Chunk> {
     let flags = meta(arrival, pod::META_HEADER).and_then(|bytes| word(bytes, 0));
     let broken = flags.unwrap_or(0) & HEADER_CORRUPTED != 0;
@@ -107,7 +108,7 @@ fn meta<'a>(arrival: &Arrival<'a>, wanted: u32) -> Option<&'a [u8]> {
     found.map(|(_, bytes)| *bytes)
 }
 
-/// Where the rows of a picture are in its buffer.
+/// The position of the rows of a picture in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
     offset: usize,
@@ -115,7 +116,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// The place that a chunk states, in a buffer of `length` bytes.
+    /// The position that a chunk states, in a buffer of `length` bytes.
     fn of(offset: u32, stride: i32, format: VideoFormat, length: usize) -> Result<Layout, String> {
         let row = format.size.width as usize * format.pixels.packed().unwrap_or(4);
         // Some producers leave it out.
@@ -149,7 +150,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*word))
 }
 
-/// The rectangle of a `struct spa_meta_region`, limited to positive positions. `None`: invalid.
+/// The rectangle of a `struct spa_meta_region`, limited to positive positions; `None` if it is invalid.
 fn region(bytes: &[u8]) -> Option<Block> {
     let (left, top) = (word(bytes, 0)?.cast_signed(), word(bytes, 4)?.cast_signed());
     let (width, height) = (word(bytes, 8)?, word(bytes, 12)?);
@@ -167,7 +168,7 @@ fn region(bytes: &[u8]) -> Option<Block> {
     })
 }
 
-/// The bounding rectangle of all damage, in the picture `crop`. `None`: unknown, as no region is listed.
+/// The bounding rectangle of all damage, in the picture `crop`; `None` if it is unknown because no region is listed.
 fn damage(bytes: &[u8], crop: &Block) -> Option<Block> {
     let regions = bytes.chunks_exact(REGION).map_while(region);
     let inside = regions.map(|block| {
@@ -183,7 +184,7 @@ fn damage(bytes: &[u8], crop: &Block) -> Option<Block> {
     inside.reduce(|all, block| all.joined(&block))
 }
 
-/// The common part; empty if there is none.
+/// The common part, which is empty if there is none.
 fn common(one: &Block, other: &Block) -> Block {
     let span = |a: &std::ops::Range<u32>, b: &std::ops::Range<u32>| {
         let start = a.start.max(b.start).min(b.end);

@@ -1,7 +1,7 @@
-//! The picture stream of a session: frames, the pointer beside them, and the end.
+//! The picture stream of a session: frames, the separate pointer, and the end.
 //!
-//! libpipewire calls in a thread of its own. A frame stays in the compositor's buffer: it is not copied, and the buffer goes
-//! back when a newer frame has taken its place. At most two are held, the one in use and the one that waits.
+//! libpipewire runs its callbacks in its own thread. A frame stays in the compositor's buffer: it is not copied, and the
+//! buffer is returned when a newer frame has replaced it. At most two are held, the one in use and the one that is waiting.
 
 mod frame;
 mod pod;
@@ -22,19 +22,19 @@ use self::pod::{Pod, VideoFormat};
 pub(crate) use self::pointer::Pointer;
 use self::sys::{Arrival, Connection, Listener, Mapping, PipeWire, Progress};
 
-/// Longest wait for the agreement on a format (guess: it takes milliseconds on an idle machine).
+/// Maximum wait for the agreement on a format (guess: it takes milliseconds on an idle machine).
 const AGREEMENT: Duration = Duration::from_secs(20);
 
-/// Time for the portal to say that the session has ended, once its stream is gone. A desktop ends both at once, and tells it
-/// on two ways (guess: a millisecond apart on an idle machine).
+/// Time for the portal to report that the session has ended, after its stream has ended. A desktop ends both at once, and
+/// reports each separately (guess: a millisecond apart on an idle machine).
 const VERDICT: Duration = Duration::from_secs(1);
 
 /// Why a stream has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// By a decision of the user or the desktop.
+    /// The user or the desktop has ended it.
     Regular(&'static str),
-    /// Something failed, in one line.
+    /// Something has failed, in one line.
     Failed(String),
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Arrived {
     state: Mutex<State>,
     /// Notified at each change of format or end.
     changed: Condvar,
-    /// Raised with each frame, and at the end.
+    /// Woken with each frame, and at the end.
     pub(crate) frames: Waker,
-    /// Raised when the pointer has changed.
+    /// Woken when the pointer has changed.
     pub(crate) pointers: Waker,
 }
 
@@ -54,17 +54,17 @@ struct State {
     format: Option<VideoFormat>,
     memories: BTreeMap<u64, Arc<Mapping>>,
     waiting: Option<Frame>,
-    /// Frames so far.
+    /// The number of frames so far.
     count: u64,
     pointer: Pointer,
-    /// The size of the newest frame, in which the pointer's position is.
+    /// The size of the newest frame, to which the pointer's position refers.
     size: Size,
     end: Option<End>,
 }
 
 impl Arrived {
     /// # Errors
-    /// No file descriptor is left.
+    /// Returns an error if no file descriptor is left.
     pub(crate) fn new() -> Result<Arc<Arrived>, CaptureError> {
         Ok(Arc::new(Arrived {
             state: Mutex::default(),
@@ -78,7 +78,7 @@ impl Arrived {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the stream; only the first reason counts.
+    /// Ends the stream. Only the first reason counts.
     pub(crate) fn end(&self, end: End) {
         let mut state = self.state();
         if state.end.is_none() {
@@ -94,7 +94,7 @@ impl Arrived {
         self.state().end.clone()
     }
 
-    /// Frames so far, and the size of the waiting one.
+    /// The number of frames so far, and the size of the waiting one.
     pub(crate) fn progress(&self) -> (u64, Option<Size>) {
         let state = self.state();
         (state.count, state.waiting.as_ref().map(|frame| frame.size))
@@ -105,13 +105,13 @@ impl Arrived {
         self.state().waiting.take()
     }
 
-    /// The pointer, and the size of the picture in which it is.
+    /// The pointer, and the size of the picture that contains it.
     pub(crate) fn pointer(&self) -> (Pointer, Size) {
         let state = self.state();
         (state.pointer.clone(), state.size)
     }
 
-    /// The stream has ended without a reason. Waits for that of the portal: its user may have stopped it.
+    /// Handles the end of the stream without a reason. Waits for the portal's reason, because its user may have stopped it.
     fn closed(&self) {
         let state = self.state();
         let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());
@@ -165,12 +165,12 @@ impl Arrived {
 /// Whether libpipewire can be opened.
 ///
 /// # Errors
-/// One line: it is not installed.
+/// Returns a one-line error if it is not installed.
 pub(crate) fn check_library() -> Result<(), CaptureError> {
     PipeWire::open().map(drop).map_err(CaptureError)
 }
 
-/// A connected stream. On drop it is disconnected.
+/// A connected stream. On drop, it is disconnected.
 pub(crate) struct Stream {
     connection: Connection,
     pub(crate) arrived: Arc<Arrived>,
@@ -178,10 +178,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Connects to the node of a portal's session, and waits for its format. `hint`: the probable size.
+    /// Connects to the node of a portal's session, and waits for its format. `hint` is the probable size.
     ///
     /// # Errors
-    /// One line: libpipewire is missing, or the server does not deliver.
+    /// Returns a one-line error if libpipewire is missing or the server does not deliver.
     pub(crate) fn open(
         remote: OwnedFd,
         node: u32,
@@ -202,12 +202,12 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Returns the buffer of a frame that is of no use any more.
+    /// Returns the buffer of a frame that is no longer needed.
     pub(crate) fn give_back(&self, frame: &Frame) {
         self.connection.give_back(frame.number);
     }
 
-    /// Lets the compositor draw for this stream, or not.
+    /// Sets whether the compositor draws for this stream.
     pub(crate) fn set_active(&self, active: bool) {
         self.connection.set_active(active);
     }
@@ -215,14 +215,15 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // So that nothing waits for a reason.
+        // This ensures that nothing waits for a reason.
         self.arrived
             .end(End::Regular("the host has closed the session"));
     }
 }
 
 impl Listener for Arrived {
-    /// At the end it keeps the thread of libpipewire for up to [`VERDICT`]: nothing else comes from it.
+    /// Handles a change of state. At the end, it blocks the thread of libpipewire for up to [`VERDICT`], because nothing
+    /// else comes from that thread.
     fn state(&self, progress: Progress) {
         tracing::debug!(?progress, "state of the desktop's stream");
         match progress {

@@ -1,6 +1,6 @@
 //! Plain old data of PipeWire's SPA, as far as a picture stream needs it: formats, buffers, metadata.
 //!
-//! Everything read here comes from another process: lengths are checked, nesting is bounded.
+//! All data read here comes from another process, so lengths are checked and nesting is bounded.
 //!
 //! Spec: spa/pod/pod.h, spa/param/format.h, spa/param/buffers.h of PipeWire 0.3.65 (the same since 0.3.0).
 
@@ -65,20 +65,20 @@ const HEADER_BYTES: i32 = 32;
 const REGION_BYTES: i32 = 16;
 const CURSOR_BYTES: i32 = 28 + 20;
 
-/// Rectangles of damage for which memory is requested (guess; KWin and Mutter 44 send the exact region, and join it
-/// when it has more).
+/// Number of damage rectangles for which memory is requested (guess; KWin and Mutter 44 send the exact region, and merge it
+/// if it has more).
 const DAMAGE_REGIONS: i32 = 16;
 
-/// Sides of the pointer images for which memory is requested: the usual and the largest one, in pixels. Mutter allocates
+/// Sides of the pointer images for which memory is requested, in pixels: the usual side and the maximum. Mutter allocates
 /// 384.
 const CURSOR_SIDES: (i32, i32) = (64, 1024);
 
-/// Buffers: one is encoded, one waits for the frame rate limit, one is on its way, one is written. A compositor may
-/// allocate up to 16 (KWin and Mutter do).
+/// Number of buffers: one is being encoded, one waits for the frame rate limit, one is in transit, and one is being written.
+/// A compositor may allocate up to 16 (KWin and Mutter do).
 const BUFFERS: (i32, i32, i32) = (4, 3, 16);
 
-/// The pixel formats that are read, as SPA's number and ours; the first one is preferred. Alpha is ignored: a screen is
-/// opaque.
+/// The pixel formats that are read, as SPA's number and ours. The first one is preferred. Alpha is ignored, because a screen
+/// is opaque.
 const FORMATS: [(u32, PixelFormat); 6] = [
     (8, PixelFormat::Bgrx),
     (12, PixelFormat::Bgrx),
@@ -88,7 +88,7 @@ const FORMATS: [(u32, PixelFormat); 6] = [
     (15, PixelFormat::Rgb),
 ];
 
-/// The formats of a pointer's image with alpha, as SPA's number and whether red comes first in memory.
+/// The format of a pointer's image with alpha, by SPA's number. Returns whether red comes first in memory.
 pub(super) fn image_red_first(format: u32) -> Option<bool> {
     match format {
         11 => Some(true),
@@ -104,7 +104,7 @@ pub(super) struct VideoFormat {
     pub(super) pixels: PixelFormat,
 }
 
-/// An object under construction: 8-byte aligned, as libpipewire reads it in place.
+/// An object under construction. It is 8-byte aligned, because libpipewire reads it in place.
 struct Builder(Vec<u32>);
 
 impl Builder {
@@ -160,7 +160,7 @@ impl Builder {
 /// A finished object.
 pub(super) struct Pod(pub(super) Vec<u64>);
 
-/// The formats that this stream takes, as the parameter with which it connects. `hint`: the probable size.
+/// The formats that this stream accepts, as the parameter with which it connects. `hint` is the probable size.
 pub(super) fn offered_formats(hint: Size) -> Pod {
     let formats: Vec<[u32; 1]> = (FORMATS.iter().take(1).chain(&FORMATS))
         .map(|(number, _)| [*number])
@@ -179,7 +179,7 @@ pub(super) fn offered_formats(hint: Size) -> Pod {
         .finish()
 }
 
-/// The buffers and metadata that this stream wants, as the answer to a format.
+/// The buffers and metadata that this stream requests, as the answer to a format.
 pub(super) fn wanted_buffers() -> [Pod; 5] {
     let cursor = |side: i32| CURSOR_BYTES + side * side * 4;
     let meta = |kind: u32, sizes: (i32, i32, i32)| {
@@ -209,14 +209,14 @@ pub(super) fn wanted_buffers() -> [Pod; 5] {
 /// Reads the format that both sides have agreed on.
 ///
 /// # Errors
-/// In a few words: it is none of the offered ones.
+/// Returns a short reason if it is none of the offered formats.
 pub(super) fn read_format(pod: &[u8]) -> Result<VideoFormat, String> {
     let object = Reader(pod).pod().filter(|(kind, _)| *kind == OBJECT);
     let (_, body) = object.ok_or("its format is not an object")?;
     let mut reader = Reader(body);
     let (kind, _) = (reader.word(), reader.word());
     if kind != Some(OBJECT_FORMAT) {
-        return Err("its format is another object".to_owned());
+        return Err("its format is an object of a different type".to_owned());
     }
     let (mut size, mut number) = (None, None);
     while let Some(key) = reader.word() {
@@ -231,7 +231,7 @@ pub(super) fn read_format(pod: &[u8]) -> Result<VideoFormat, String> {
             _ => {}
         }
     }
-    let number = number.ok_or("its format names no pixels")?;
+    let number = number.ok_or("its format has no pixel format")?;
     let known = FORMATS.iter().find(|(known, _)| *known == number);
     let (_, pixels) = known.ok_or_else(|| format!("its pixels have SPA's format {number}"))?;
     let size = size.filter(|size| size.is_valid());
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_ne_bytes(*word))
     }
 
-    /// The next object's type and body; the padding after it is skipped.
+    /// The next object's type and body. The padding after it is skipped.
     fn pod(&mut self) -> Option<(u32, &'a [u8])> {
         let bytes = usize::try_from(self.word()?).ok()?;
         let kind = self.word()?;

@@ -1,6 +1,6 @@
-//! The pointer beside the picture: `struct spa_meta_cursor` and `struct spa_meta_bitmap`.
+//! The separate pointer: `struct spa_meta_cursor` and `struct spa_meta_bitmap`.
 //!
-//! Spec: spa/buffer/meta.h. A bitmap comes only when it has changed.
+//! Spec: spa/buffer/meta.h. A bitmap is sent only when it has changed.
 
 use std::sync::Arc;
 
@@ -13,21 +13,22 @@ const CURSOR: usize = 28;
 /// Bytes of `struct spa_meta_bitmap`: format, size, stride, offset of the pixels.
 const BITMAP: usize = 20;
 
-/// The largest side of an image, in pixels: that of a [`CursorShape`]. Larger ones are cut off.
+/// The maximum side of an image, in pixels, which is that of a [`CursorShape`]. Larger images are cut off.
 const LARGEST_SIDE: u32 = 256;
 
-/// The pointer as of the newest buffer.
+/// The pointer in the newest buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pointer {
-    /// The hot spot in the picture; `None`: it is elsewhere, or hidden.
+    /// The hot spot in the picture; `None` if it is outside the picture or hidden.
     pub(crate) position: Option<(i32, i32)>,
     pub(crate) shape: Arc<CursorShape>,
-    /// Whether an image has come, or the news that there is none.
+    /// Whether an image, or the information that there is none, has arrived.
     told: bool,
 }
 
 impl Pointer {
-    /// Reads the metadata of a buffer, which comes with a picture, or for the pointer alone. Whether something has changed.
+    /// Reads the metadata of a buffer, which comes with a picture, or only for the pointer. Returns whether something has
+    /// changed.
     pub(super) fn update(&mut self, bytes: &[u8], pictured: bool) -> bool {
         let word = |at: usize| {
             let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;
@@ -53,10 +54,10 @@ impl Pointer {
         let bitmap = bitmap.and_then(|at| bytes.get(at..));
         let shape =
             bitmap.and_then(|bytes| image(bytes, (hot_x.cast_signed(), hot_y.cast_signed())));
-        // Without a mouse GNOME shows no pointer until the first motion. At that moment Mutter 43 reports one without an image,
-        // and the image only once it changes: the signal of its loading comes before the cursor is in place
-        // (43.8: `meta_cursor_renderer_update_cursor`). Only a buffer for the pointer alone can come at that moment. A busy
-        // PipeWire may lose it.
+        // Without a mouse, GNOME shows no pointer until the first motion. At that moment, Mutter 43 reports one without an
+        // image, and the image only when it changes, because the signal that it has been loaded comes before the cursor is
+        // in place (43.8: `meta_cursor_renderer_update_cursor`). Only a buffer for the pointer by itself can arrive at that
+        // moment. A busy PipeWire may lose it.
         let shape = match shape {
             Some(shape) => {
                 let first = !std::mem::replace(&mut self.told, true);
@@ -78,7 +79,8 @@ impl Pointer {
     }
 }
 
-/// The image of a bitmap, of which the upper left part is kept if it is too large. `None`: nothing new, or unreadable.
+/// The image of a bitmap. If it is too large, its upper left part is kept. `None` if there is nothing new, or if it is
+/// unreadable.
 fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
     let word = |at: usize| {
         let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;
@@ -87,8 +89,8 @@ fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
     let (format, width, height) = (word(0)?, word(4)?, word(8)?);
     let (stride, offset) = (word(12)?.cast_signed(), usize::try_from(word(16)?).ok()?);
     if format == 0 {
-        // To PipeWire this is no news. Mutter clears the whole structure for a hidden pointer, and GNOME's own remote desktop
-        // takes it as such (43.8: `meta_screen_cast_stream_src_set_empty_cursor_sprite_metadata`).
+        // For PipeWire, this means no change. Mutter clears the whole structure for a hidden pointer, and GNOME's own remote
+        // desktop interprets it as such (43.8: `meta_screen_cast_stream_src_set_empty_cursor_sprite_metadata`).
         return (width == 0 && height == 0).then(CursorShape::default);
     }
     if offset < BITMAP || width == 0 || height == 0 {
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(pointer.position, None);
     }
 
-    /// Metadata with an image of which everything is zero.
+    /// Metadata with an image in which everything is zero.
     fn without_image() -> Vec<u8> {
         let mut bytes = metadata(11);
         bytes[28..48].fill(0);

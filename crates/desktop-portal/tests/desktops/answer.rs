@@ -1,5 +1,5 @@
-//! A user who answers the question of GNOME's portal with yes, by keys of Mutter's own interface. KDE's part for a session
-//! with input asks no question in its version 5.27.
+//! A user who accepts the permission dialog of GNOME's portal, with keys through Mutter's own interface. For a session with
+//! input, KDE's portal shows no dialog in its version 5.27.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use crate::shell;
 const TAB: u32 = 15;
 const SPACE: u32 = 57;
 
-/// The keys that choose the first screen, and those that share it.
+/// The keys that select the first screen, and those that share it.
 const KEYS: [&[u32]; 2] = [&[TAB, TAB, SPACE], &[TAB, TAB, TAB, SPACE]];
 
 /// Answers until it is dropped.
@@ -52,7 +52,7 @@ impl Drop for Answer {
     }
 }
 
-/// Whether the time passes without the end.
+/// Waits. Returns whether the time has passed without a stop.
 fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
     stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
@@ -61,7 +61,7 @@ async fn answer(bus: &str, stopped: &Receiver<()>) {
     let bus = Builder::address(bus).unwrap().build().await.unwrap();
     let session = session(&bus).await;
     press_until(&bus, &session, stopped).await;
-    // Its keyboard goes before the owner goes on: else a test could take it for that of the host's session.
+    // Its keyboard disappears before the owner continues. Otherwise, a test could take it for that of the host's session.
     let ended: Result<(), _> = session.call("Stop", &()).await;
     ended.unwrap();
 }
@@ -92,7 +92,7 @@ async fn press_until(bus: &Connection, session: &Proxy<'_>, stopped: &Receiver<(
     }
 }
 
-/// A session of Mutter's own interface, which presses keys.
+/// A session of Mutter's own interface, through which keys are pressed.
 async fn session(bus: &Connection) -> Proxy<'static> {
     const NAME: &str = "org.gnome.Mutter.RemoteDesktop";
     let desktop = Proxy::new(bus, NAME, "/org/gnome/Mutter/RemoteDesktop", NAME)

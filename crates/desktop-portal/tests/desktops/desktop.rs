@@ -1,4 +1,4 @@
-//! Desktops without a screen, each with its portals, PipeWire and D-Bus session of its own.
+//! Desktops without a screen, each with its own portals, PipeWire and D-Bus session.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,13 +26,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether pictures come from its screen. KWin 5.27 without one composes and agrees on a format, but fills no buffer.
+    /// Whether pictures come from its screen. Without one, KWin 5.27 composes and agrees on a format, but fills no buffer.
     pub(crate) fn streams_pictures(self) -> bool {
         self == Kind::Gnome
     }
 }
 
-/// A running desktop. On drop all of its programs are killed.
+/// A running desktop. On drop, all of its programs are killed.
 pub(crate) struct Desktop {
     folder: TempDir,
     programs: Vec<Child>,
@@ -40,7 +40,7 @@ pub(crate) struct Desktop {
 }
 
 impl Desktop {
-    /// Starts a desktop with one screen of 1280 × 720; `None`: something is not installed.
+    /// Starts a desktop with one screen of 1280 × 720; `None` if something is not installed.
     pub(crate) fn start(kind: Kind) -> Option<Desktop> {
         let (compositor, package) = match kind {
             Kind::Gnome => ("gnome-shell", "gnome-shell"),
@@ -93,7 +93,7 @@ impl Desktop {
                 ],
             ),
             Kind::Kde => {
-                // Without the file's capabilities, which a container refuses.
+                // The copy lacks the file's capabilities, which a container refuses.
                 let copy = desktop.folder.path().join("kwin_wayland");
                 std::fs::copy(find("kwin_wayland"), &copy).unwrap();
                 desktop.launch(
@@ -138,7 +138,7 @@ impl Desktop {
         self.run("wayland-t").to_str().unwrap().to_owned()
     }
 
-    /// What a host asks it for.
+    /// What a host requests from it.
     pub(crate) fn options(&self) -> Options {
         Options {
             cursor: true,

@@ -29,10 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const ENTER: KeyCode = KeyCode(28);
 
-/// Characters that other layouts have on other keys than the American one.
+/// Characters that other layouts have on other keys than the American layout.
 const TEXT: &str = "zyZY?/\"@";
 
-/// The portals of a desktop. On a busy machine they start in more time than a probe allows.
+/// The portals of a desktop. On a busy machine, they take longer to start than a probe allows.
 fn portals(desktop: &Desktop) -> Portals {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -43,10 +43,10 @@ fn portals(desktop: &Desktop) -> Portals {
     }
 }
 
-/// Questions until one must be answered with yes.
+/// Number of permission dialogs until one must have been accepted.
 const QUESTIONS: u32 = 3;
 
-/// Opens a session, whose question is answered with yes.
+/// Opens a session, whose permission dialog is accepted.
 fn open(desktop: &Desktop) -> DesktopSession {
     let options = desktop.options();
     let mut asked = 1;
@@ -56,7 +56,7 @@ fn open(desktop: &Desktop) -> DesktopSession {
         drop(answer);
         match opened {
             Ok(session) => return session,
-            // On a busy machine a key comes before its button has the focus, and the last one presses Cancel.
+            // On a busy machine, a key comes before its button has the focus, and the last one presses Cancel.
             Err(why) if asked < QUESTIONS && why.to_string().contains("has not allowed") => {
                 asked += 1;
             }
@@ -76,7 +76,7 @@ fn show(window: &mut Window, session: &mut DesktopSession, input: &mut PortalInp
         input.apply(&key(ENTER, None, false)).unwrap();
         let event = session.capture.next(Some(Duration::from_secs(1))).unwrap();
         if event != CaptureEvent::Frame {
-            // Mutter's PipeWire loses a picture that comes before a busy machine has fetched the one before.
+            // Mutter's PipeWire loses a picture that comes before a busy machine has fetched the previous one.
             window.show(id);
             continue;
         }
@@ -98,7 +98,7 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
 
 #[test]
 fn the_first_key_of_a_session_arrives() {
-    // Without a keyboard of its own: an application learns of the session's one when it appears.
+    // Without its own keyboard, an application is informed about the session's keyboard when it appears.
     let Some(desktop) = Desktop::start(Kind::Gnome) else {
         return;
     };
@@ -134,8 +134,8 @@ fn whole(kind: Kind) {
         // Over the desktop: the window hides it. A quarter from the left, half from the top.
         let mut cursor = session.cursor.take().unwrap();
         let until = Instant::now() + PATIENCE;
-        // Again until it is there: a desktop ignores positions before its stream has begun. Each time to another place, since
-        // a pointer that stays is not reported again.
+        // This is repeated until the pointer is there, because a desktop ignores positions before its stream has started.
+        // The position differs each time, because a pointer that stays is not reported again.
         for x in [30_000, 16_384].into_iter().cycle() {
             assert!(
                 Instant::now() < until,

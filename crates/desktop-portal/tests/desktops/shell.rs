@@ -1,4 +1,4 @@
-//! GNOME's shell, by scripts that it runs.
+//! GNOME's shell, controlled through scripts that it runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const LEAVE_OVERVIEW: &str = "(() => {
     return Main.overview.visible ? 'soon' : 'desktop';
 })()";
 
-/// The result of a script, as JSON; `None`: it has failed, or the shell can't run it yet.
+/// The result of a script, as JSON; `None` if it has failed, or if the shell cannot run it yet.
 pub(crate) async fn evaluate(bus: &Connection, script: &str) -> Option<String> {
     const NAME: &str = "org.gnome.Shell";
     let shell = Proxy::new(bus, NAME, "/org/gnome/Shell", NAME).await;

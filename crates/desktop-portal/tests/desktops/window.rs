@@ -19,11 +19,11 @@ use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
 
-/// How long the focus stays with the window that has it for good: that which it has by a keyboard that is about to go does
-/// not (guess: on a busy machine tens of milliseconds).
+/// How long the focus stays with a window that keeps it. A focus through a keyboard that is about to disappear does not last
+/// as long (guess: tens of milliseconds on a busy machine).
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The window, whose events are read by a thread of its own.
+/// The window. A separate thread reads its events.
 pub(crate) struct Window {
     presenter: WaylandPresenter,
     events: Receiver<SourceEvent>,
@@ -80,7 +80,7 @@ impl Window {
         }
     }
 
-    /// Waits until keys would arrive. Events before that are gone.
+    /// Waits until keys would arrive. Events before that are discarded.
     pub(crate) fn wait_for_focus(&self) {
         let until = Instant::now() + PATIENCE;
         let mut focused = false;
@@ -131,7 +131,7 @@ impl Window {
         panic!("only {seen:?}");
     }
 
-    /// Types a text by keys that have other characters, and returns the characters that arrive.
+    /// Types a text with keys that have other characters, and returns the characters that arrive.
     pub(crate) fn typed(&self, input: &mut PortalInput, text: &str) -> String {
         for (code, ch) in (30..).zip(text.chars()) {
             let event = |pressed| InputEvent::Key {

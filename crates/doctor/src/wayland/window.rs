@@ -1,9 +1,9 @@
-//! The Wayland session of a client: the protocols that its window needs, and those that it uses where they exist.
+//! The Wayland session of a client: the protocols that its window needs, and those that it uses if they exist.
 
 use super::{Interfaces, problem};
 use crate::finding::{Finding, Level};
 
-/// The protocols without which no window opens, with the least version (`crates/wayland/src/input_source/globals.rs`).
+/// The protocols without which no window opens, with the minimum version (`crates/wayland/src/input_source/globals.rs`).
 const NEEDS: &[(&str, u32)] = &[
     ("wl_compositor", 4),
     ("wl_subcompositor", 1),
@@ -12,7 +12,7 @@ const NEEDS: &[(&str, u32)] = &[
     ("wp_viewporter", 1),
 ];
 
-/// The protocols that give the host all motion and all keys, in the words of the documentation.
+/// The protocols that give the host all motion and all keys, described as in the documentation.
 const GRAB: &[(&str, &str)] = &[
     ("pointer-constraints", "zwp_pointer_constraints_v1"),
     ("relative-pointer", "zwp_relative_pointer_manager_v1"),
@@ -22,7 +22,7 @@ const GRAB: &[(&str, &str)] = &[
     ),
 ];
 
-/// `required`: the client has no other display.
+/// The findings for a client's window. `required` is whether the client has no other display.
 pub(super) fn findings(interfaces: &Interfaces, required: bool) -> Vec<Finding> {
     let opened = window(interfaces, required);
     let opens = opened.level == Level::Ok;

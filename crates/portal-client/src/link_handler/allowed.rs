@@ -14,7 +14,7 @@ pub(super) enum Allowed {
 }
 
 impl Allowed {
-    /// Whether it includes this host, a name or an address as in a link. Names are not resolved, since DNS answers are not
+    /// Whether it includes this host, a name or an address as in a link. Names are not resolved, because DNS answers are not
     /// trustworthy.
     pub(super) fn includes(&self, host: &str) -> bool {
         match (self, host.parse::<IpAddr>()) {

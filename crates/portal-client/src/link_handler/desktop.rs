@@ -18,7 +18,7 @@ const KIND: &str = "x-scheme-handler/openuvr";
 /// Writes the file, and registers it with xdg-utils, if installed. Returns the file's path.
 ///
 /// # Errors
-/// There is no folder for it, or the file cannot contain this program's path. The message has one line.
+/// Returns a one-line error if there is no folder for it, or if the file cannot contain this program's path.
 pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't determine this program's executable")?;
     let text = entry(&program, only)?;
@@ -39,10 +39,10 @@ pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Removes the file; whether it existed.
+/// Removes the file. Returns whether it existed.
 ///
 /// # Errors
-/// The file can't be removed. The message has one line.
+/// Returns a one-line error if the file cannot be removed.
 pub(super) fn uninstall() -> Result<bool> {
     let file = file()?;
     match fs::remove_file(&file) {
@@ -93,7 +93,7 @@ fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
             program.display()
         );
     };
-    // Quoted only if necessary: xdg-open(1) takes quotes for a part of the name.
+    // It is quoted only if necessary, because xdg-open(1) takes quotes for a part of the name.
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let program = match path.chars().all(plain) {
         true => path.to_owned(),

@@ -1,8 +1,8 @@
-//! `openuvr link`: opens a portal's links from a browser. The desktop starts this program with the link, and this
-//! program starts a client.
+//! `openuvr link`: opens a portal's links from a browser. The desktop starts this program with the link, and this program
+//! starts a client.
 //!
-//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input: it
-//! must be a portal's link and nothing else, in one argument; the client that it starts shares neither clipboard nor
+//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input: it must
+//! be a portal's link and nothing else, in one argument; the client that it starts shares neither the clipboard nor the
 //! microphone; and the user can restrict the allowed hosts.
 
 mod allowed;
@@ -18,7 +18,7 @@ use openuvr_terminal::out;
 
 use allowed::Allowed;
 
-/// Options that keep the clipboard and the microphone from the author of a link.
+/// Options that protect the clipboard and the microphone from the author of a link.
 const PRIVACY_OPTIONS: [&str; 2] = ["--clipboard=false", "--microphone=off"];
 
 /// Open portal links (openuvr://…) with this program
@@ -59,11 +59,11 @@ enum Action {
     },
 }
 
-/// Registers this program, removes the registration, or opens a link by `client`, which runs `openuvr client` with these
+/// Registers this program, removes the registration, or opens a link with `client`, which runs `openuvr client` with these
 /// arguments.
 ///
 /// # Errors
-/// The registration can't be changed, the link is invalid, or the client fails. The message has one line.
+/// Returns a one-line error if the registration cannot be changed, the link is invalid, or the client fails.
 pub fn run(args: Args, client: impl FnOnce(&[&str]) -> Result<ExitCode>) -> Result<ExitCode> {
     match args.action {
         Action::Install { only } => {
@@ -102,7 +102,7 @@ fn open(
 /// Validates the link and returns it in this program's own format.
 ///
 /// # Errors
-/// The link is invalid, or its host is not allowed. The message has one line and repeats nothing of the link.
+/// Returns a one-line error if the link is invalid or its host is not allowed. The message repeats nothing from the link.
 fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
     let text = link
         .to_str()
@@ -116,12 +116,12 @@ fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
     Ok(link.to_string())
 }
 
-/// Shows an error on the desktop: there is no terminal after a link in a browser.
+/// Shows an error on the desktop, because there is no terminal when a link in a browser is followed.
 fn notify_user(why: &str) {
     if out::error_is_terminal() {
         return;
     }
-    // Without notify-send the message is only in the desktop's own log.
+    // Without notify-send, the message is only in the desktop's own log.
     let _ = Command::new("notify-send")
         .args(["--app-name=OpenUVR", "--", "OpenUVR", why])
         .stdin(Stdio::null())

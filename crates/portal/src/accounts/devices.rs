@@ -1,8 +1,8 @@
 //! Device cookies (OWASP, "Device Cookies"): a browser that logged in before presents one, so that password guessing by
 //! unknown clients does not lock the user out of that browser.
 //!
-//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over them
-//! and the account's name. The portal stores nothing of it.
+//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over them and
+//! the account's name. The portal stores none of this.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use crate::store::{Store, StoreError, now};
 /// Name of the key in the database.
 const KEY: &str = "devices";
 
-/// How long a browser stays known after a log-in, in seconds: half a year; a guess.
+/// How long a browser stays known after a log-in, in seconds: half a year (a guess).
 pub(crate) const LIFE: u32 = 180 * 24 * 3600;
 
-/// Maximum number of accounts per browser: a family's; a guess.
+/// Maximum number of accounts per browser: those of a family (a guess).
 const ACCOUNTS: usize = 4;
 
 /// Length in characters of an entry's id and of its MAC: 128 and 256 bits.
@@ -34,7 +34,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// With the key from the database, which is created if missing.
+    /// Opens them with the key from the database, which is created if missing.
     pub(crate) async fn open(store: &Store) -> Result<Devices, StoreError> {
         let kept = store.key(KEY, &Secret::random().text()).await?;
         Ok(Devices::with_key(kept.as_bytes()))
@@ -46,7 +46,7 @@ impl Devices {
         }
     }
 
-    /// The browser's id for this account, if it logged in to it before.
+    /// The browser's id for this account, if it has logged in to it before.
     pub(crate) fn read(&self, cookie: Option<&str>, name: &str) -> Option<String> {
         let now = now();
         let entries = cookie?.split('~').take(ACCOUNTS);

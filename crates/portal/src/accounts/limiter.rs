@@ -1,12 +1,12 @@
 //! Rate limits for log-ins as a value, without clock and lock.
 //!
-//! Only wrong passwords count. Pending attempts are counted separately: an attempt waits if it could exceed a limit
-//! should all pending ones be wrong. Concurrent attempts therefore gain nothing, and correct ones all succeed.
+//! Only wrong passwords count. Pending attempts are counted separately: an attempt waits if it would exceed a limit in case
+//! all pending ones are wrong. Therefore, concurrent attempts gain nothing, and correct ones all succeed.
 //!
-//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the
-//! account before ([`super::Devices`]) has its own counter, and a network from which the account logged in before is
-//! exempt from the limit by account: guessing locks out only other unknown clients. Names without an account are
-//! counted alike, so that they cannot be distinguished.
+//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the account
+//! before ([`super::Devices`]) has its own counter, and a network from which the account logged in before is exempt from the
+//! limit by account: guessing locks out only other unknown clients. Names without an account are counted in the same way, so
+//! that they cannot be distinguished.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ const PER_NAME: u32 = 50;
 const PER_NETWORK: u32 = 30;
 const PER_DEVICE: u32 = 10;
 
-/// Limit of unfinished log-ins by the provider from one network; a guess: a school class that starts at the same time.
+/// Limit of unfinished log-ins through the provider from one network; a guess: a school class that starts at the same time.
 const PER_PROVIDER: u32 = 200;
 
-/// Pending attempts per network, account or browser; a guess. Two passwords are verified at a time, so more pending
+/// Pending attempts per network, account or browser; a guess. Only two passwords are verified at a time, so more pending
 /// attempts would only delay others.
 const MAX_PENDING: u32 = 8;
 
-/// Pending attempts of unknown clients: they delay known browsers by less than a second at the rate in docs/deploy.md.
+/// Pending attempts of unknown clients. They delay known browsers by less than a second at the rate in docs/deploy.md.
 const UNKNOWN_CLIENTS: u32 = 64;
 
 /// Maximum number of counters, and of known networks; a guess. Each takes some 100 bytes.
@@ -60,11 +60,11 @@ pub(crate) enum CounterKey {
 /// Whether an attempt may start.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is started and counted. The caller must report its result.
+    /// It has been started and counted. The caller must report its result.
     Admitted(Vec<CounterKey>),
-    /// After other attempts have ended.
+    /// It may start after other attempts have ended.
     Later,
-    /// After this time.
+    /// It may start after this time.
     Refused(Duration),
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Admission {
 pub(crate) enum AttemptResult {
     Correct,
     Wrong,
-    /// Unknown: the database did not answer.
+    /// Unknown, because the database did not answer.
     Unknown,
 }
 
@@ -140,8 +140,8 @@ impl Limiter {
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
                 AttemptResult::Wrong => count.add_wrong(now),
-                // A correct password resets only its own account's counters: knowing one password must not allow more
-                // guesses for others.
+                // A correct password resets only its own account's counters. A client that knows one password must not get
+                // more guesses for others.
                 AttemptResult::Correct
                     if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
                 {
@@ -165,7 +165,7 @@ impl Limiter {
         }
     }
 
-    /// Starts a log-in by the provider. It has no name yet, and counts until it succeeds.
+    /// Starts a log-in through the provider. It has no name yet, and counts until it succeeds.
     pub(crate) fn start_by_provider(
         &mut self,
         from: Network,
@@ -181,7 +181,7 @@ impl Limiter {
         }
     }
 
-    /// Ends it successfully.
+    /// Ends a log-in through the provider successfully.
     pub(crate) fn succeeded_by_provider(&mut self, from: Network) {
         if let Some(count) = self.counts.get_mut(&CounterKey::Provider(from)) {
             count.wrong = count.wrong.saturating_sub(1);
@@ -225,8 +225,8 @@ impl Limiter {
         })
     }
 
-    /// Removes old counters; if that is not enough, those with the fewest wrong passwords: one guess from each of many
-    /// networks does not remove counters that are close to their limits.
+    /// Removes old counters. If that is not enough, removes those with the fewest wrong passwords, so that one guess from
+    /// each of many networks does not remove counters that are close to their limits.
     fn make_room(&mut self, now: Instant) {
         self.counts
             .retain(|_, count| count.under_way > 0 || count.wrong(now) > 0);
@@ -242,7 +242,7 @@ impl Limiter {
 }
 
 impl Count {
-    /// The counters that have not expired.
+    /// The number of wrong passwords that have not expired.
     fn wrong(&self, now: Instant) -> u32 {
         match now.duration_since(self.since) < EXPIRY {
             true => self.wrong,
@@ -258,7 +258,7 @@ impl Count {
         self.wrong = before + 1;
     }
 
-    /// Time until it expires.
+    /// The time until it expires.
     fn wait(&self, now: Instant) -> Duration {
         EXPIRY.saturating_sub(now.duration_since(self.since))
     }
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// A complete attempt; false: it was refused.
+    /// Makes a complete attempt. Returns false if it was refused.
     fn attempt(
         limiter: &mut Limiter,
         source: &AttemptSource,
@@ -314,7 +314,7 @@ mod tests {
             assert!(wrong(&mut limiter, &here, now));
         }
         assert_eq!(limiter.start(&here, now), Admission::Refused(EXPIRY));
-        // The user on another network is not locked out by it.
+        // This does not lock out the user on another network.
         assert!(wrong(&mut limiter, &there, now));
         assert!(wrong(&mut limiter, &here, now + EXPIRY));
     }
@@ -412,7 +412,7 @@ mod tests {
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
         assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
-        // A browser that guesses has its own limit, and then those of its network.
+        // A browser that guesses has its own limit, and after that the limits of its network.
         for _ in 0..PER_DEVICE + PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &known, now));
         }

@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use super::limiter::{Admission, AttemptResult, AttemptSource, CounterKey, Limiter};
 use crate::network::Network;
 
-/// How long an attempt waits for others; a guess: users do not wait longer, either.
+/// How long an attempt waits for others; a guess: users do not wait longer than this.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The limits for log-ins.
@@ -22,13 +22,13 @@ pub(crate) struct LoginAttempts {
 /// Why an attempt is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttemptRefused {
-    /// Too many wrong passwords; they are forgotten after this time.
+    /// Too many wrong passwords. They are forgotten after this time.
     TooManyWrong(Duration),
     /// Too many pending attempts.
     Busy,
 }
 
-/// A started attempt. Dropping it without a result does not count.
+/// A started attempt. If it is dropped without a result, it does not count.
 pub(crate) struct LoginAttempt {
     attempts: Arc<LoginAttempts>,
     source: AttemptSource,
@@ -44,7 +44,7 @@ impl LoginAttempts {
     ) -> Result<LoginAttempt, AttemptRefused> {
         let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
-            // Registered before the check, so that no notification is missed.
+            // This is registered before the check, so that no notification is missed.
             let ended = self.ended.notified();
             let admission = self.lock().start(&source, Instant::now());
             match admission {
@@ -64,18 +64,18 @@ impl LoginAttempts {
         }
     }
 
-    /// Starts a log-in by the provider, or returns the time to wait.
+    /// Starts a log-in through the provider, or returns the time to wait.
     pub(crate) fn start_by_provider(&self, from: Network) -> Result<(), Duration> {
         self.lock().start_by_provider(from, Instant::now())
     }
 
-    /// Ends it successfully.
+    /// Ends a log-in through the provider successfully.
     pub(crate) fn succeeded_by_provider(&self, from: Network) {
         self.lock().succeeded_by_provider(from);
     }
 
     fn lock(&self) -> MutexGuard<'_, Limiter> {
-        // After a panic, counters may be off by one.
+        // After a panic, counters may be wrong by one.
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

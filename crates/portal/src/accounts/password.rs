@@ -15,7 +15,7 @@ const MIN_PASSWORD: usize = 8;
 /// Maximum length in bytes; a guess.
 const MAX_PASSWORD: usize = 1024;
 
-/// Concurrent hash computations: each takes 19 MiB, and a processor for some ten milliseconds.
+/// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for some ten milliseconds.
 const CONCURRENCY: usize = 2;
 
 /// Length of a salt in bytes (RFC 9106, section 3.1).
@@ -71,7 +71,7 @@ fn hash_in(password: &str, memory: &mut Vec<Block>) -> Result<String, PasswordEr
     Ok(hash.to_string())
 }
 
-/// Whether it is the password of this hash in PHC string format; `None`: invalid hash.
+/// Whether it is the password of this hash in PHC string format; `None` if the hash is invalid.
 fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> {
     let hash = PasswordHash::new(hash).ok()?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -80,11 +80,12 @@ fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> 
     let (salt, expected) = (hash.salt?, hash.hash?);
     let mut output = vec![0; expected.len()];
     compute(&argon2, password.as_bytes(), &salt, &mut output, memory).ok()?;
-    // In constant time, according to the library.
+    // The comparison takes constant time, according to the library.
     Some(Output::new(&output).ok()? == expected)
 }
 
-/// Reuses the memory block: otherwise the allocator keeps a block of 19 MiB for every thread that ever computed a hash.
+/// Computes a hash, and reuses the memory block. Otherwise, the allocator would keep a block of 19 MiB for every thread that
+/// has ever computed a hash.
 fn compute(
     argon2: &Argon2<'_>,
     password: &[u8],
@@ -114,7 +115,7 @@ pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
     /// One block per concurrent computation, allocated on first use.
     memory: Arc<Mutex<Vec<Vec<Block>>>>,
-    /// Compared with if there is no such account, so that the time is the same.
+    /// The hash for the comparison if there is no such account, so that it takes the same time.
     dummy_hash: String,
 }
 
@@ -140,13 +141,13 @@ impl Passwords {
         verified.await.unwrap_or(false) && known
     }
 
-    /// The hash of a password, as by [`hash`].
+    /// The hash of a password, as computed by [`hash`].
     pub(crate) async fn hash(&self, password: String) -> Result<String, PasswordError> {
         let hashed = self.in_turn(move |memory| hash_in(&password, memory));
         hashed.await.unwrap_or(Err(PasswordError::Ends))
     }
 
-    /// Computes on a blocking thread. The permit belongs to the computation: it is held even if no caller waits for the
+    /// Computes on a blocking thread. The permit belongs to the computation, which holds it even if no caller waits for the
     /// result.
     async fn in_turn<T: Send + 'static>(
         &self,

@@ -9,7 +9,7 @@ impl Secret {
     /// A new secret.
     ///
     /// # Panics
-    /// The system provides no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub(crate) fn random() -> Secret {
         let mut bytes = [0; 32];
         #[expect(clippy::expect_used, reason = "without random numbers nothing is safe")]
@@ -26,7 +26,8 @@ impl Secret {
         hex(&self.0)
     }
 
-    /// The hash of a secret's text: read access to the database does not allow a log-in.
+    /// The hash of a secret's text. It is stored instead of the secret, so that read access to the database does not allow a
+    /// log-in.
     pub(crate) fn kept(text: &str) -> String {
         hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
     }

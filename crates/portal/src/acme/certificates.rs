@@ -1,5 +1,4 @@
-//! Selects the certificate of a connection: the newest one, or the response to a challenge for an authority that
-//! validates a name.
+//! Selects the certificate of a connection: the newest one, or the response to a challenge if an authority validates a name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +59,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// The self-signed certificate until the authority has issued one.
+/// The self-signed certificate that is used until the authority has issued one.
 pub(super) fn own(names: &[String]) -> Result<CertifiedKey, AcmeError> {
     signed(CertificateParams::new(names.to_vec())?)
 }

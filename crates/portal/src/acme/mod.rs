@@ -1,5 +1,5 @@
-//! Certificates by ACME (RFC 8555), as from Let's Encrypt: the portal orders one, proves control of the name by
-//! TLS-ALPN-01 (RFC 8737) on its own port, and renews it in time.
+//! Certificates through ACME (RFC 8555), such as those of Let's Encrypt. The portal orders one, proves control of the name
+//! with TLS-ALPN-01 (RFC 8737) on its own port, and renews it in time.
 //!
 //! It stores the account and the certificate with its key in one folder. Until a certificate is issued, it uses a
 //! self-signed one.
@@ -30,13 +30,13 @@ use crate::tls::{TlsError, certified, shown_by};
 /// Delay after a failed order: Let's Encrypt allows five failed validations of a name per hour.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum wait: the machine's clock may be set meanwhile.
+/// Maximum wait, because the machine's clock may be set meanwhile.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// Timeout for validation and issuance; a guess: usually it takes seconds.
+/// Timeout for validation and issuance; a guess: they usually take seconds.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Maximum number of names per order: the limit of Let's Encrypt.
+/// Maximum number of names per order, which is the limit of Let's Encrypt.
 const MOST_NAMES: usize = 100;
 
 const ACCOUNT: &str = "account.json";
@@ -98,7 +98,7 @@ impl AcmeSection {
     /// Validates the table.
     ///
     /// # Errors
-    /// One line that says how to fix it.
+    /// Returns a one-line error that states how to fix it.
     pub(crate) fn check(&self) -> Result<(), AcmeError> {
         let plain = |name: &String| {
             let known = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
@@ -130,7 +130,7 @@ impl Acme {
     /// Loads the stored certificate, or creates a self-signed one.
     ///
     /// # Errors
-    /// The table is invalid, or the folder is not usable.
+    /// Returns an error if the table is invalid or the folder is not usable.
     pub(crate) fn open(section: AcmeSection, folder: PathBuf) -> Result<Acme, AcmeError> {
         section.check()?;
         let kept = |why: io::Error| AcmeError::Kept {
@@ -160,7 +160,7 @@ impl Acme {
     /// The TLS configuration for connections.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, AcmeError> {
         let resolver = Arc::clone(&self.certificates);
         Ok(shown_by(resolver, &[PROTOCOL])?)

@@ -49,13 +49,13 @@ pub(crate) struct Application {
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     pub(crate) capture: CaptureMethod,
-    /// Size in pixels, as `1280x720`.
+    /// Size in pixels, such as `1280x720`.
     pub(crate) size: Option<String>,
     /// Whether a single window fills the display, and dialogs are centred on it.
     pub(crate) place: bool,
     pub(crate) gpus: u32,
     pub(crate) millicores: u32,
-    /// Bytes; 0: the engine's default.
+    /// Memory limit in bytes; 0: the engine's default.
     pub(crate) memory: u64,
     pub(crate) max_duration: Option<Duration>,
     pub(crate) environment: BTreeMap<String, String>,
@@ -66,9 +66,9 @@ pub(crate) struct Application {
     pub(crate) zone: Option<String>,
     /// Whether it runs in a sandbox.
     pub(crate) sandbox: bool,
-    /// Paths that it can read in the sandbox besides the system's files.
+    /// Paths that it can read in the sandbox in addition to the system's files.
     pub(crate) readable: Vec<PathBuf>,
-    /// The system account that it runs as.
+    /// The system account under which it runs.
     pub(crate) application_user: Option<String>,
     /// Whether its sessions serve Moonlight clients.
     pub(crate) moonlight: bool,
@@ -114,7 +114,7 @@ impl Application {
     /// Parses an entry of the file; relative paths of pictures start at `folder`.
     ///
     /// # Errors
-    /// The problem, in one line.
+    /// Returns the problem, in one line.
     pub(super) fn read(table: toml::Table, folder: &Path) -> Result<Application, String> {
         let written: RawApplication = table
             .try_into()

@@ -1,7 +1,7 @@
-//! Icon of an application without a picture: that of its program's desktop entry on this machine.
+//! Icon of an application without a picture, from its program's desktop entry on this machine.
 //!
-//! Supports Desktop Entry Specification 1.5, and of Icon Theme Specification 0.13 only the theme hicolor, into which
-//! applications install their icons. PNG only: SVG can contain scripts.
+//! Supports Desktop Entry Specification 1.5. From Icon Theme Specification 0.13, it supports only the theme hicolor, into
+//! which applications install their icons. It supports only PNG, because SVG can contain scripts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a desktop entry in bytes, and maximum number of entries; guesses: entries with all languages have
-/// 60 kB, and a desktop has some hundreds.
+/// Maximum length of a desktop entry in bytes, and maximum number of entries; both guesses: an entry with all languages has
+/// 60 kB, and a desktop has some hundreds of entries.
 const MAX_ENTRY: u64 = 256 * 1024;
 const MAX_ENTRIES: usize = 4096;
 

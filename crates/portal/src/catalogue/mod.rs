@@ -18,14 +18,14 @@ pub(crate) use self::application::{Application, CaptureMethod};
 use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
-/// Maximum length of the file in bytes, and maximum number of applications; guesses, far beyond what a page can show.
+/// Maximum length of the file in bytes, and maximum number of applications; guesses, far more than a page can show.
 const MAX_FILE: u64 = 1024 * 1024;
 const MAX_APPLICATIONS: usize = 1000;
 
 /// The applications of one version of the file.
 #[derive(Default)]
 pub(crate) struct Applications {
-    /// By name, in the order of the file.
+    /// All applications, in the order of the file.
     pub(crate) all: Vec<Arc<Application>>,
     /// The skipped entries, one line each.
     pub(crate) problems: Vec<String>,
@@ -113,7 +113,7 @@ fn open(file: &Path) -> Applications {
 /// Parses the file's text; relative paths of pictures start at `folder`.
 ///
 /// # Errors
-/// The file is invalid as a whole; the reason in one line.
+/// Returns the reason, in one line, if the file is invalid as a whole.
 pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     let file: File = toml::from_str(text).map_err(|why| {
         let before = why.span().and_then(|of| text.as_bytes().get(..of.start));
@@ -150,7 +150,7 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     Ok(found)
 }
 
-/// A problem as one line of a log or a page: names in it may contain line breaks.
+/// A problem as one line for a log or a page, because names in it may contain line breaks.
 fn one_line(why: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     why.chars().map(printable).collect()

@@ -14,7 +14,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Reads it and detects its type by content. No SVG, which can contain scripts.
+    /// Reads the picture and detects its type from its content. SVG is not supported, because it can contain scripts.
     pub(crate) fn open(path: &Path) -> io::Result<Picture> {
         let mut bytes = Vec::new();
         File::open(path)?

@@ -24,9 +24,9 @@ pub(crate) struct App {
     pub(crate) devices: Devices,
     /// The OpenID Connect provider, if configured.
     pub(crate) provider: Option<Provider>,
-    /// Browsers connect by HTTPS.
+    /// Whether browsers connect over HTTPS.
     pub(crate) secure: bool,
-    /// `X-Forwarded-For` contains the client's address.
+    /// Whether `X-Forwarded-For` contains the client's address.
     pub(crate) behind_proxy: bool,
     pub(crate) metrics_token: Option<String>,
     pub(crate) counts: Counts,

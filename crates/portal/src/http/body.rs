@@ -1,4 +1,4 @@
-//! Request bodies: read completely before the handler runs, with a timeout. Without one, a slow sender could hold a
+//! Request bodies: they are read completely before the handler runs, with a timeout. Without it, a slow sender could hold a
 //! connection indefinitely.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::refusal::Refusal;
 /// Maximum length of a body in bytes: a log-in is the longest.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// Timeout for a body: the longest one over a modem of 14 kbit/s.
+/// Timeout for a body: the time that the longest one takes over a modem of 14 kbit/s.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the body and passes the request on.

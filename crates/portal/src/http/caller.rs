@@ -13,7 +13,7 @@ use super::server::Peer;
 use crate::accounts::Secret;
 use crate::store::{Login, User};
 
-/// Header that changing requests carry besides the cookie.
+/// Header that requests which change something carry in addition to the cookie.
 pub(super) const CSRF: &str = "x-openuvr-csrf";
 
 /// A logged-in user.
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
     pub(crate) csrf: String,
     /// Hash of the cookie.
     pub(crate) token: String,
-    /// The log-in is through a provider.
+    /// Whether the log-in is through a provider.
     pub(crate) provider: bool,
 }
 
@@ -89,7 +89,7 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
     ) -> Result<ClientAddress, Refusal> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.at.ip());
         let peer = peer.unwrap_or(IpAddr::from([0; 4]));
-        // The proxy itself appends the last entry; clients can forge the ones before it.
+        // The proxy itself appends the last entry. Clients can forge the entries before it.
         let entry = parts.headers.get_all("x-forwarded-for").iter().next_back();
         let entry =
             entry.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
@@ -100,7 +100,7 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
     }
 }
 
-/// Name of the cookie. The prefix requires HTTPS and this host (RFC 6265bis, section 4.1.3). Since cookies do not
+/// Name of the cookie. The prefix requires HTTPS and this host (RFC 6265bis, section 4.1.3). Because cookies do not
 /// distinguish ports, the pages of sessions on this machine use other names.
 pub(super) fn cookie_name(secure: bool) -> &'static str {
     match secure {

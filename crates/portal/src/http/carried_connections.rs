@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of connections per log-in: a session takes four of a browser.
+/// Maximum number of connections per log-in. A session uses four of a browser.
 const PER_LOGIN: usize = 8;
 
 /// The open connections.
@@ -11,7 +11,7 @@ const PER_LOGIN: usize = 8;
 pub(crate) struct CarriedConnections(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl CarriedConnections {
-    /// A slot for one more connection of this log-in, until it is dropped; `None`: the limit is reached.
+    /// A slot for one more connection of this log-in, until it is dropped; `None` if the limit is reached.
     pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();

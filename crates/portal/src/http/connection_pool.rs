@@ -1,9 +1,9 @@
 //! Connection limit with fair sharing between networks: each network has a limit, and when the pool is full, a new
 //! connection evicts an unauthenticated one.
 //!
-//! A connection is unauthenticated until a request on it has a valid log-in cookie. The oldest one of the network is
-//! evicted first, so that slow requests of a network hold its slots only until new connections arrive, and never those
-//! of other networks.
+//! A connection is unauthenticated until a request on it has a valid log-in cookie. The oldest unauthenticated connection of
+//! the network is evicted first, so that slow requests of a network hold its slots only until new connections arrive, and
+//! never those of other networks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 
 use crate::network::Network;
 
-/// Evictions per second, of one network and in total: each costs the portal about 0.1 ms of a core, and 10,000 per
-/// second (`openuvr lab attack --only portal-bodies`) would use it up. Further connections are closed at once. A guess:
+/// Evictions per second, of one network and in total: each costs the portal about 0.1 ms of a core, and 10,000 per second
+/// (`openuvr lab attack --only portal-bodies`) would use the whole core. Additional connections are closed at once. A guess:
 /// a fifth of a core.
 const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
@@ -74,7 +74,7 @@ impl RateCounter {
     }
 }
 
-/// Slot of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 pub(super) struct ConnectionSlot {
     pool: Arc<ConnectionPool>,
     network: Network,
@@ -93,8 +93,7 @@ impl ConnectionPool {
         })
     }
 
-    /// A slot for a connection from this network; `None`: all slots are authenticated, or the eviction rate is
-    /// exceeded.
+    /// A slot for a connection from this network; `None` if all slots are authenticated or the eviction rate is exceeded.
     pub(super) fn enter(
         self: &Arc<ConnectionPool>,
         network: Network,

@@ -22,7 +22,7 @@ impl Counts {
         self.logins_limited.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A failed log-in with the provider.
+    /// Counts a failed log-in through the provider.
     pub(super) fn login_by_provider_refused(&self) {
         self.logins_by_provider.fetch_add(1, Ordering::Relaxed);
     }

@@ -22,7 +22,7 @@ use crate::store::User;
 /// Interval at which the log-in is verified.
 const LOG_IN_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Changes within this time are sent together: with thousands of sessions, changes are continuous.
+/// Changes within this time are sent together, because with thousands of sessions changes are continuous.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
 struct Watcher {
@@ -32,12 +32,12 @@ struct Watcher {
     changes: watch::Receiver<u64>,
     last_sent: Option<String>,
     check: Instant,
-    /// Counted while it is open.
+    /// The stream is counted while it is open.
     _stream: Stream,
 }
 
-/// The user's sessions and those that others share, as an event `sessions` with the list of `GET /api/sessions`: at
-/// once, and after each change.
+/// The user's sessions and those that others share, as an event `sessions` with the list of `GET /api/sessions`. It is sent
+/// at once, and after each change.
 #[utoipa::path(
     get, path = "/api/events", security(("cookie" = [])),
     responses(

@@ -4,7 +4,7 @@ use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 
-/// Same-origin resources only, nothing inline, no framing; no caching of personal data.
+/// These headers allow only same-origin resources, nothing inline and no framing, and no caching of personal data.
 const HEADERS: [(&str, &str); 6] = [
     (
         "content-security-policy",
@@ -24,7 +24,7 @@ const HEADERS: [(&str, &str); 6] = [
 pub(super) async fn add(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        // The page that plays has a policy of its own.
+        // The page that plays has its own policy.
         headers
             .entry(HeaderName::from_static(name))
             .or_insert(HeaderValue::from_static(value));

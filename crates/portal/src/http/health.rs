@@ -1,4 +1,4 @@
-//! Cached check that the database accepts writes.
+//! A cached check that the database accepts writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use tracing::warn;
 
 use crate::store::Store;
 
-/// Validity of a check: any client may request it, and each check is a write.
+/// Validity of a check. Any client may request it, and each check is a write.
 const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Timeout of a check. A guess; monitoring systems often have a timeout of their own.
+/// Timeout of a check. A guess; monitoring systems often have their own timeout.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of the last check.
@@ -28,7 +28,7 @@ struct LastCheck {
 }
 
 impl Health {
-    /// Why the database does not accept writes; `None`: it does. One check runs at a time.
+    /// Why the database does not accept writes; `None` if it does. Only one check runs at a time.
     pub(super) async fn database_trouble(&self, store: &Store) -> Option<String> {
         let late = || "the database does not respond".to_owned();
         let last = Arc::clone(&self.last).lock_owned();

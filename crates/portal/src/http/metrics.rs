@@ -25,7 +25,7 @@ pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-/// 200 while users can log in and start sessions; otherwise 503 with the problem.
+/// Returns 200 while users can log in and start sessions; otherwise 503 with the problem.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     wrong.extend(app.health.database_trouble(&app.store).await);
@@ -38,7 +38,7 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// For operators, and for clients with the configured token.
+/// The metrics, for operators and for clients with the configured token.
 pub(super) async fn metrics(
     State(app): State<Arc<App>>,
     request: Request,

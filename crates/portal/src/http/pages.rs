@@ -1,5 +1,5 @@
-//! The page, embedded in the program: `page/dist`, built from `page/src` by Vite and checked in, so that building a
-//! portal does not need Node.
+//! The page, which is embedded in the program. `page/dist` is built from `page/src` with Vite and checked in, so that
+//! building a portal does not require Node.
 
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};

@@ -1,9 +1,9 @@
-//! Playing in the browser, on the portal's origin: `/play/SESSION/` is the page, `/play/SESSION/signalling` its
+//! Playing in the browser, on the portal's origin. `/play/SESSION/` is the page, and `/play/SESSION/signalling` is its
 //! WebSocket, which the portal forwards to the session byte for byte. Media flows directly between browser and session.
 //!
-//! A session is not trusted: the owner of its application may control its output. Therefore the page is the portal's
-//! own copy, and data from the session reaches the browser only as messages of this WebSocket. Playing sessions survive
-//! the end of the portal. The portal does not parse the messages.
+//! A session is not trusted, because the owner of its application may control its output. Therefore, the page is the
+//! portal's own copy, and data from the session reaches the browser only as messages of this WebSocket. Playing sessions
+//! survive the end of the portal. The portal does not parse the messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +34,10 @@ use crate::launch::{Endpoint, Phase, SessionId};
 use crate::sessions::{SessionState, Visitor, page_options};
 use crate::store::User;
 
-/// Maximum bytes per direction of one connection: a hundred session descriptions (a browser's has 10 kB).
+/// Maximum bytes per direction of one connection: a hundred session descriptions (that of a browser has 10 kB).
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Interval at which the browser's access is verified: its log-in, and sharing of the session. A guess.
+/// Interval at which the browser's access is verified: its log-in, and the sharing of the session. A guess.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// GUID that is hashed with the key of a WebSocket (RFC 6455, section 1.3).
@@ -46,7 +46,7 @@ const WEBSOCKET: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The page, which is the one that hosts serve themselves (`crates/gateway/src/pages.rs`).
 const PAGE: &str = include_str!("../../../gateway/page/dist/index.html");
 
-/// Its further files: name, type, content.
+/// Its other files: name, type, content.
 const FILES: [(&str, &str, &[u8]); 5] = [
     (
         "page.js",
@@ -75,17 +75,17 @@ const FILES: [(&str, &str, &[u8]); 5] = [
     ),
 ];
 
-/// Attribute that tells the page that a portal serves it.
+/// Attribute that informs the page that a portal serves it.
 const PLAIN: &str = "<html lang=\"en\">";
 const MARKED: &str = "<html lang=\"en\" data-portal>";
 
-/// As the policy of a host (`crates/gateway/src/pages.rs`), but no text may become markup or script: messages of a
-/// session are shown on the portal's origin.
+/// Like the policy of a host (`crates/gateway/src/pages.rs`), but no text may become markup or script, because messages of a
+/// session are displayed on the portal's origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
      media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
      form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// `/play/SESSION`: redirects, since relative URLs of the page need a folder.
+/// `/play/SESSION`: redirects, because relative URLs of the page need a folder.
 pub(super) async fn folder(Path(id): Path<String>) -> Response {
     match id.parse::<SessionId>() {
         Ok(id) => (
@@ -97,7 +97,7 @@ pub(super) async fn folder(Path(id): Path<String>) -> Response {
     }
 }
 
-/// `/play/SESSION/`.
+/// `/play/SESSION/`: the page.
 pub(super) async fn page(Path(id): Path<String>) -> Response {
     let marked = PAGE.replacen(PLAIN, MARKED, 1);
     file(&id, Some(("text/html; charset=utf-8", marked.into())))
@@ -112,7 +112,7 @@ pub(super) async fn part(Path((id, name)): Path<(String, String)>) -> Response {
     )
 }
 
-/// It contains nothing about the session and requires no log-in.
+/// The response with a file of the page. The file contains nothing about the session and requires no log-in.
 fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
     let (Some((kind, content)), Ok(_)) = (found, id.parse::<SessionId>()) else {
         return Refusal::nothing("page").into_response();
@@ -127,7 +127,7 @@ fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
     (headers, isolated, content).into_response()
 }
 
-/// `/play/SESSION/signalling`.
+/// `/play/SESSION/signalling`: the WebSocket.
 pub(super) async fn signalling(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -185,8 +185,8 @@ pub(super) async fn signalling(
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response())
 }
 
-/// The `Sec-WebSocket-Accept` value for a WebSocket of the portal's own page: browsers send the origin of a page with
-/// each WebSocket, and do not enforce a same-origin policy.
+/// The `Sec-WebSocket-Accept` value, only for a WebSocket of the portal's own page. The origin must be checked here:
+/// browsers send the origin of a page with each WebSocket, and do not enforce a same-origin policy.
 fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
     let is_websocket = headers
         .get(UPGRADE)
@@ -223,7 +223,7 @@ pub(super) fn role(state: &SessionState, user: &User) -> Role {
 /// Where it runs.
 ///
 /// # Errors
-/// 409: not running yet; 410: ended.
+/// Returns 409 if it is not running yet, and 410 if it has ended.
 pub(super) fn running(state: &SessionState) -> Result<&Endpoint, Refusal> {
     let (status, why) = match &state.observed.phase {
         Phase::Running { endpoint } => return Ok(endpoint),
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_page_is_marked_as_the_portals() {
         assert!(PAGE.contains(PLAIN));
-        // It is at /play/SESSION/, and the portal's own page at /.
+        // The page is at /play/SESSION/, and the portal's own page is at /.
         for absolute in ["src=\"/", "href=\"/"] {
             assert!(!PAGE.contains(absolute), "{absolute}");
         }

@@ -67,7 +67,7 @@ impl IntoResponse for Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(why: StoreError) -> Refusal {
-        // Details go to the operator's log, instructions to the user.
+        // Details go to the operator's log, and instructions to the user.
         warn!("{why}");
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -35,8 +35,8 @@ const BACKLOG: u32 = 4096;
 /// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
 const RESERVED_DESCRIPTORS: usize = 256;
 
-/// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections of
-/// peers that read nothing, and of machines that are gone.
+/// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections to peers
+/// that read nothing and to machines that have disappeared.
 const SEND_TIMEOUT: u32 = 30_000;
 
 /// Interval of log messages about the connection limit.
@@ -71,7 +71,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Binds the address. `descriptors` is the process's limit. `behind_proxy`: all connections come from a proxy,
+    /// Binds the address. `descriptors` is the process's limit. With `behind_proxy`, all connections come from a proxy,
     /// which has its own limits per network.
     pub(crate) async fn bind(
         at: SocketAddr,
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// A listener with a backlog so large that a flood of connections does not lock out networks with free slots.
+/// Creates a listener with such a large backlog that a flood of connections does not lock out networks with free slots.
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = match at {
         SocketAddr::V4(_) => TcpSocket::new_v4(),

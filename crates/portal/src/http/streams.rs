@@ -1,4 +1,4 @@
-//! Limit of open event streams per log-in: each holds a connection indefinitely.
+//! Limit of open event streams per log-in. Each holds a connection indefinitely.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) struct Stream {
 }
 
 impl Streams {
-    /// One more stream; `None`: the limit is reached.
+    /// Opens one more stream; `None` if the limit is reached.
     pub(super) fn open(self: &Arc<Streams>, token: &str) -> Option<Stream> {
         let mut open = self.lock();
         let count = open.entry(token.to_owned()).or_default();

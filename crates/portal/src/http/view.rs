@@ -15,15 +15,15 @@ use crate::store::{PastSession, User, seconds};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// Waits for capacity.
+    /// It is waiting for capacity.
     Queued,
-    /// Placed, but not running yet.
+    /// It has been placed, but is not running yet.
     Starting,
-    /// Can be played.
+    /// It can be played.
     Running,
-    /// Ended.
+    /// It has ended.
     Ended,
-    /// Unknown: its server does not respond. A new session can be started.
+    /// Its state is unknown, because its server does not respond. A new session can be started.
     Lost,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct SessionView {
     state: State,
     /// Why it is queued, or why it ended.
     why: Option<String>,
-    /// Exit code of its program, once it has ended, if known.
+    /// Exit code of its program, if the session has ended and the code is known.
     code: Option<i32>,
     /// The server that runs it.
     server: Option<String>,
@@ -88,8 +88,8 @@ impl SessionView {
 pub(crate) struct OperatorSessionView {
     #[serde(flatten)]
     session: SessionView,
-    /// Its subscribers, players first; null: it does not run, or has not reported recently. A session is polled every
-    /// ten seconds.
+    /// Its subscribers, players first; null: it is not running, or has not reported recently. A session is polled every ten
+    /// seconds.
     subscribers: Option<Vec<SubscribersView>>,
 }
 
@@ -104,11 +104,11 @@ pub(crate) struct SubscribersView {
     count: usize,
     /// Complete frames displayed per second, minimum of the group; null: not reported.
     frames_per_second: Option<f64>,
-    /// Seconds from capture to the last stage that a client reports, maximum of the group: median …
+    /// Median latency in seconds from capture to the last stage that a client reports; maximum of the group.
     latency_p50: Option<f64>,
-    /// … and 99th percentile.
+    /// 99th percentile of the same latency; maximum of the group.
     latency_p99: Option<f64>,
-    /// Maximum error of the latency in seconds: two clocks are compared.
+    /// Maximum error of the latency in seconds, which exists because two clocks are compared.
     latency_bound: Option<f64>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct PastView {
     title: String,
     /// Time of the request in seconds since 1970.
     launched: i64,
-    /// When it ended; null: it has not.
+    /// Time of its end; null: it has not ended.
     ended: Option<i64>,
     server: Option<String>,
     code: Option<i64>,

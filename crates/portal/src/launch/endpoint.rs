@@ -24,7 +24,7 @@ pub struct Endpoint {
     /// UDP address for native clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<SocketAddr>,
-    /// The host's identity key as text, by which native clients authenticate it.
+    /// The host's identity key as text, with which native clients authenticate the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -59,10 +59,10 @@ pub enum LineError {
     /// It is not JSON, or lacks a member.
     #[error("the session program printed no endpoint: {0}")]
     Json(#[from] serde_json::Error),
-    /// Neither an address nor a socket.
+    /// The address is neither an address nor a socket.
     #[error("the session program printed neither an HTTPS address nor a socket: {0:?}")]
     Address(String),
-    /// Malformed key.
+    /// The key is malformed.
     #[error("the session program printed an invalid key")]
     Key,
 }
@@ -71,7 +71,7 @@ impl Endpoint {
     /// Parses the output of a session's program so far; `None` if the line is incomplete.
     ///
     /// # Errors
-    /// The line is invalid.
+    /// Returns an error if the line is invalid.
     pub fn read(said: &[u8]) -> Result<Option<Endpoint>, LineError> {
         let Some(end) = said.iter().position(|byte| *byte == b'\n') else {
             return match said.len() > MAX_LINE {
@@ -100,7 +100,7 @@ impl Endpoint {
         Ok(Some(endpoint))
     }
 
-    /// Its transport; `None`: invalid.
+    /// Its transport; `None` if it is invalid.
     pub(crate) fn kind(&self) -> Option<EndpointKind<'_>> {
         let plain = |text: &str, more: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || more.contains(c);

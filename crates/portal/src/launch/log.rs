@@ -28,14 +28,14 @@ pub(super) fn tail(log: &[u8]) -> String {
 /// [`tail`] of a file; `None` if it does not exist.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub(super) fn tail_of_file(path: &Path) -> io::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why),
     };
-    // One more byte reveals whether the first line is complete.
+    // One more byte shows whether the first line is complete.
     let most = MAX_TAIL as u64 + 1;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;

@@ -1,8 +1,8 @@
-//! Launchers: they start, stop and find sessions. One trait, one module for each engine, one entry each in
+//! Launchers start, stop and find sessions. There is one trait, and each engine has one module and one entry in
 //! [`LAUNCHERS`].
 //!
-//! The engine is the only source of existing sessions, their locations and states; the portal keeps no table that could
-//! disagree. A launcher makes no decisions about users and never restarts a session that ended or was lost.
+//! Only the engine determines which sessions exist, where they run, and their states; the portal keeps no table that could
+//! disagree with it. A launcher makes no decisions about users and never restarts a session that has ended or was lost.
 //!
 //! The program of a session prints one line of JSON to standard output when it is ready ([`Endpoint`]). Every launcher
 //! passes it the same arguments ([`LaunchSpec::words`]), so sessions do not depend on the launcher.
@@ -39,26 +39,26 @@ pub trait Launcher: Send + Sync {
     /// Name in the configuration and in messages.
     fn name(&self) -> &'static str;
 
-    /// Starts a session, or queues it in the engine. Idempotent on [`LaunchSpec::session`]: a known session, in any
-    /// phase, is not changed. Returns when the engine has accepted it, not when it runs.
+    /// Starts a session, or queues it in the engine. Idempotent on [`LaunchSpec::session`]: a known session, in any phase,
+    /// is not changed. Returns when the engine has accepted the session, not when it is running.
     ///
     /// # Errors
-    /// The engine did not accept it: the session does not exist. After [`LaunchError::Unavailable`] this is unknown;
-    /// see [`list`](Launcher::list).
+    /// Returns an error if the engine has not accepted the session, which then does not exist. After
+    /// [`LaunchError::Unavailable`], this is unknown; see [`list`](Launcher::list).
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError>;
 
-    /// Ends a session and forgets it: it is terminated, and after `grace` killed with all its processes. An ended
-    /// session is only forgotten. Idempotent: succeeds for unknown sessions. Returns when the engine has accepted the
-    /// request; [`watch`](Launcher::watch) reports the end.
+    /// Ends a session and forgets it. It is terminated, and after `grace` it is killed with all its processes. If it has
+    /// already ended, it is only forgotten. The call is idempotent: it succeeds for unknown sessions. Returns when the
+    /// engine has accepted the request; [`watch`](Launcher::watch) reports the end.
     ///
     /// # Errors
-    /// The engine is unavailable.
+    /// Returns an error if the engine is unavailable.
     async fn stop(&self, session: SessionId, grace: Duration) -> Result<(), LaunchError>;
 
-    /// All sessions that the engine knows, including ended ones until they are forgotten.
+    /// All sessions in the engine, including ended ones until they are forgotten.
     ///
     /// # Errors
-    /// The engine is unavailable. This says nothing about any session.
+    /// Returns an error if the engine is unavailable. This does not imply anything about any session.
     async fn list(&self) -> Result<Vec<Observed>, LaunchError>;
 
     /// Changes of sessions: first the current state of each, then every change. A state may be repeated, and a
@@ -66,21 +66,21 @@ pub trait Launcher: Send + Sync {
     /// engine is unavailable, and the stream continues when it is available again.
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>>;
 
-    /// The newest lines that a session's programs wrote to standard error, at most [`MAX_TAIL`] bytes of plain text.
+    /// The newest lines that a session's programs have written to standard error, at most [`MAX_TAIL`] bytes of plain text.
     /// `None` if the engine keeps no log of it, or has forgotten the session.
     ///
     /// # Errors
-    /// The engine is unavailable, or the log cannot be read.
+    /// Returns an error if the engine is unavailable or the log cannot be read.
     async fn log(&self, session: SessionId) -> Result<Option<String>, LaunchError>;
 
     /// The servers that run sessions.
     ///
     /// # Errors
-    /// The engine is unavailable.
+    /// Returns an error if the engine is unavailable.
     async fn servers(&self) -> Result<Vec<Server>, LaunchError>;
 }
 
-/// A session as its engine knows it.
+/// A session as its engine reports it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observed {
     /// Its identifier.
@@ -93,7 +93,7 @@ pub struct Observed {
     pub phase: Phase,
     /// The server, once one is chosen.
     pub server: Option<String>,
-    /// Its identifier in the engine: a process, a Pod, a job. For operators.
+    /// Its identifier in the engine (a process, a Pod, or a job), for operators.
     pub engine_ref: String,
     /// Launch time, if the engine reports it.
     pub launched: Option<SystemTime>,
@@ -102,35 +102,35 @@ pub struct Observed {
 /// The state of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Phase {
-    /// Accepted by the engine, but without capacity yet.
+    /// The engine has accepted it, but has no capacity yet.
     Queued {
-        /// The reason, in the engine's words.
+        /// The reason, in the engine's own text.
         why: String,
     },
-    /// Placed on a server; its program is not ready.
+    /// It has been placed on a server, but its program is not ready.
     Starting,
-    /// Can be played.
+    /// It can be played.
     Running {
         /// Its endpoint.
         endpoint: Endpoint,
     },
-    /// Ended.
+    /// It has ended.
     Ended {
-        /// Exit code of its program, if the engine knows it; `None` also after a signal.
+        /// Exit code of its program, if the engine reports it; also `None` after a signal.
         code: Option<i32>,
         /// The reason, in one line.
         why: String,
     },
-    /// Unknown: its server does not respond, or its program had disappeared when the launcher checked. It may still
-    /// run, and is not restarted.
+    /// Its state is unknown: its server does not respond, or its program had disappeared when the launcher checked. It may
+    /// still be running, and is not restarted.
     Lost {
-        /// Since when its state is unknown.
+        /// The time since which its state has been unknown.
         since: SystemTime,
     },
 }
 
 impl Phase {
-    /// Whether it has ended or is lost from the user's view: it cannot become [`Phase::Running`] any more.
+    /// Whether it has ended or is lost from the user's point of view: it can no longer become [`Phase::Running`].
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Phase::Ended { .. } | Phase::Lost { .. })
@@ -161,10 +161,10 @@ pub struct Server {
 /// Why an engine refused a request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// No capacity, and the queue is full.
+    /// There is no capacity, and the queue is full.
     #[error("no capacity: {0}")]
     Full(String),
-    /// Not permitted by the engine: a quota, or missing permissions of the portal.
+    /// The engine does not permit it, because of a quota or missing permissions of the portal.
     #[error("not permitted: {0}")]
     Denied(String),
     /// The engine does not respond. Running sessions are not affected.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 
-/// One run of an application for a user. The portal generates it at random before it contacts an engine, so that a
-/// repeated request can be distinguished from a second one.
+/// One run of an application for a user. The portal generates it at random before it contacts an engine, so that a repeated
+/// request can be distinguished from a second one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 
-/// The text is not a session: a lower-case UUID with its four hyphens.
+/// The text is not a session identifier, which is a lower-case UUID with its four hyphens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a session UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct SessionIdError;
@@ -25,7 +25,7 @@ impl SessionId {
     /// A new identifier: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Panics
-    /// The system provides no random numbers.
+    /// Returns an error if the system provides no random numbers.
     #[must_use]
     pub fn random() -> SessionId {
         let mut bytes = [0; 16];
@@ -112,7 +112,7 @@ pub struct LaunchSpec {
     pub words: Vec<String>,
     /// Environment variables in addition to the engine's.
     pub environment: BTreeMap<String, String>,
-    /// Whole GPUs, or shares of one in the engine's units.
+    /// Number of whole GPUs, or shares of one in the engine's units.
     pub gpus: u32,
     /// Guaranteed thousandths of a processor; 0: the engine's default.
     pub millicores: u32,

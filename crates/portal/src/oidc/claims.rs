@@ -34,7 +34,7 @@ pub(crate) struct Identity {
     pub(crate) operator: Option<bool>,
 }
 
-/// Unambiguous: an issuer is a URL without blanks.
+/// The key of an account. It is unambiguous, because an issuer is a URL without blanks.
 pub(crate) fn key(issuer: &str, subject: &str) -> String {
     format!("{issuer} {subject}")
 }
@@ -62,7 +62,7 @@ pub(crate) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
         && (!asks_groups || claims.get(&section.group_claim).is_some())
 }
 
-/// Groups: a string, or a list of strings. Other values yield none.
+/// The groups: a string, or a list of strings. Other values yield none.
 fn groups(value: &Value) -> Vec<&str> {
     match value {
         Value::String(one) => vec![one],
@@ -98,7 +98,7 @@ mod tests {
             of(json!({"groups": ["Ops", 3, null]})),
             (false, Some(false))
         );
-        // A string that contains the group's name is another group.
+        // A string that contains the group's name is a different group.
         assert_eq!(of(json!({"groups": "ops players"})), (false, Some(false)));
         assert_eq!(of(json!({"groups": {"ops": true}})), (false, Some(false)));
         assert_eq!(of(json!({})), (false, Some(false)));

@@ -1,5 +1,5 @@
-//! HTTP client for providers: HTTP/1.1 with TLS, one connection per request, bounded responses. It does not follow
-//! redirects, so that a provider cannot direct the portal elsewhere.
+//! HTTP client for providers: HTTP/1.1 with TLS, one connection per request, and bounded responses. It does not follow
+//! redirects, so that a provider cannot direct the portal to another server.
 
 use std::future::Future;
 use std::io;
@@ -23,7 +23,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-/// Timeout for a response; a guess. A user waits meanwhile.
+/// Timeout for a response; a guess. A user is waiting meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum length of a response in bytes; a guess: metadata and keys of large providers have some 20 kB.
@@ -32,10 +32,10 @@ const MAX_RESPONSE: usize = 512 * 1024;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// Neither `https://` nor a server of this machine.
+    /// The URI is neither `https://` nor a server on this machine.
     #[error("{0} refused: only https://, or http:// on this machine, is allowed")]
     Scheme(String),
-    /// Connecting or the connection failed.
+    /// The connection could not be established, or has failed.
     #[error("{0}")]
     Connection(String),
     /// Timeout.
@@ -66,7 +66,7 @@ impl Http {
     /// Trusts the system's authorities, and those in the file `ca` (PEM).
     pub(super) fn new(ca: Option<&Path>) -> Result<Http, TrustError> {
         let mut roots = RootCertStore::empty();
-        // Unreadable ones are skipped, as browsers do.
+        // Unreadable certificates are skipped, as browsers do.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(path) = ca {
             let wrong = |why: String| TrustError::File {
@@ -129,7 +129,7 @@ impl<'c> AsyncHttpClient<'c> for Http {
     }
 }
 
-/// Whether TLS is required; `None`: the URI is not allowed.
+/// Whether TLS is required; `None` if the URI is not allowed.
 pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     match uri.scheme_str() {
         Some("https") => Some(true),
@@ -138,7 +138,7 @@ pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     }
 }
 
-/// The host; an IPv6 address without its brackets.
+/// The host, for an IPv6 address without its brackets.
 fn host(uri: &Uri) -> &str {
     let host = uri.host().unwrap_or_default();
     let inner = host.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
@@ -154,7 +154,7 @@ async fn send(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| failed(&e))?;
-    // Ends when the sender is dropped.
+    // It ends when the sender is dropped.
     tokio::spawn(connection);
     let (mut head, body) = request.into_parts();
     let authority = uri.authority().map_or("", |of| of.as_str());

@@ -1,7 +1,7 @@
 //! Log-ins with an OpenID Connect provider: the authorization code flow with PKCE, state and nonce (OpenID Connect Core
 //! 1.0, section 3.1; RFC 7636).
 //!
-//! It identifies the user ([`Identity`]) and knows no accounts; the caller decides about access.
+//! It identifies the user ([`Identity`]) and does not handle accounts. The caller decides about access.
 
 mod claims;
 mod http;
@@ -32,7 +32,7 @@ pub(crate) use self::claims::{Extra, Identity, identity, is_enough, key};
 use self::http::{Http, TrustError};
 pub(crate) use self::settings::OidcSection;
 
-/// Validity of cached metadata and keys; a guess. New keys are fetched when a token names one.
+/// Validity of cached metadata and keys; a guess. New keys are fetched when a token refers to them.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
 /// How long requests fail at once after a timeout of the provider; a guess.
@@ -72,7 +72,7 @@ type Flow = Client<
     EndpointMaybeSet,
 >;
 
-/// Asymmetric signature algorithms: only the provider can sign. Those with the client secret are excluded.
+/// Asymmetric signature algorithms, with which only the provider can sign. Those that use the client secret are excluded.
 const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -91,7 +91,7 @@ pub(crate) enum OidcError {
     /// The provider is unreachable, or its response is not usable.
     #[error("the provider does not respond: {0}")]
     Provider(String),
-    /// It rejects the code: used, expired, or forged.
+    /// The provider rejects the code, because it was used, has expired, or is forged.
     #[error("the provider rejected the code: {0}")]
     Code(String),
     /// Its token is invalid.
@@ -149,10 +149,10 @@ struct ProviderCache {
 }
 
 impl Provider {
-    /// Reads the secret. Does not contact the provider before the first log-in, so that the portal starts without it.
+    /// Reads the secret. Does not contact the provider before the first log-in, so that the portal can start without it.
     ///
     /// # Errors
-    /// The table is invalid.
+    /// Returns an error if the table is invalid.
     pub(crate) fn open(section: OidcSection) -> Result<Provider, OpenError> {
         section.check().map_err(OpenError::Settings)?;
         let wrong = |why: openidconnect::url::ParseError| OpenError::Settings(why.to_string());
@@ -189,7 +189,7 @@ impl Provider {
     /// Starts a log-in.
     ///
     /// # Errors
-    /// The provider is unreachable.
+    /// Returns an error if the provider is unreachable.
     pub(crate) async fn start(&self) -> Result<StartedLogin, OidcError> {
         let flow = self.flow(&*self.metadata().await?);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
@@ -217,7 +217,7 @@ impl Provider {
     /// Exchanges the code for the user's identity.
     ///
     /// # Errors
-    /// [`OidcError`]
+    /// [`OidcError`] if this fails.
     pub(crate) async fn finish(
         &self,
         code: String,
@@ -262,7 +262,7 @@ impl Provider {
         Ok(identity(&self.section, &claims.subject, &all))
     }
 
-    /// The provider's log-out URL; `None`: it has none, or is unreachable.
+    /// The provider's log-out URL; `None` if it has none or is unreachable.
     pub(crate) async fn log_out(&self) -> Option<String> {
         let metadata = self.metadata().await.ok()?;
         let end = metadata
@@ -307,7 +307,7 @@ impl Provider {
         let id = ClientId::new(self.section.client_id.clone());
         let flow = Flow::from_provider_metadata(metadata.clone(), id, self.secret.clone())
             .set_redirect_uri(self.redirect.clone());
-        // `client_secret_basic`, also the default, unless the provider excludes it.
+        // `client_secret_basic` is used, which is the default, too, unless the provider excludes it.
         let basic = metadata.token_endpoint_auth_methods_supported();
         match basic.is_none_or(|ways| ways.contains(&CoreClientAuthMethod::ClientSecretBasic)) {
             true => flow,
@@ -328,7 +328,7 @@ impl Provider {
         }
     }
 
-    /// Fetches keys again, unless that happened recently.
+    /// Fetches the keys again, unless that has happened recently.
     async fn metadata_again(
         &self,
         old: &Arc<ProviderMetadataWithLogout>,
@@ -373,7 +373,7 @@ impl Provider {
         }
     }
 
-    /// The same for a token as text.
+    /// Like `verify`, for a token as text.
     #[cfg(test)]
     fn verify_text(
         &self,

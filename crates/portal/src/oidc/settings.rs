@@ -17,7 +17,7 @@ pub(crate) struct OidcSection {
     pub(crate) issuer: String,
     /// The portal's client id.
     pub(crate) client_id: String,
-    /// File with the client secret; `None`: the portal is a public client.
+    /// File with the client secret; `None` if the portal is a public client.
     #[serde(default)]
     pub(crate) client_secret_file: Option<PathBuf>,
     /// The portal's URL, as browsers use it. The redirect URL is `ADDRESS/api/oidc/callback`.
@@ -31,22 +31,22 @@ pub(crate) struct OidcSection {
     /// Claim with the user's groups: a string, or a list of strings.
     #[serde(default = "group_claim")]
     pub(crate) group_claim: String,
-    /// Group of operators among the provider's users. `None`: roles are set by `openuvr portal user`.
+    /// Group of the operators among the provider's users. `None`: `openuvr portal user` sets the roles.
     #[serde(default)]
     pub(crate) operators: Option<String>,
-    /// Only members of this group and operators have access. `None`: all users of the provider.
+    /// Only members of this group, and operators, have access. `None`: all users of the provider have access.
     #[serde(default)]
     pub(crate) users: Option<String>,
     /// Creates accounts for users without one.
     #[serde(default)]
     pub(crate) create: bool,
-    /// Requested scopes besides `openid`.
+    /// Requested scopes in addition to `openid`.
     #[serde(default = "scopes")]
     pub(crate) scopes: Vec<String>,
-    /// Lifetime of a log-in in hours, after which the provider is asked again.
+    /// Lifetime of a log-in in hours, after which the provider is queried again.
     #[serde(default = "hours")]
     pub(crate) hours: u32,
-    /// Certificates of trusted authorities besides the system's, in PEM form.
+    /// Certificates of trusted authorities in addition to the system's, in PEM form.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ impl OidcSection {
     /// Validates the settings.
     ///
     /// # Errors
-    /// The problem, in one line.
+    /// Returns the problem, in one line.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (key, url) in [("issuer", &self.issuer), ("address", &self.address)] {
             let secure = url.parse().ok().and_then(|uri| is_secure(&uri));

@@ -1,4 +1,4 @@
-//! Invalid tokens, and valid ones of other log-ins. `tests/portal/oidc.rs` tests with a real provider.
+//! Invalid tokens, and valid tokens of other log-ins. `tests/portal/oidc.rs` tests with a real provider.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -22,13 +22,13 @@ use crate::store::{Store, StoreError};
 /// Name of the key in the database.
 const KEY: &str = "tickets";
 
-/// Validity of the portal's own tokens: one request.
+/// Validity of the portal's own tokens, which are for one request.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
 /// Timeout for the body of a response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response in bytes: that of some hundred subscribers; a host has at most 64.
+/// Maximum length of a response in bytes: that with some hundred subscribers. A host has at most 64.
 const MAX_RESPONSE: usize = 32 * 1024;
 
 /// Why signing or a request failed.
@@ -78,7 +78,7 @@ impl Tickets {
         role: Role,
         holder: Holder,
     ) -> Result<(String, u64), ControlError> {
-        // Half of the maximum that hosts accept, so that clocks may differ.
+        // This is half of the maximum that hosts accept, so that clocks may differ.
         let life = match holder {
             Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
             Holder::Key(_) => MAX_TICKET_LIFE,
@@ -111,7 +111,7 @@ impl Tickets {
         if !status.is_success() {
             return Err(ControlError::Refused(status));
         }
-        // A body that is too long, incomplete or endless yields no statistics: the renewal itself succeeded.
+        // A body that is too long, incomplete or endless yields no statistics, although the renewal itself has succeeded.
         let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect();
         let body = match timeout(TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -1,7 +1,7 @@
 //! Subscriber statistics of a running session: frame rate and latency.
 //!
-//! The response to each renewal of its lease contains them. The session's program runs the user's application, so the
-//! response is untrusted: implausible values count as unknown, and the stored data is small.
+//! The response to each renewal of the lease contains them. The session's program runs the user's application, so the
+//! response is untrusted: implausible values count as unknown, and only little data is stored.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use openuvr_proto::host::SubscriberKind;
 use openuvr_proto::host::figures::{GroupFigures, LatencyFigures, SubscriberFigures, grouped};
 use serde::Deserialize;
 
-/// Validity of statistics: three renewals, of which one may be late and one fail.
+/// Validity of statistics: three renewals, of which one may be late and one may fail.
 const VALIDITY: Duration = Duration::from_secs(30);
 
-/// Maximum plausible frame rate; a guess: no display is as fast.
+/// Maximum plausible frame rate; a guess: no display is that fast.
 const MOST_FRAMES: f64 = 1000.0;
 
-/// Maximum plausible latency; a guess: not playable.
+/// Maximum plausible latency; a guess: it is not playable.
 const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Statistics of a session. Small, since there are five kinds and two roles; copies share them.
+/// Statistics of a session. They are small, because there are five kinds and two roles. Copies share them.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Figures {
     groups: Arc<[GroupFigures]>,
     told: Instant,
 }
 
-/// The parsed part of a response; module `control` of `openuvr_gateway` documents all of it.
+/// The parsed part of a response. Module `control` of `openuvr_gateway` documents the whole response.
 #[derive(Deserialize)]
 struct Answer {
     /// Missing in older sessions; null: its application does not report them.

@@ -1,4 +1,4 @@
-//! Requests to a session: through a Unix socket on this machine, or by TLS with a pinned certificate. The session
+//! Requests to a session: through a Unix socket on this machine, or over TLS with a pinned certificate. The session has
 //! printed the certificate's hash for its launcher. Responses are untrusted: each step has a timeout, and the head of a
 //! response a maximum length.
 
@@ -25,7 +25,7 @@ use crate::launch::{Endpoint, EndpointKind, SessionId};
 /// Timeout for connecting and for the response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response's head in bytes: that of a session has 200.
+/// Maximum length of a response's head in bytes. That of a session has 200.
 const MAX_HEAD: usize = 16 * 1024;
 
 /// Name of a session's socket in its folder (`crates/session/src/agent/folder.rs`).
@@ -51,7 +51,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// is upgraded.
 ///
 /// # Errors
-/// The session is unreachable, has another certificate, or does not respond in time.
+/// Returns an error if the session is unreachable, has a different certificate, or does not respond in time.
 pub(super) async fn request(
     session: SessionId,
     at: &Endpoint,
@@ -106,7 +106,7 @@ async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, U
     }
 }
 
-/// Checks that the socket belongs to the session: a session must not direct the portal to other programs.
+/// Checks that the socket belongs to the session, so that a session cannot direct the portal to other programs.
 fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     let of_another = || Unreachable::because(format!("{} is not its socket", socket.display()));
     let folder = socket.parent().ok_or_else(of_another)?;
@@ -125,7 +125,7 @@ fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     }
 }
 
-/// Accepts only the certificate with the hash that the session printed, without any authority.
+/// Accepts only the certificate with the hash that the session has printed, and no authority.
 fn connector(fingerprint: &str) -> Result<TlsConnector, Unreachable> {
     let provider = Arc::new(default_provider());
     let hash: CertificateHash = fingerprint.parse().map_err(Unreachable::because)?;

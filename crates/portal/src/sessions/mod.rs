@@ -1,6 +1,7 @@
 //! The portal's sessions: the engine's state, ownership, and the actions of users.
 //!
-//! The state in memory is a cache, rebuilt from the launcher after a restart. The database adds sharing and history.
+//! The state in memory is a cache, which is rebuilt from the launcher after a restart. The database adds sharing and
+//! history.
 
 mod control;
 mod figures;
@@ -81,7 +82,7 @@ pub(crate) struct Sessions {
     saves: std::path::PathBuf,
     ice_file: Option<std::path::PathBuf>,
     registry: Registry,
-    /// Serializes starts of one portal: otherwise two concurrent ones could both pass the limit.
+    /// Serializes starts of one portal. Otherwise, two concurrent starts could both pass the limit.
     starts: tokio::sync::Mutex<()>,
 }
 
@@ -135,7 +136,7 @@ impl Sessions {
         if active.count() as u64 >= u64::from(most) {
             return Err(StartError::TooMany(most));
         }
-        // A lost one may still write.
+        // A lost session may still write.
         let writes = |of: &&SessionState| !matches!(of.observed.phase, Phase::Ended { .. });
         let same = |of: &&SessionState| of.observed.application == application.name;
         if application.saves && own.iter().filter(writes).any(|of| same(&of)) {
@@ -150,12 +151,12 @@ impl Sessions {
             LaunchOwner::Others => return Err(StartError::NotYours),
         }
         let spec = self.spec(session, user, application);
-        // Visible to the user from now on, and duplicates are detected.
+        // From now on, it is visible to the user, and duplicates are detected.
         self.registry.add(queued(&spec), Instant::now());
         if let Err(why) = self.launcher.launch(&spec).await {
             warn!(%session, user = user.name, application = application.name, "cannot launch: {why}");
-            // An engine that does not respond may have accepted it nevertheless: the user may repeat the request for
-            // the same session.
+            // An engine that does not respond may have accepted it nevertheless, so the user may repeat the request for the
+            // same session.
             if !matches!(why, LaunchError::Unavailable(_)) {
                 let _ = self
                     .store
@@ -222,7 +223,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all, and waits until they have ended, with a timeout.
+    /// Ends all sessions, and waits, with a timeout, until they have ended.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;
@@ -237,8 +238,8 @@ impl Sessions {
         }
     }
 
-    /// The end of a session's log, for its owner and for operators. `None`: the session does not exist, or is another
-    /// user's. Empty if no log is kept.
+    /// The end of a session's log, for its owner and for operators. `None` if the session does not exist or belongs to
+    /// another user. Empty if no log is kept.
     pub(crate) async fn log(
         &self,
         session: SessionId,
@@ -299,7 +300,7 @@ impl Sessions {
         self.registry.changes()
     }
 
-    /// Why the engine does not respond, if so.
+    /// Why the engine does not respond, if it does not.
     pub(crate) fn engine_trouble(&self) -> Option<String> {
         self.registry.trouble()
     }
@@ -341,8 +342,8 @@ impl Sessions {
         }
     }
 
-    /// Ends sessions of the history that the engine no longer knows. Runs before the server accepts requests: a session
-    /// launched meanwhile would be mistaken for a missing one.
+    /// Marks sessions in the history as ended if the engine no longer has them. This runs before the server accepts
+    /// requests, because a session launched meanwhile would be mistaken for a missing one.
     pub(crate) async fn find_ended(&self) {
         let listed = match self.launcher.list().await {
             Ok(listed) => listed,
@@ -411,7 +412,7 @@ impl Sessions {
             .of(session)
             .map_or(Phase::Starting, |of| of.observed.phase)
         {
-            // Recorded, so the engine may forget it.
+            // Its end has been recorded, so the engine may forget it.
             let _ = self.launcher.stop(session, Duration::ZERO).await;
         }
     }

@@ -14,11 +14,11 @@ use crate::launch::{Observed, Phase, SessionId};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SessionState {
     pub(crate) observed: Observed,
-    /// When this portal observed its current phase first.
+    /// When this portal first observed its current phase.
     pub(crate) since: Instant,
     /// Whether all users may watch it.
     pub(crate) shared: bool,
-    /// The portal is ending it, for this reason.
+    /// Whether the portal is ending it.
     pub(crate) stopping: bool,
     /// Its subscriber statistics.
     pub(crate) figures: Option<Figures>,
@@ -27,7 +27,7 @@ pub(crate) struct SessionState {
 #[derive(Default)]
 struct Table {
     sessions: BTreeMap<SessionId, SessionState>,
-    /// Shared before the engine reported the session.
+    /// Sessions that were shared before the engine reported them.
     shared: Vec<SessionId>,
     reasons: BTreeMap<SessionId, String>,
     trouble: Option<String>,
@@ -89,7 +89,7 @@ impl Registry {
         self.notify();
     }
 
-    /// Adds a requested session, unless the launcher has already reported it, which is newer.
+    /// Adds a requested session, unless the launcher has already reported it, because its report is newer.
     pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {
@@ -137,7 +137,7 @@ impl Registry {
         }
     }
 
-    /// Sets a session's subscriber statistics without a notification: they change continuously, and are polled.
+    /// Sets a session's subscriber statistics without a notification, because they change continuously and are polled.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
         if let Some(state) = self.lock().sessions.get_mut(&session) {
             state.figures = figures;
@@ -160,7 +160,7 @@ impl Registry {
         self.select(|_| true)
     }
 
-    /// Newest first.
+    /// Selects sessions, newest first.
     fn select(&self, which: impl Fn(&SessionState) -> bool) -> Vec<SessionState> {
         let table = self.lock();
         let all = table.sessions.values();

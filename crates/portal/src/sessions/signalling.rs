@@ -24,7 +24,7 @@ use super::control::{ControlError, Tickets};
 use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 
-/// Path and headers of a gateway: `crates/gateway/src/portal_requests.rs` reads them.
+/// Path and headers for a gateway, where `crates/gateway/src/portal_requests.rs` reads them.
 const SIGNALLING: &str = "/session/signalling";
 const DISMISS: &str = "/session/dismiss";
 const TICKET: &str = "x-openuvr-ticket";
@@ -64,7 +64,7 @@ pub(crate) fn page_options(query: &str) -> String {
             .is_some_and(|(width, height)| number(width) && number(height)),
         _ => false,
     });
-    // Each once, and few: a page's query may be as long as a request's head.
+    // Each option is passed only once, and there are few, because a page's query may be as long as a request's head.
     let mut heard: Vec<&str> = Vec::new();
     for word in words {
         if !heard.contains(&word) && heard.len() < MAX_OPTIONS {
@@ -85,7 +85,7 @@ impl Tickets {
     /// Opens a WebSocket to the session for this browser.
     ///
     /// # Errors
-    /// The session is unreachable, or refuses the browser.
+    /// Returns an error if the session is unreachable or refuses the browser.
     pub(crate) async fn signalling(
         &self,
         session: SessionId,
@@ -126,7 +126,7 @@ impl Tickets {
     /// Ends all connections of a log-in to the session, which would otherwise continue without the portal.
     ///
     /// # Errors
-    /// The session is unreachable, or refuses.
+    /// Returns an error if the session is unreachable or refuses the request.
     pub(crate) async fn dismiss(
         &self,
         session: SessionId,

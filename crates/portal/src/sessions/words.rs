@@ -14,7 +14,7 @@ pub(super) fn of(
     saves: Option<&Path>,
     ice: Option<&Path>,
 ) -> Vec<String> {
-    // With `=`, since a value that begins with a hyphen, as a key may, would be parsed as an option.
+    // The `=` is needed because a value that begins with a hyphen, as a key may, would be parsed as an option.
     let mut words = vec![
         format!("--id={session}"),
         format!("--ticket-key={key}"),
@@ -37,7 +37,7 @@ pub(super) fn of(
         words.push(format!("--set=ice-servers-file={}", file.display()));
     }
     if application.moonlight {
-        // Any free ports, as for the other clients.
+        // Any free ports are used, as for the other clients.
         words.push("--set=moonlight=[::]:0".to_owned());
     }
     if let Some(user) = &application.application_user {

@@ -8,13 +8,13 @@ use crate::oidc::Secrets;
 /// How long a user may take at the provider, in seconds; a guess.
 const LIFETIME: i64 = 600;
 
-/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one; beyond the limit new
-/// ones fail until the oldest expire.
+/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one. Beyond the limit, new ones
+/// fail until the oldest expire.
 const MAX_PENDING: i64 = 10_000;
 
 impl Store {
-    /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. False: the limit
-    /// is reached.
+    /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. Returns false if the
+    /// limit is reached.
     pub(crate) async fn add_attempt(
         &self,
         attempt: &Secrets,

@@ -1,5 +1,5 @@
-//! The SQLite database file: private to its owner, since it contains the signing key and password hashes, and checked
-//! for replacement while it is open.
+//! The SQLite database file. It is private to its owner, because it contains the signing key and password hashes, and is
+//! checked for replacement while it is open.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,10 +12,11 @@ use tracing::warn;
 
 use super::StoreError;
 
-/// Forbidden permissions of other users for the file: all.
+/// Permissions of other users that are forbidden for the file: all.
 const OTHERS_MODE: u32 = 0o077;
 
-/// Forbidden permissions for its folder: all except search, where homes of applications' accounts are below it.
+/// Permissions of other users that are forbidden for its folder: all except search, because the home directories of
+/// applications' accounts are below it.
 const OTHERS_FOLDER_MODE: u32 = 0o066;
 
 /// Identity of the file.
@@ -27,11 +28,12 @@ pub(super) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// Checks the file, which is created if missing, in an existing folder. SQLite creates its further files (`-wal`,
-    /// `-shm`) with the same mode.
+    /// Checks the file in an existing folder. It is created if missing. SQLite creates its other files (`-wal`, `-shm`) with
+    /// the same mode.
     ///
     /// # Errors
-    /// The file or its folder is not writable or cannot be made private, or the file is empty, which no database is.
+    /// Returns an error if the file or its folder is not writable or cannot be made private, or if the file is empty, which
+    /// a database never is.
     pub(super) fn prepare(path: &Path) -> Result<DatabaseFile, StoreError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let unusable = |at: &Path, why: &dyn std::fmt::Display| StoreError::Unusable {
@@ -42,7 +44,7 @@ impl DatabaseFile {
         writable(folder).map_err(|why| unusable(folder, &why))?;
         tighten(folder, OTHERS_FOLDER_MODE).map_err(|why| unusable(folder, &why))?;
         let mut options = OpenOptions::new();
-        // Not opened if it exists: closing it would release the process's locks on it (POSIX, fcntl).
+        // An existing file is not opened, because closing it would release the process's locks on it (POSIX, fcntl).
         match options.write(true).create_new(true).mode(0o600).open(path) {
             Ok(_) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
@@ -72,7 +74,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Whether the name still refers to the open file.
+    /// Checks that the name still refers to the open file.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {
             Ok(of) if (of.dev(), of.ino()) == (self.device, self.inode) => Ok(()),
@@ -84,7 +86,7 @@ impl DatabaseFile {
 /// Removes the permissions of others.
 ///
 /// # Errors
-/// It belongs to another user, and others may write to it or, if it is a file, read it.
+/// Returns an error if it belongs to another user, and others may write to it or, if it is a file, read it.
 fn tighten(path: &Path, others: u32) -> io::Result<()> {
     let of = fs::metadata(path)?;
     let mode = of.mode() & 0o7777;
@@ -142,7 +144,7 @@ mod tests {
         let file = folder.path().join("portal.sqlite");
         DatabaseFile::prepare(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
-        // As left by a portal that was killed before SQLite wrote to it, or by a power loss.
+        // Such a file remains if the portal was killed before SQLite wrote to it, or after a power loss.
         assert!(matches!(
             DatabaseFile::prepare(&file),
             Err(StoreError::Empty(_))

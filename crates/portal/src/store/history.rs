@@ -32,16 +32,16 @@ pub(crate) struct PastSession {
 /// Owner of a requested session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LaunchOwner {
-    /// The caller.
+    /// The caller owns it.
     Own,
-    /// The caller, and its end was recorded.
+    /// The caller owns it, and its end has been recorded.
     Over,
-    /// Another user.
+    /// Another user owns it.
     Others,
 }
 
 impl Store {
-    /// Records the request for a session, unless it is recorded already.
+    /// Records the request for a session, unless it has already been recorded.
     pub(crate) async fn note_launch(
         &self,
         session: SessionId,
@@ -71,7 +71,7 @@ impl Store {
         })
     }
 
-    /// Records its end, unless it is recorded already.
+    /// Records its end, unless it has already been recorded.
     pub(crate) async fn note_end(
         &self,
         session: SessionId,
@@ -121,7 +121,7 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// Stores the end of a session's log, unless one is stored already.
+    /// Stores the end of a session's log, unless one has already been stored.
     pub(crate) async fn note_log(&self, session: SessionId, log: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET log = $2 WHERE session = $1 AND log IS NULL")
             .bind(session.to_string())

@@ -6,8 +6,8 @@ use super::{Store, StoreError};
 const DRAINING: &str = "draining";
 
 impl Store {
-    /// The stored secret with this name, or `new`, which is stored. Portals that start concurrently get the same
-    /// secret.
+    /// The stored secret with this name; if there is none, stores `new` and returns it. Portals that start concurrently get
+    /// the same secret.
     pub(crate) async fn key(&self, name: &str, new: &str) -> Result<String, StoreError> {
         sqlx::query("INSERT INTO keys (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)

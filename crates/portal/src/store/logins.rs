@@ -13,7 +13,7 @@ const LIFETIME: i64 = 90 * 24 * 3600;
 /// Minimum interval between updates of its last use, in seconds.
 const UPDATE_INTERVAL: i64 = 600;
 
-/// Maximum number of log-ins per account; beyond it the oldest is removed. A guess.
+/// Maximum number of log-ins per account. Beyond it, the oldest is removed. A guess.
 const PER_ACCOUNT: i64 = 32;
 
 /// A browser's log-in.
@@ -28,8 +28,8 @@ pub(crate) struct Login {
 }
 
 impl Store {
-    /// Stores a log-in. `token` is the hash of the browser's secret; `until`, in seconds since 1970, the end of a
-    /// log-in with a provider.
+    /// Stores a log-in. `token` is the hash of the browser's secret; `until` is the end of a log-in through a provider, in
+    /// seconds since 1970.
     pub(crate) async fn add_login(
         &self,
         token: &str,

@@ -22,7 +22,7 @@ pub(crate) use self::history::{LaunchOwner, PastSession};
 pub(crate) use self::logins::Login;
 pub(crate) use self::users::{Account, MAX_NAME, User};
 
-/// Timeout of a request to the database. Longer than SQLite's wait for another writer, which is 5 s.
+/// Timeout of a request to the database. It is longer than SQLite's wait for another writer, which is 5 s.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Maximum number of connections; a guess: SQLite has a single writer in any case.
@@ -34,7 +34,7 @@ pub(crate) enum StoreError {
     /// It cannot be opened.
     #[error("cannot open the database {at}: {why}")]
     Open { at: String, why: sqlx::Error },
-    /// It is PostgreSQL, which this program lacks.
+    /// The database is PostgreSQL, which this program was built without.
     #[error(
         "cannot open the database {at}: this portal was built without PostgreSQL; build it with `--features postgres`"
     )]
@@ -78,7 +78,7 @@ pub(crate) enum StoreError {
     Failed(sqlx::Error),
 }
 
-/// Not as its source, since the message already contains it.
+/// The error is not its source, because the message already contains it.
 impl From<sqlx::Error> for StoreError {
     fn from(why: sqlx::Error) -> StoreError {
         StoreError::Failed(why)
@@ -86,7 +86,7 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// The part of it that may be published.
+    /// The part of the message that may be published.
     pub(crate) fn for_all(&self) -> &'static str {
         match self {
             StoreError::Gone(_) => "the database's file was deleted or replaced",
@@ -121,7 +121,7 @@ impl Store {
                 format!("sqlite://{}?mode=rwc", path.display()),
                 path.display().to_string(),
             ),
-            // Without the password.
+            // The message omits the password.
             DatabaseLocation::Url(url) => (
                 url.to_owned(),
                 url.rsplit_once('@')
@@ -181,7 +181,7 @@ impl Store {
     /// Checks that it accepts writes, and is still the one that was opened.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.file.as_ref().map_or(Ok(()), DatabaseFile::check)?;
-        // Reads succeed even with a full disk, a lock or a read-only file system.
+        // Reads would succeed even with a full disk, a lock or a read-only file system.
         sqlx::query(
             "INSERT INTO keys (name, value) VALUES ('checked', $1)
              ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -193,7 +193,7 @@ impl Store {
     }
 }
 
-/// Settings of each SQLite connection: readers do not wait for a writer, and committed changes survive a power loss.
+/// Settings of each SQLite connection. Readers do not wait for a writer, and committed changes survive a power loss.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                        PRAGMA foreign_keys = ON";
 

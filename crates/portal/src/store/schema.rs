@@ -4,7 +4,7 @@ use sqlx::AnyPool;
 
 use super::StoreError;
 
-/// The changes of each version. Released versions are never changed; new ones are appended.
+/// The changes of each version. Released versions never change; new ones are appended.
 const STEPS: [&[&str]; 4] = [
     &[
         "CREATE TABLE users (
@@ -50,15 +50,15 @@ const STEPS: [&[&str]; 4] = [
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// Number of the lock that a portal holds while it creates tables; a random value, since the database may have other
+/// Number of the lock that a portal holds while it creates tables. It is a random value, because the database may have other
 /// users.
 const LOCK: i64 = 0x6f75_7672;
 
 /// Upgrades the tables to [`VERSION`] atomically. If several portals start, the others wait for the first one.
 pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreError> {
     let mut transaction = match sqlite {
-        // A transaction that starts with a read cannot become a writer beside another one (SQLite, "Transactions",
-        // 2.2).
+        // A transaction that starts with a read cannot become a writer while another writer is active (SQLite,
+        // "Transactions", 2.2).
         true => pool.begin_with("BEGIN IMMEDIATE").await?,
         false => {
             let mut transaction = pool.begin().await?;

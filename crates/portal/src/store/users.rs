@@ -13,7 +13,7 @@ pub(crate) const MAX_NAME: usize = 64;
 pub(crate) struct User {
     /// The log-in name.
     pub(crate) name: String,
-    /// Argon2 in PHC string format; empty: no password.
+    /// Argon2 hash in PHC string format; empty: no password.
     pub(crate) password: String,
     /// Whether it may see and stop the sessions of all users.
     pub(crate) operator: bool,
@@ -21,7 +21,7 @@ pub(crate) struct User {
     pub(crate) sessions: Option<u32>,
 }
 
-/// An account, and whether it is disabled: then log-in is not possible and it has no sessions.
+/// An account, and whether it is disabled. If it is, log-in is not possible, and it has no sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     pub(crate) user: User,
@@ -29,7 +29,7 @@ pub(crate) struct Account {
 }
 
 impl Store {
-    /// Adds an account. `subject`: its user at a provider, as returned by [`crate::oidc::key`].
+    /// Adds an account. `subject` is its user at a provider, as returned by [`crate::oidc::key`].
     pub(crate) async fn add_user(
         &self,
         user: &User,
@@ -75,8 +75,8 @@ impl Store {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// Links an account to a user of a provider, or removes the link; ends its log-ins. Returns whether the account
-    /// exists.
+    /// Links an account to a user of a provider, or removes the link. Ends the account's log-ins. Returns whether the
+    /// account exists.
     pub(crate) async fn link(&self, name: &str, subject: Option<&str>) -> Result<bool, StoreError> {
         if let Some(subject) = subject
             && let Some(other) = self.user_of(subject).await?
@@ -98,7 +98,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets the rights of an account; disabling it ends its log-ins. Returns whether the account exists.
+    /// Sets the rights of an account. Disabling it ends its log-ins. Returns whether the account exists.
     pub(crate) async fn set_account(&self, account: &Account) -> Result<bool, StoreError> {
         let Account { user, disabled } = account;
         let mut transaction = self.pool.begin().await?;
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// Names are used in URLs, file names, labels of engines and logs.
+/// Checks a name, because names are used in URLs, file names, labels of engines and logs.
 fn check(name: &str) -> Result<(), StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,5 +1,5 @@
-//! `openuvr client --portal`: a real client, a real portal and real sessions of the built-in scene. Cargo builds
-//! `openuvr` for another package.
+//! `openuvr client --portal`: a real client, a real portal and real sessions of the built-in scene. Cargo builds `openuvr`
+//! as part of another package.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -129,9 +129,9 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let portal = place.start();
     let at = format!("http://{}", portal.at);
     let [user, password] = by_password(&place);
-    // Without a terminal there is no prompt.
+    // Without a terminal, there is no prompt.
     let said = client(&place, &at, &[]).fails();
-    assert!(said.contains("give --portal-user"), "{said}");
+    assert!(said.contains("use --portal-user"), "{said}");
     let said = client(&place, &at, &[&user]).fails();
     assert!(said.contains("--portal-password-file"), "{said}");
     place.write("wrong", "not this\n");
@@ -170,7 +170,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
         .collect();
     assert_eq!(running.len(), 1, "{listed}");
     let id = running[0]["id"].as_str().unwrap();
-    // Another user watches the shared session by its id, and cannot end it.
+    // Another user watches the shared session by its id, but cannot end it.
     let shared = format!("/api/sessions/{id}/shared");
     assert_eq!(
         person.status("PUT", &shared, Some(&json!({"shared": true}))),
@@ -330,10 +330,10 @@ fn a_portal_is_pinned_by_its_certificate() {
     assert!(at.starts_with("https://"), "{at}");
     let [user, password] = by_password(&place);
     let said = client(&place, &at, &[&user, &password]).fails();
-    let words = "give --portal-fingerprint ";
+    let words = "use --portal-fingerprint ";
     let found = said.split(words).nth(1).unwrap_or_else(|| panic!("{said}"));
     let fingerprint = found.trim().to_owned();
-    // The fingerprint as printed by openssl.
+    // The fingerprint is in the form that openssl prints.
     let shown = Command::new("openssl")
         .args(["x509", "-noout", "-sha256", "-fingerprint", "-in"])
         .arg(place.path("cert.pem"))

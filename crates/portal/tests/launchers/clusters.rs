@@ -102,7 +102,7 @@ impl Kubernetes {
         Kubernetes::of(cluster)
     }
 
-    /// One with this number of simulated nodes.
+    /// A cluster with this number of simulated nodes.
     pub(crate) fn simulate(nodes: usize) -> Kubernetes {
         let cluster = Cluster::new("kubernetes");
         cluster.run("simulate", &[&nodes.to_string()]);
@@ -160,7 +160,7 @@ impl Engine for Kubernetes {
     }
 }
 
-/// The daemons of a cluster, in a folder of their own. One at a time: their ports are fixed.
+/// The daemons of a cluster, in its own folder. Only one cluster runs at a time, because its ports are fixed.
 struct Cluster {
     engine: &'static str,
     folder: TempDir,

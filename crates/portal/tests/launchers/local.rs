@@ -37,7 +37,8 @@ impl Engine for Machine {
     /// The process ends while no portal runs.
     fn lose(&mut self, _: SessionId, pid: i32) -> bool {
         kill(pid);
-        // A portal that finds it alive follows it and sees its end. Its parent does not wait for it: it stays a zombie.
+        // A portal that finds it alive follows it and detects its end. Its parent does not wait for it, so it stays a
+        // zombie.
         wait("the end of the process", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = stat

@@ -1,4 +1,4 @@
-//! One suite for all launchers. An engine is a module here and a line in the table at the end of this file.
+//! One suite for all launchers. For each engine, there is a module here and a line in the table at the end of this file.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -10,7 +10,7 @@ mod suite;
 #[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
-/// Each case of the suite as a test of each engine. Cases that need daemons are `#[ignore]`d, and belong to a test
+/// Creates a test of each engine for each case of the suite. Cases that need daemons are `#[ignore]`d, and belong to a test
 /// tier.
 macro_rules! engines {
     ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(

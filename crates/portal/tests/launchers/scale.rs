@@ -13,11 +13,11 @@ use super::suite::{Engine as _, spec};
 use super::support::{Installation, wait};
 
 const SESSIONS: usize = 5000;
-/// Eight GPUs each, so that all are in use.
+/// Number of nodes, with eight GPUs each, so that all GPUs are in use.
 const NODES: usize = SESSIONS / 8;
 /// Concurrent launches.
 const AT_ONCE: usize = 64;
-/// A cluster that places fewer than 30 per second is broken.
+/// Time limit. A cluster that places fewer than 30 sessions per second is broken.
 const TIMEOUT: Duration = Duration::from_secs(170);
 
 #[test]
@@ -72,7 +72,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         "placed: {SESSIONS} in {took:.1} s, {:.0} a second",
         SESSIONS as f64 / took
     );
-    // One more exceeds the capacity, and reports why.
+    // One more session exceeds the capacity, and reports why.
     let mut one_more = spec(&[]);
     one_more.gpus = 1;
     runtime.block_on(launcher.launch(&one_more)).unwrap();
@@ -109,8 +109,8 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     }
 }
 
-/// The program itself with the same cluster: time until it knows all sessions, response time of the list for an
-/// operator, and memory.
+/// Runs the program itself with the same cluster. Measures the time until it has all sessions, the response time of the list
+/// for an operator, and the memory.
 fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     let place = Installation::new();
     let config = format!(

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 /// Timeout of an engine on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An engine under test. It has capacity for two sessions; nothing of it remains after it is dropped.
+/// An engine under test. It has capacity for two sessions, and nothing of it remains after it has been dropped.
 pub(crate) trait Engine {
     /// Opens a launcher of this engine, as a starting portal does. Needs a tokio runtime. The previous one, if any, has
     /// ended.
@@ -31,12 +31,12 @@ pub(crate) trait Engine {
     /// Makes it available again.
     fn restore(&mut self) {}
 
-    /// Arguments of a lost session: with an application, if the engine finds that again.
+    /// Arguments of a lost session. They include an application if the engine finds that again.
     fn lost_words(&self) -> &'static [&'static str] {
         &["--application"]
     }
 
-    /// Whether it distinguishes a program's standard output from its standard error.
+    /// Whether the engine distinguishes a program's standard output from its standard error.
     fn knows_output(&self) -> bool {
         true
     }
@@ -46,7 +46,7 @@ pub(crate) trait Engine {
 struct Portal {
     launcher: Arc<dyn Launcher>,
     runtime: Runtime,
-    /// The reports of `watch` in order.
+    /// The reports of `watch`, in order.
     told: Arc<Mutex<Vec<Observed>>>,
 }
 
@@ -138,7 +138,7 @@ struct Running {
 }
 
 impl Running {
-    /// Sends it a line; returns its session.
+    /// Sends it a line. Returns its session.
     fn request(&self, tell: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
         let mut line = String::new();
@@ -152,7 +152,7 @@ impl Running {
     /// The process that answers, which must be the session's.
     fn pid(&self, session: SessionId) -> i32 {
         assert_eq!(self.request("").unwrap(), session.to_string());
-        // In a container it may have another process number.
+        // In a container, it may have a different process number.
         let is_program = |pid: &i32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.trim() == "bare_session"
@@ -302,7 +302,7 @@ pub(crate) fn ends_with_all_that_it_started(engine: &mut dyn Engine) {
     });
     assert_eq!(running.request(""), None);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Gone and unknown sessions are not an error.
+    // Sessions that are gone or unknown are not an error.
     portal.stop(spec.session);
     portal.stop(SessionId::random());
     portal.end();
@@ -328,7 +328,7 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     portal.end();
 }
 
-/// 124 and 127 are also those of timeout(1) and env(1), which an engine may use.
+/// The codes 124 and 127 are included because timeout(1) and env(1), which an engine may use, return them, too.
 pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     for exit_code in [124, 127] {

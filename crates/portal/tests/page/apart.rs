@@ -3,8 +3,8 @@
 //! ```text
 //!  desk 10.77.2.2 ─── 10.77.2.1  portal, coturn  10.77.1.1 ─── 10.77.1.2 session
 //! ```
-//! Each side is a network namespace with only that network, so there is no other route. If the session is a Pod, a
-//! bridge replaces the cable on its side.
+//! Each side is a network namespace with only that network, so there is no other route. If the session is a Pod, a bridge
+//! replaces the cable on its side.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +31,7 @@ const RELAY: u16 = 13_478;
 /// Secret shared by coturn and the portal.
 const SECRET: &str = "a secret of this test";
 
-/// One network at a time: its addresses are fixed.
+/// Serialises the tests, because the addresses of the network are fixed.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The networks; removed on drop.
@@ -44,14 +44,14 @@ struct Network {
 }
 
 impl Network {
-    /// With one node. `None` with a message, without the privilege.
+    /// Creates the networks with one node. `None`, with a message, without the privilege.
     fn of_a_node() -> Option<Network> {
         let network = Network::of_the_desk()?;
         cable(&network.node, NODE_SIDE, NODE, "ouvr-n");
         Some(network)
     }
 
-    /// With a bridge for Pods.
+    /// Creates the networks with a bridge for Pods.
     fn of_pods() -> Option<Network> {
         let network = Network::of_the_desk()?;
         let bridge = &network.node;
@@ -149,7 +149,7 @@ impl Drop for Relay {
     }
 }
 
-/// Plays the scene in a browser at the desk; `engine` configures how sessions run on the node.
+/// Plays the scene in a browser at the desk. `engine` configures how sessions run on the node.
 fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     let secure = place.secure();
     let Some((mut browser, _turn)) = start_in(&network.desk, place) else {
@@ -173,7 +173,7 @@ fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     play(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#video')?.videoWidth > 0");
     pixels_move(&mut browser, &tab);
-    // All media passed through the relay.
+    // All media has passed through the relay.
     wait("traffic through the relay", || {
         let said = fs::read_to_string(place.path("coturn.log")).unwrap_or_default();
         let node = NODE.trim_end_matches('2');
@@ -187,7 +187,7 @@ fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     browser.until(&tab, &state("ended"));
 }
 
-/// As in a container with its own network: the session program is started there.
+/// This is like a container with its own network: the session program is started there.
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, network namespaces, coturn"]
 fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
@@ -246,7 +246,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The nodes are in the namespace, their controller on the portal's machine.
+/// The nodes are in the namespace, and their controller is on the portal's machine.
 #[test]
 #[ignore = "belongs to ./dev test-cluster slurm: the daemons of Slurm, a browser, network namespaces, coturn"]
 fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
@@ -263,7 +263,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
     plays_at_the_desk(&network, &place, &engine);
 }
 
-/// Pods have a network of their own, as usual, which only the portal's machine can reach.
+/// As usual, Pods have their own network, which only the portal's machine can reach.
 #[test]
 #[ignore = "belongs to ./dev test-cluster kubernetes: a cluster, a browser, network namespaces, coturn"]
 fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {

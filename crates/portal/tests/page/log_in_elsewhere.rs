@@ -7,7 +7,7 @@ use super::provider::Provider;
 use super::start;
 use super::support::Installation;
 
-/// Presses a button; waits for it while the page loads.
+/// Presses a button. Waits for it while the page loads.
 fn press(browser: &mut Browser, tab: &Tab, button: &str) {
     browser.until(
         tab,
@@ -98,7 +98,7 @@ fn a_user_logs_in_and_out_through_a_provider() {
     let me = browser.run(&tab, "fetch('/api/me').then((answer) => answer.status)");
     assert_eq!(me, 401);
 
-    // The next user must authenticate again; a user without the group sees the reason.
+    // The next user must authenticate again. A user without the group sees the reason.
     press(&mut browser, &tab, "#provider");
     log_in_there(&mut browser, &tab, &provider, "stranger");
     browser.until(&tab, &log_in_is_asked);

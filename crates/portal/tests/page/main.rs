@@ -1,4 +1,4 @@
-//! The page in a real browser. `./dev test-portal` installs it; without one, the tests are skipped with a message.
+//! The page in a real browser, which `./dev test-portal` installs. Without a browser, the tests are skipped with a message.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -23,7 +23,7 @@ use serde_json::json;
 use support::skip::skip;
 use support::{Installation, PASSWORD, Portal, wait};
 
-/// One browser at a time: each takes more than a core until its page is loaded.
+/// Serialises the tests, because each browser uses more than a core until its page has been loaded.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A browser, if there is one, and the lock.
@@ -31,7 +31,7 @@ fn start(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     start_with(|program| Browser::start(program, place.folder.path()))
 }
 
-/// The same, accepting only the certificate of [`Installation::secure`].
+/// Like [`start`], but the browser accepts only the certificate of [`Installation::secure`].
 fn start_trusting(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_trusting(program, place.folder.path(), &public_key))
@@ -50,7 +50,7 @@ fn start_with(
     }
 }
 
-/// The same, in this network namespace.
+/// Like [`start`], in this network namespace.
 fn start_in(namespace: &str, place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_in(namespace, program, place.folder.path(), &public_key))
@@ -66,7 +66,7 @@ fn write_local(place: &Installation, secure: &str) {
     );
 }
 
-/// Makes the scene the only application, with these further lines of its entry.
+/// Makes the scene the only application, with these additional lines in its entry.
 fn write_scene(place: &Installation, more: &str) {
     let openuvr = support::openuvr();
     let entry = format!("name = \"scene\"\ncommand = [{openuvr:?}, \"scene\"]\nsize = \"640x360\"");
@@ -115,7 +115,7 @@ fn start_application(browser: &mut Browser, tab: &Tab, application: &str, until:
     browser.until(tab, &state(until));
 }
 
-/// Plays in the same window, as if the browser blocked a second one.
+/// Plays in the same window, as if the browser had blocked a second one.
 fn play(browser: &mut Browser, tab: &Tab) {
     let play = press("Play", "#own");
     browser.run(tab, &format!("window.open = () => null; {play}"));
@@ -136,7 +136,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "[...document.querySelectorAll('#applications h3')].map((of) => of.textContent)",
     );
     assert_eq!(titles, json!(["Bare", "save", "adas"]));
-    // The first picture has only a valid signature: its letter is shown, as for the others.
+    // The first picture has only a valid signature, so its letter is shown, as for the others.
     browser.until(
         &tab,
         "[...document.querySelectorAll('#applications .picture')].map((of) => of.textContent).join('') === 'BSA'",

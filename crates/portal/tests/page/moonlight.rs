@@ -1,4 +1,4 @@
-//! A session for Moonlight clients, whose PIN a browser of the portal takes.
+//! A session for Moonlight clients, for which a browser of the portal accepts the PIN.
 
 use std::net::SocketAddr;
 

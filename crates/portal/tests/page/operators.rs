@@ -55,7 +55,7 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         let mut all = all.as_array().unwrap().iter();
         all.find(|of| of["name"] == "bob").unwrap().clone()
     };
-    // As when the user types and moves to the next field.
+    // This is what happens when the user types and moves to the next field.
     browser.run(
         &tab,
         "{ const most = document.querySelector('[data-account=bob] input');

@@ -1,5 +1,5 @@
-//! End to end: from the portal's page to a moving picture in the browser, and back. With the real `openuvr session`,
-//! which cargo builds for another package.
+//! End to end: from the portal's page to a moving picture in the browser, and back. It uses the real `openuvr session`,
+//! which cargo builds as part of another package.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::support::{Installation, wait};
 use super::{log_in, play, start_application, start_trusting, state, write_local, write_scene};
 
-/// A few pixels of the displayed picture, as text; empty without a picture.
+/// A few pixels of the displayed picture, as text; empty if there is no picture.
 const PIXELS: &str = "globalThis.pixels = () => {
   const video = document.querySelector('#video');
   if (!video || !video.videoWidth) return '';
@@ -26,7 +26,7 @@ const PIXELS: &str = "globalThis.pixels = () => {
 fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let place = Installation::new();
     let secure = place.secure();
-    // One certificate: a page with another one would not load.
+    // There is only one certificate: a page with another one would not load.
     let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
@@ -56,7 +56,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     assert_eq!(all, json!([origin]));
 
-    // In another window: frames of a hidden tab are not displayed.
+    // It is played in another window, because frames of a hidden tab are not displayed.
     let played = tab;
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(&tab, &state("running"));

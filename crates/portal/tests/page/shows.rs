@@ -132,7 +132,7 @@ fn the_page_shows_the_sessions_end_and_links_back() {
              document.querySelector('#notice h1').textContent === '{title}'"
         )
     };
-    // A bare session streams nothing: the page keeps reconnecting while it runs.
+    // A bare session streams nothing, so the page keeps reconnecting while it runs.
     browser.until(&tab, &said("Reconnecting…"));
     assert_eq!(browser.run(&tab, FIGURES), json!([]));
     let session = browser.run(&tab, "location.pathname.split('/')[2]");
@@ -151,7 +151,7 @@ fn the_page_shows_the_sessions_end_and_links_back() {
     browser.until(&tab, &state("ended"));
     assert_eq!(browser.run(&tab, "location.pathname"), json!("/"));
 
-    // Statistics need a query. An unknown session has not ended.
+    // Statistics require a query. An unknown session has not ended.
     let nothing = "00000000-0000-4000-8000-000000000000";
     let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
     let tab = browser.open(&address);

@@ -1,4 +1,4 @@
-//! Certificates from an ACME authority: pebble, which validates like a public one.
+//! Certificates from an ACME authority: pebble, which validates like a public authority.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::support::skip::skip;
 use super::support::{Installation, wait};
 
-/// Validity of pebble's certificates in seconds: renewal is after two thirds.
+/// Validity of pebble's certificates in seconds. Renewal is after two thirds.
 const VALID: u32 = 30;
 
 /// The authority, ended with the test.
@@ -17,7 +17,7 @@ struct Authority {
 }
 
 impl Authority {
-    /// One that validates names at this port. `None` with a message: not installed.
+    /// Starts an authority that validates names at this port. Returns `None`, with a message, if it is not installed.
     fn start(place: &Installation, tls_port: u16) -> Option<Authority> {
         if Command::new("pebble").arg("-h").output().is_err() {
             skip("pebble is not installed: apt-get install pebble, or ./dev test-portal");

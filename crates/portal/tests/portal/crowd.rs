@@ -1,4 +1,4 @@
-//! Concurrent clients: held connections, log-ins, password guessing. They must not block each other.
+//! Concurrent clients: held connections, log-ins, and password guessing. They must not block each other.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -58,7 +58,7 @@ fn slow_requests_hold_a_share_and_no_more() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    // Connections of three neighbours: two that would take everything, and a small one.
+    // Connections from three neighbouring networks: two that would use all slots, and a small one.
     let neighbours = [(2, 3000), (3, 1500), (4, 8)].map(|(last, count)| {
         let from = Ipv4Addr::new(127, 0, 0, last);
         let open = (0..count).filter_map(|_| slow_login(&portal, from));

@@ -43,7 +43,7 @@ fn its_files_are_the_owners_alone() {
     }
     assert_eq!(mode(""), 0o711);
     portal.kill();
-    // As created by an older portal.
+    // An older portal would have created it like this.
     set_mode(&data.join("portal.sqlite"), 0o644);
     let portal = place.start();
     portal.log_in("ada");
@@ -81,11 +81,12 @@ fn a_read_only_folder_is_reported_in_one_line() {
     set_mode(&data, 0o555);
     let said = match rustix::process::geteuid().is_root() {
         false => complaint(&place),
-        // Root can write everywhere: start it as another user with read access to everything else.
+        // Root can write everywhere, so the portal is started as another user with read access to everything else.
         true => {
             set_mode(&data.join("portal.sqlite"), 0o666);
             let program = place.path("openuvr-portal");
-            // By another process: no program that another test starts has it open for writing (`ETXTBSY`).
+            // The copy is made by another process, so that no program that another test starts has it open for writing
+            // (`ETXTBSY`).
             let mut copying = Command::new("cp");
             copying.arg(env!("CARGO_BIN_EXE_openuvr-portal"));
             assert!(copying.arg(&program).status().unwrap().success());

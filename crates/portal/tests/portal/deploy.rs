@@ -1,4 +1,4 @@
-//! `deploy/portal.yaml`, which runs a portal in a cluster: the portal accepts its configuration. `./dev test-cluster
+//! `deploy/portal.yaml`, which runs a portal in a cluster: the portal accepts the configuration in it. `./dev test-cluster
 //! kubernetes` validates the rest with an API server.
 
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ fn values(key: &str) -> Vec<&'static str> {
     values.collect()
 }
 
-/// The files that the portal reads and writes in the manifest: its configuration, a secret, its data folder.
+/// The files in the manifest that the portal reads and writes: its configuration, a secret, and its data folder.
 fn files() -> [String; 3] {
     let args = values("args");
     let words = args[0].trim_end_matches(']');
@@ -51,7 +51,7 @@ fn files() -> [String; 3] {
 fn a_portal_accepts_the_configuration_of_its_manifest() {
     let place = Installation::new();
     let [_, secret, _] = files();
-    // Mounted by the cluster; on this machine it is in another place.
+    // The cluster mounts this file; on this machine, it is at another path.
     place.write("turn.secret", "of a test\n");
     let own = place.path("turn.secret").display().to_string();
     let config = block("portal.toml").replace(&secret, &own);
@@ -81,7 +81,7 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let listen: SocketAddr = config["listen"].as_str().unwrap().parse().unwrap();
     assert!(listen.ip().is_unspecified(), "others come from outside");
     assert_eq!(values("containerPort"), [listen.port().to_string()]);
-    // Three probes, then the service; all but the service's own refer to the container's port by name.
+    // Three probes, then the service. All except the service's own refer to the container's port by name.
     assert_eq!(values("port"), ["http", "http", "http", "80"]);
     assert_eq!(values("targetPort"), ["http"]);
     let next = MANIFEST.lines().skip(1);

@@ -1,4 +1,5 @@
-//! The portal's descriptor limit: raised for itself, unchanged for sessions, and waiting when it is reached.
+//! The portal's descriptor limit: raised for the portal itself, unchanged for sessions. When it is reached, the portal
+//! waits.
 
 use std::fs;
 use std::net::TcpStream;
@@ -7,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::support::{Installation, Portal, id, wait};
 
-/// Iterations of a waiting loop before the check. The log merges repeated lines: there would be several after this many
-/// iterations of a busy loop.
+/// Number of iterations of a waiting loop before the check. The log merges repeated lines: after this many iterations of a
+/// busy loop there would be several lines.
 const TURNS: u64 = 20;
 
 /// The soft and the hard limit of a process.
@@ -37,7 +38,7 @@ fn the_portal_raises_its_limit_and_not_the_sessions() {
     assert_eq!(limits(processes[0]), ["300", &hard]);
 }
 
-/// Limits the portal to this many descriptors besides its open ones: the limit applies to descriptor numbers.
+/// Limits the portal to this many descriptors in addition to its open ones. The limit applies to descriptor numbers.
 fn limit(portal: &Portal, left: u64) {
     let folder = fs::read_dir(format!("/proc/{}/fd", portal.id())).unwrap();
     let names = folder.flatten().map(|entry| entry.file_name());

@@ -42,7 +42,7 @@ fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> V
         .arg(&client));
     let sources = ["sdk.gen.ts", "client.gen.ts"].map(|name| client.join(name));
     run(npm("compile").args(&sources).arg("--outDir").arg(&client));
-    // Otherwise node derives the module format from the surrounding folder.
+    // Otherwise, node would derive the module format from the surrounding folder.
     std::fs::write(client.join("package.json"), "{\"type\":\"commonjs\"}").unwrap();
     let said = run(Command::new("node")
         .arg(folder().join("use.js"))

@@ -49,7 +49,7 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
     place.add_user("ada", &["--sessions", "100"]);
     let mut portal = place.start();
     let mut ada = portal.log_in("ada");
-    // Times from before the request is read to after its response; the exact points depend on the machine, but the
+    // Times from before the request is read until after its response. The exact points depend on the machine, but the
     // requirement is the same at each.
     for round in 0..12_u32 {
         let session = id(round + 1);

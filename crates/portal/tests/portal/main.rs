@@ -1,4 +1,4 @@
-//! The portal as a process: its REST interface, recovery after a kill, refusals. Sessions are processes of the example
+//! The portal as a process: its REST interface, recovery after a kill, and refusals. Sessions are processes of the example
 //! `bare_session`, without a picture.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]

@@ -86,7 +86,7 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
         let answer = come_back(person, back);
         answer.header("location").unwrap().to_owned()
     };
-    // In another user's browser, which would then act as ada; and without a browser's cookie.
+    // In another user's browser, which would then act as ada, and without a browser's cookie.
     let (_, other) = start_log_in(portal.anonymous());
     assert_eq!(leads(&other, &back), "/#login=state");
     assert_eq!(leads(&portal.anonymous(), &back), "/#login=state");

@@ -123,7 +123,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
     let mut back = [0; 5];
     answer.read_exact(&mut back).unwrap();
     assert_eq!(&back, b"offer");
-    // It learns only the browser's device, name and address.
+    // It gets only the browser's device, name and address.
     let asked = fs::read_to_string(folder.join("asked")).unwrap();
     let mut lines = asked.lines();
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
     for secret in [cookie, ada.csrf.as_deref().unwrap(), "of-the-browser"] {
         assert!(!asked.contains(secret), "{asked}");
     }
-    // The portal sets the browser's address: a header of the client is not trusted.
+    // The portal sets the browser's address. A header of the client is not trusted.
     assert!(heard.contains(&("x-forwarded-for".to_owned(), "127.0.0.1".to_owned())));
     assert!(heard.contains(&("x-openuvr-name".to_owned(), "ada".to_owned())));
 }

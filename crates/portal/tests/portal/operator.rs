@@ -35,7 +35,7 @@ fn an_operator_makes_limits_and_disables_accounts() {
     ada.until(&id(1), "running");
     ada.until(&id(2), "running");
     assert_eq!(place.processes().len(), 2);
-    // Disabled: its log-ins end, log-in is refused, and its sessions end.
+    // When the account is disabled, its log-ins end, log-in is refused, and its sessions end.
     let disabled = json!({"operator": false, "sessions": 2, "disabled": true});
     assert_eq!(change("ada", &disabled), 204);
     assert_eq!(ada.status("GET", "/api/me", None), 401);

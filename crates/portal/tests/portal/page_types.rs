@@ -1,4 +1,4 @@
-//! The page's types match the REST interface: each field is described there, and nullable in both or in neither.
+//! The page's types match the REST interface: each field is described there, and is nullable in both or in neither.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! PostgreSQL as the portals' database, a real server for each test. With `OPENUVR_TEST_DATABASE=postgres`, the other
-//! tests of the interface also use it: `./dev test-portal`.
+//! PostgreSQL as the portals' database, with a real server for each test. With `OPENUVR_TEST_DATABASE=postgres`, the other
+//! tests of the interface use it, too: `./dev test-portal`.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ fn place_in(url: &str) -> Installation {
     place
 }
 
-/// With these TLS parameters in place of the URL's own.
+/// The URL with these TLS parameters, which replace its own.
 fn with_tls(url: &str, words: &str) -> String {
     let (at, _) = url.split_once('?').unwrap();
     format!("{at}?{words}")
@@ -78,7 +78,7 @@ fn portals_share_accounts_and_history() {
         202
     );
     ada.until(&id(1), "ended");
-    // Either portal reports past sessions; only its own engine knows current ones.
+    // Either portal reports past sessions, but only its own engine lists current ones.
     wait("the recorded end", || {
         let past = there.request("GET", "/api/history", None).unwrap().json();
         past[0]["ended"].is_i64()
@@ -126,7 +126,7 @@ fn the_connection_is_encrypted_and_verified() {
     let place = place_in(&known);
     place.add_user("ada", &[]);
     place.start().log_in("ada");
-    // Another authority, and the public ones.
+    // Another authority, and the public authorities.
     let stranger = Installation::new();
     stranger.secure();
     let other = stranger.path("cert.pem").display().to_string();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server, which ends with this process at the latest.
+//! A PostgreSQL server, which ends at the latest when this process ends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ static SHARED: LazyLock<Mutex<Server>> = LazyLock::new(|| Mutex::new(Server::sta
 
 pub(crate) struct Server {
     child: Child,
-    /// The script stops the server when its standard input closes.
+    /// Keeps the server running. The script stops it when its standard input closes.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     pub(crate) port: u16,

@@ -23,7 +23,7 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    /// Starts one, and adds it to the configuration of `place`, with these further lines.
+    /// Starts a provider, and adds it to the configuration of `place`, with these additional lines.
     pub(crate) fn start(place: &Installation, more: &str) -> Provider {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provider");
         assert!(
@@ -31,7 +31,7 @@ impl Provider {
             "./dev test-portal fetches the provider; or npm ci in {}",
             folder.display()
         );
-        // Free now; the portal binds it a moment later.
+        // The port is free now, and the portal binds it a moment later.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = free.local_addr().unwrap().to_string();
         drop(free);

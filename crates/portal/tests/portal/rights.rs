@@ -1,4 +1,4 @@
-//! Authorization: every route of the interface, for each role. A route that is missing in the table fails the test.
+//! Authorization: every route of the interface, for each role. The test fails if a route is missing in the table.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ fn table() -> Vec<Line> {
         ),
         ("GET", "/metrics", None, [401, 403, 403, 200]),
         ("GET", "/api/login", None, [200, 200, 200, 200]),
-        // There is no provider here; with one: `oidc.rs`.
+        // There is no provider here; `oidc.rs` tests with one.
         ("POST", "/api/oidc/login", None, [404, 404, 404, 404]),
         ("GET", "/api/oidc/callback", None, [404, 404, 404, 404]),
         ("POST", "/api/login", login, [401, 401, 401, 401]),
@@ -135,7 +135,7 @@ fn each_route_permits_the_right_roles() {
     for (method, path, body, expected) in table() {
         let path = path.replace("{own}", &own).replace("{shared}", &shared);
         for ((person, name), expected) in all.iter().zip(names).zip(expected) {
-            // 0: skipped, since it would remove what the others need.
+            // 0: skipped, because it would remove what the others need.
             if expected != 0 {
                 let status = person.status(method, &path, body.as_ref());
                 assert_eq!(status, expected, "{method} {path} by {name}");

@@ -1,4 +1,4 @@
-//! A session's program gets none of the portal's secrets by its environment or its arguments, which all users of the
+//! A session's program gets none of the portal's secrets through its environment or its arguments, which all users of the
 //! machine can read.
 
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! Sessions by the REST interface, from start to history.
+//! Sessions through the REST interface, from start to history.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A portal in a folder of its own, and a client of its REST interface.
+//! A portal in its own folder, and a client of its REST interface.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -29,9 +29,9 @@ pub(crate) const PASSWORD: &str = "correct horse";
 /// A folder with a configuration, in which portals run one after the other.
 pub(crate) struct Installation {
     pub(crate) folder: TempDir,
-    /// The URL of PostgreSQL; otherwise SQLite in the folder.
+    /// The URL of PostgreSQL; if there is none, SQLite in the folder is used.
     pub(crate) database: Option<String>,
-    /// Further environment variables of portals.
+    /// Additional environment variables of portals.
     pub(crate) environment: Vec<(&'static str, String)>,
     /// A wrapper program with its first arguments, such as `env`; empty: none.
     pub(crate) before: Vec<&'static str>,
@@ -251,7 +251,7 @@ impl Portal {
         self.log_in_with(&json!({"name": name, "password": PASSWORD}))
     }
 
-    /// The same with another password.
+    /// Logs in with another password.
     pub(crate) fn log_in_with(&self, login: &Value) -> Person {
         let mut person = self.anonymous();
         let answer = person.request("POST", "/api/login", Some(login)).unwrap();
@@ -267,7 +267,7 @@ impl Portal {
         self.child.id()
     }
 
-    /// Ends immediately, as by a power loss.
+    /// Ends it immediately, like a power loss.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -291,7 +291,7 @@ impl Person {
         }
     }
 
-    /// `None`: no response.
+    /// Sends a request. Returns `None` if there is no response.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         self.request_with(method, path, body, &[])
     }
@@ -401,8 +401,8 @@ pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
     }
 }
 
-/// A UUID from this number and the test's thread: a launcher kills remaining processes of a session anywhere on the
-/// machine, so ids must be unique across tests.
+/// A UUID from this number and the test's thread: A launcher kills remaining processes of a session anywhere on the machine,
+/// so ids must be unique across tests.
 pub(crate) fn id(number: u32) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     (std::process::id(), thread::current().id()).hash(&mut hash);

@@ -1,9 +1,9 @@
-//! The folders of a session: one for its own files, which is removed with it, and the home of its application, which
-//! may be persistent.
+//! The folders of a session: one for its own files, which is removed with it, and the home directory of its application,
+//! which may be persistent.
 //!
-//! This program and the host, which inherits it, hold a lock on each (flock(2): it belongs to the open file, not to the
-//! process) until both have ended, in whatever way: they end the application before. The application does not inherit
-//! the lock, since it could release it.
+//! This program and the host, which inherits it, hold a lock on each folder (flock(2): it belongs to the open file, not to
+//! the process) until both have ended, in whatever way. They end the application before that. The application does not
+//! inherit the lock, because it could release it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -15,22 +15,22 @@ use openuvr_proto::control::ticket::SessionUuid;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-/// The lock file in a folder in use.
+/// The lock file in a folder that is in use.
 const LOCK: &str = ".openuvr-session.lock";
 
-/// The folder of a session's own files; removed when dropped.
+/// The folder for a session's own files, which is removed when dropped.
 pub(super) struct SessionFolder {
     path: PathBuf,
     _lock: File,
 }
 
 impl SessionFolder {
-    /// Creates it. Files of an earlier, killed session with this id are removed.
+    /// Creates it. Files of an earlier session with this id that was killed are removed.
     ///
     /// # Errors
-    /// The session is already running on this machine, or the folder can't be created.
+    /// Returns an error if the session is already running on this machine, or if the folder cannot be created.
     pub(super) fn create(session: SessionUuid) -> Result<SessionFolder> {
-        // Short, since it contains sockets (unix(7): 108 bytes).
+        // The name is short, because the folder contains sockets (unix(7): 108 bytes).
         let name = session.to_string().replace('-', "");
         let path = std::env::temp_dir().join(format!("ouvr-{name}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -64,7 +64,7 @@ impl SessionFolder {
         &self.path
     }
 
-    /// Lets other accounts traverse the folder to their files in it; they cannot list it.
+    /// Allows other accounts to traverse the folder to their files in it. They cannot list it.
     pub(super) fn allow_traversal(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::Permissions::from_mode(0o711);
@@ -81,7 +81,7 @@ impl SessionFolder {
         self.path.join("keys")
     }
 
-    /// The socket for a portal on this machine; `crates/portal/src/sessions/link.rs` uses the same name.
+    /// The socket for a portal on this machine. `crates/portal/src/sessions/link.rs` uses the same name.
     pub(super) fn socket(&self) -> PathBuf {
         self.path.join("portal")
     }
@@ -98,7 +98,7 @@ impl Drop for SessionFolder {
     }
 }
 
-/// Checks that an existing folder belongs to this user alone: other users may create folders beside it.
+/// Checks that an existing folder belongs only to this user, because other users may create folders next to it.
 fn check_owner(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = fs::symlink_metadata(path)?;
@@ -109,18 +109,18 @@ fn check_owner(path: &Path) -> Result<()> {
     }
 }
 
-/// The home of the application.
+/// The home directory of the application.
 pub(super) struct SaveFolder {
     home: PathBuf,
     _lock: Option<File>,
 }
 
 impl SaveFolder {
-    /// The persistent home `wanted`, which is created if necessary; or one inside the session's folder. `shared`: it will
-    /// belong to another account, which needs access to the parent folders created here.
+    /// Opens the persistent home directory `wanted`, which is created if necessary, or one inside the session's folder. With
+    /// `shared`, it will belong to another account, which needs access to the parent folders created here.
     ///
     /// # Errors
-    /// Another session uses it, or it can't be created.
+    /// Returns an error if another session uses it, or if it cannot be created.
     pub(super) fn open(
         wanted: Option<&Path>,
         folder: &SessionFolder,

@@ -8,7 +8,7 @@ use super::folder::{SaveFolder, SessionFolder};
 use super::{Args, CaptureMethod};
 use crate::report;
 
-/// Variables that would lead an application to folders outside its home.
+/// Variables that would lead an application to folders outside its home directory.
 const FOLDERS: [(&str, &str); 4] = [
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),

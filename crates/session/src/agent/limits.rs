@@ -1,5 +1,5 @@
-//! The resource limits of a session. They are polled, since not every machine lets its users set limits (cgroups). An
-//! engine with limits of its own applies those.
+//! The resource limits of a session. They are polled, because not every machine allows its users to set limits (cgroups). An
+//! engine with its own limits applies those.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::descendants;
 
-/// The interval of memory checks …
+/// The interval of memory checks.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// … and of disk checks.
+/// The interval of disk checks.
 const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The maximum number of files in a check; a session may not have more.
+/// The maximum number of files in a check, which a session may not exceed.
 const MAX_FILES: usize = 200_000;
 
 /// The limits of a session.
@@ -26,7 +26,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Limits in bytes for memory and for the files in these folders: the home, and the session's own.
+    /// Creates limits in bytes for memory and for the files in these folders: the home directory, and the session's own
+    /// folder.
     pub(super) fn new(memory: Option<u64>, disk: u64, folders: [&Path; 2]) -> Limits {
         let now = Instant::now();
         Limits {
@@ -38,7 +39,7 @@ impl Limits {
         }
     }
 
-    /// The exceeded limit, as a message.
+    /// The limit that has been exceeded, as a message.
     pub(super) fn exceeded(&mut self) -> Option<String> {
         let now = Instant::now();
         if let Some(limit) = self.memory
@@ -53,7 +54,7 @@ impl Limits {
         if now >= self.disk_at {
             self.disk_at = now + DISK_INTERVAL;
             let [home, own] = &self.folders;
-            // A temporary home lies in the session's own folder.
+            // A temporary home directory lies in the session's own folder.
             let all = [own, home].into_iter();
             let apart = all.take(if home.starts_with(own) { 1 } else { 2 });
             let mut files = MAX_FILES;

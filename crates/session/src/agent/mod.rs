@@ -1,15 +1,15 @@
-//! `openuvr session`: one session of a portal. It starts a display, the application, and a host that the portal's
-//! browsers connect to, and ends all of them together.
+//! `openuvr session`: one session of a portal. It starts a display, the application, and a host to which the portal's
+//! browsers connect, and ends all of them together.
 //!
 //! ```text
 //! launcher ─► openuvr session ─► openuvr host | run | xr ─► display, application
 //!              │ limits, saves      │ stream, page, lease
 //!              ◄── report.json ─────┘ in the session's own folder
 //! ```
-//! Nothing of it depends on the launcher: a portal on this machine, a Slurm job, a container. It prints a line of JSON
-//! with the session's address when the session runs, and another one with its result. If this program is killed, the
-//! kernel notifies the host, which ends the application; if the host is killed, this program ends the application.
-//! Orphaned processes become this program's children (prctl(2), PR_SET_CHILD_SUBREAPER).
+//! None of it depends on the launcher, which may be a portal on this machine, a Slurm job, or a container. It prints a line
+//! of JSON with the session's address when the session is running, and another one with its result. If this program is
+//! killed, the kernel notifies the host, which ends the application. If the host is killed, this program ends the
+//! application. Orphaned processes become this program's children (prctl(2), PR_SET_CHILD_SUBREAPER).
 
 mod folder;
 mod host_command;
@@ -42,11 +42,11 @@ use limits::Limits;
 /// The interval of checks of children and limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The time for the host to disconnect its clients and to end the application, before both are killed: the sum of its
-/// own timeouts for the application and a display (guess).
+/// The time for the host to disconnect its clients and to end the application, before both are killed. It is the sum of the
+/// host's own timeouts for the application and a display (guess).
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The exit code of a session that this program ended, in place of an application's.
+/// The exit code of a session that this program has ended, instead of the application's.
 const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.
@@ -85,7 +85,7 @@ impl DisplayKind {
 ///
 /// Prints one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when it has
 /// ended ("code", "why"); everything else goes to standard error. Native clients authenticate with a ticket of the
-/// portal. Browsers use the portal's page; the portal relays their signalling by HTTPS at "web", which serves only
+/// portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at "web", which serves only
 /// the portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The session ends with
 /// its application, when the portal stops it, or when it has no client and the portal does not renew it.
 #[derive(clap::Args, Debug)]
@@ -118,7 +118,7 @@ pub struct Args {
     /// managers that do not replace another
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
-    /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and excludes
+    /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and cannot be combined with
     /// --application-user
     #[arg(long, value_enum, default_value = "xvfb")]
     virtual_with: DisplayKind,
@@ -137,11 +137,11 @@ pub struct Args {
     /// Serve the portal at a Unix socket in the session's folder instead of a TCP port, for a portal on this machine
     #[arg(long)]
     portal_socket: bool,
-    /// Address announced to the portal, and to browsers for media [default: that in OPENUVR_ADDRESS, else that of
+    /// Address announced to the portal, and to browsers for media [default: OPENUVR_ADDRESS, otherwise the address of
     /// --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
-    /// Limit of the private memory of all its processes in bytes, with K, M or G [default: no limit]
+    /// Limit of the private memory of all processes of the session in bytes, with K, M or G [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// Limit of the disk space of its home and its temporary files in bytes, with K, M or G
@@ -162,7 +162,7 @@ pub struct Args {
     /// File or folder that is readable in the sandbox, for an application outside /usr and /opt; may be repeated
     #[arg(long, value_name = "PATH", requires = "sandbox")]
     readable: Vec<PathBuf>,
-    /// Further setting of the host, such as --set encoder=jpeg; may be repeated
+    /// Additional setting of the host, such as --set encoder=jpeg; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
     /// Program to start, with its arguments
@@ -171,7 +171,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The address to announce, if it is not that of `--listen`.
+    /// The address to announce, if it differs from that of `--listen`.
     fn announced_address(&self) -> Option<IpAddr> {
         self.reached_as.or_else(address_of_machine)
     }
@@ -186,7 +186,7 @@ fn size(text: &str) -> Result<Size, String> {
     parsed.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
 }
 
-/// The address of this machine, as announced by the cluster that started this program: an address, or a name.
+/// The address of this machine, an address or a name, as announced by the cluster that has started this program.
 fn address_of_machine() -> Option<IpAddr> {
     let name = std::env::var("OPENUVR_ADDRESS").ok()?;
     let mut found = (name.as_str(), 0).to_socket_addrs().ok()?;
@@ -200,7 +200,9 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let refused = || "expected a number of bytes, with K, M or G for 2^10, 2^20, 2^30".to_owned();
+    let refused = || {
+        "expected a number of bytes, such as 4G, with K, M or G for 2^10, 2^20 or 2^30".to_owned()
+    };
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K') => (&text[..text.len() - 1], 10),
         Some(b'M') => (&text[..text.len() - 1], 20),
@@ -217,7 +219,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Runs until the session has ended.
 ///
 /// # Errors
-/// The session can't start. The message has one line, and was also printed as the session's result.
+/// Returns an error if the session cannot start. The message has one line, and has been printed as the session's result,
+/// too.
 pub fn run(args: Args) -> Result<ExitCode> {
     // Files that a cluster's launcher left open are not inherited by the application.
     close_inherited_on_exec();
@@ -256,12 +259,13 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
         }
         if args.application_user.is_some() {
             bail!(
-                "--virtual-with wayland excludes --application-user: only the host's account may connect"
+                "--virtual-with wayland cannot be combined with --application-user: only the host's account may connect to \
+                 the Wayland display"
             );
         }
     }
     let folder = SessionFolder::create(args.id)?;
-    // The files that a host inside the application needs from the hidden folder.
+    // The files in the hidden folder that a host inside the application needs.
     let keys = match args.capture {
         CaptureMethod::Screen => Vec::new(),
         _ => vec![folder.keys()],
@@ -368,7 +372,7 @@ fn supervise(
     }
 }
 
-/// The result if the host ended without a report.
+/// The result if the host has ended without a report.
 fn unreported_end(status: ExitStatus, ran: bool) -> SessionEnd {
     let code = status.code().or(status.signal().map(|signal| signal + 128));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
@@ -398,7 +402,7 @@ impl HostProcess {
             _ => bail!("--set {setting}: expected NAME=VALUE"),
         });
         let settings = settings.collect::<Result<Vec<String>>>()?;
-        // Works also if the executable was replaced since this program was started.
+        // This works even if the executable has been replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
         host_command::add_arguments(args, folder, &mut command);
         command.args(settings).arg("--").args(application);
@@ -410,7 +414,7 @@ impl HostProcess {
             .stdout(Stdio::from(log))
             // A signal to the process group ends this program, which ends the rest in order.
             .process_group(0);
-        // It ends in order when this program has ended, however that happened.
+        // It ends gracefully when this program has ended, however that happened.
         die_with_parent(&mut command);
         let child = command.spawn();
         child.map(HostProcess).context("can't start the host")
@@ -420,7 +424,7 @@ impl HostProcess {
         Ok(self.0.try_wait()?)
     }
 
-    /// Ends it, in order if possible.
+    /// Ends it, gracefully if possible.
     fn end(&mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Some(pid), Ok(None)) = (pid, self.0.try_wait()) {

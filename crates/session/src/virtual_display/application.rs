@@ -18,35 +18,36 @@ use crate::report;
 use crate::virtual_audio::VirtualAudio;
 use crate::{confine, descendants, sys};
 
-/// The time for an application to end before it is killed (guess: for one that saves the user's work).
+/// The time for an application to end before it is killed (guess: for an application that saves the user's work).
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The time for a killed application to end: the kernel needs milliseconds (guess: for a busy machine).
+/// The time for a killed application to end (guess: for a busy machine). The kernel needs milliseconds.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
+/// The interval of checks for processes that the application has left running, which matches the pace of window changes
+/// (guess).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// An application on a virtual display. On drop it is ended, with all processes that it started.
+/// An application on a virtual display. On drop, it is ended, with all processes that it has started.
 pub struct RunningApplication {
     name: String,
     application: Application,
     terminal: Option<PseudoTerminal>,
     shows_a_window: Box<dyn Fn() -> bool + Send>,
-    /// Tells the processes of this program besides the application.
+    /// Returns the processes of this program other than the application.
     helpers: Box<dyn Fn() -> Vec<u32> + Send>,
     check_at: Instant,
-    /// Since when the application has ended without a visible window of its remaining processes.
+    /// The time since which the application has ended and its remaining processes have had no visible window.
     idle_since: Option<Instant>,
     over: bool,
 }
 
 impl RunningApplication {
-    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`, in its own process group:
-    /// Ctrl-C is meant for the host.
+    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`. It is in its own process
+    /// group, because Ctrl-C is meant for the host.
     ///
     /// # Errors
-    /// `words` is empty, or the program can't be started.
+    /// Returns an error if `words` is empty, or if the program cannot be started.
     pub fn start(
         words: &[OsString],
         display: &dyn ApplicationDisplay,
@@ -83,7 +84,7 @@ impl RunningApplication {
         &self.name
     }
 
-    /// The exit status of its first process, if it has ended; its child processes may still run.
+    /// The exit status of its first process, if it has ended. Its child processes may still be running.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if let Some(terminal) = &mut self.terminal {
             terminal.resize();
@@ -91,8 +92,8 @@ impl RunningApplication {
         self.application.ended()
     }
 
-    /// Whether it has ended. After a normal end of a launcher, as with `openuvr run`, its remaining processes are the
-    /// application as long as they have a visible window, and until the first one appears.
+    /// Whether it has ended. After a launcher has ended normally, as with `openuvr run`, its remaining processes count as
+    /// the application as long as they have a visible window, and until the first one appears.
     pub fn is_over(&mut self, now: Instant) -> bool {
         if self.over || now < self.check_at {
             return self.over;
@@ -114,7 +115,7 @@ impl RunningApplication {
         self.over
     }
 
-    /// Whether a process of its group still runs: the application may be the child of a shell that has ended.
+    /// Whether a process of its group is still running, because the application may be the child of a shell that has ended.
     fn is_running(&mut self, group: Pid) -> bool {
         // Ended processes exist until they are reaped.
         let _ = self.application.ended();
@@ -122,7 +123,7 @@ impl RunningApplication {
         test_kill_process_group(group).is_ok()
     }
 
-    /// Waits for the end of its group. Returns whether it came in time.
+    /// Waits for the end of its group. Returns whether it has ended in time.
     fn ends_until(&mut self, group: Pid, until: Instant) -> bool {
         while self.is_running(group) {
             if clock::now() >= until {
@@ -142,10 +143,10 @@ impl RunningApplication {
     }
 }
 
-/// Sets an application's display and sound environment: the only place for this.
+/// Sets an application's display and sound environment. This is the only place where this is done.
 fn set_environment(command: &mut Command, display: &dyn ApplicationDisplay) {
     display.set_environment(command);
-    // The application is no host of the session.
+    // The application is not the host of a session.
     command.env_remove(report::FOLDER);
 }
 
@@ -157,7 +158,7 @@ impl Drop for RunningApplication {
             if !self.ends_until(group, clock::now() + END_TIMEOUT) {
                 self.print_killed("", END_TIMEOUT);
                 let _ = kill_process_group(group, Signal::KILL);
-                // Reaps it: a host may start many applications.
+                // Reaps it, because a host may start many applications.
                 self.ends_until(group, clock::now() + KILL_TIMEOUT);
             }
         }

@@ -1,8 +1,9 @@
 //! A virtual display of the host, with the lifetime of the host: an X server without a screen (Xvfb), or a Wayland
 //! compositor in this process ([`openuvr_compositor::WaylandDisplay`]).
 //!
-//! Xvfb: only programs with its cookie can connect ([`Authority`]): this process and the application that it starts, which both
-//! get it through `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox, can't.
+//! With Xvfb, only programs with its cookie can connect ([`Authority`]): this process and the application that it starts,
+//! which both get it through `XAUTHORITY`. Other programs of the same user cannot connect, for example another session in a
+//! sandbox.
 
 mod application;
 mod placement;
@@ -25,37 +26,37 @@ use crate::sys;
 pub use application::RunningApplication;
 use placement::Placement;
 
-/// A display of the host, as its application needs it.
+/// A display of the host, as its application uses it.
 pub trait ApplicationDisplay {
-    /// Makes an application use this display, and no other one.
+    /// Makes an application use this display, and no other.
     fn set_environment(&self, command: &mut Command);
 
-    /// Tells the processes of the display, which may change.
+    /// Returns a function that lists the processes of the display, which may change.
     fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send>;
 
-    /// Tells whether a window is visible; also true if that is unknown.
+    /// Returns a function that reports whether a window is visible. It also returns true if this is unknown.
     fn window_watch(&self) -> Box<dyn Fn() -> bool + Send>;
 }
 
 /// Variables that would connect an application to the Wayland session in which the host was started.
 const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
 
-/// A running X server. On drop it is ended, with everything on it.
+/// A running X server. On drop, it is ended, with everything on it.
 pub struct VirtualDisplay {
     server: Xvfb,
     authority: PathBuf,
-    /// Ends after the server.
+    /// Ends after the server has ended.
     _placement: Option<Placement>,
 }
 
 impl VirtualDisplay {
-    /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on this process and its
+    /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on, this process and its
     /// child processes connect with its cookie, which is in the folder of this process's session, or in the folder for
-    /// temporary files. With `place` the built-in placement of windows is active (`placement`). To be called while this
+    /// temporary files. With `place`, the built-in placement of windows is active (`placement`). To be called while this
     /// process has no threads that use C libraries.
     ///
     /// # Errors
-    /// Xvfb is not installed, or does not start. The message has one line.
+    /// Returns a one-line error if Xvfb is not installed or does not start.
     pub fn start(size: Size, session: Option<&Path>, place: bool) -> Result<VirtualDisplay> {
         let authority = match session {
             Some(folder) => Authority::make(folder.join(AUTHORITY)),
@@ -112,7 +113,7 @@ impl ApplicationDisplay for VirtualDisplay {
     }
 }
 
-/// Whether a window is visible on the X display; also true if that is unknown.
+/// Whether a window is visible on the X display. Also true if this is unknown.
 pub(crate) fn shows_a_window(display: &str) -> bool {
     let Ok((conn, screen)) = display::connect(display) else {
         return true;

@@ -5,9 +5,9 @@
 //! Losing a whole piece would misrepresent the configured link. A header before each frame
 //! describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
 //!
-//! It is not an IP stack: it parses only what these two jobs need.
+//! It is not an IP stack: it parses only what these two jobs require.
 
-/// The length of that header: `struct virtio_net_hdr` of <linux/virtio_net.h>.
+/// The length of that header, `struct virtio_net_hdr` of <linux/virtio_net.h>.
 pub(super) const HEADER_LEN: usize = 10;
 
 /// The header of a finished frame.
@@ -24,8 +24,8 @@ const ETHERNET_LEN: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Splits `received`, a header and a frame, into the frames as on a cable, and passes each to
-/// `each`. `None`, without any output, if the header is invalid for this frame.
+/// Splits `received`, a header and a frame, into the frames that a cable would carry, and passes each to `each`. Returns
+/// `None`, without any output, if the header is invalid for this frame.
 pub(super) fn finish(received: &[u8], mut each: impl FnMut(Vec<u8>)) -> Option<()> {
     let (header, frame) = received.split_at_checked(HEADER_LEN)?;
     let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -87,8 +87,8 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
     frames.collect()
 }
 
-/// One frame of several, with the headers of the large one at first. All fields are within the
-/// headers ([`cut`] has checked their length).
+/// One frame of several, which initially has the headers of the large one. All fields are within the headers ([`cut`] has
+/// checked their length).
 struct Segment {
     bytes: Vec<u8>,
     transport: usize,
@@ -125,8 +125,8 @@ impl Segment {
         Some(())
     }
 
-    /// Sets the sequence number, and clears flags that belong only to the first (CWR, RFC 3168) or
-    /// to the last segment (FIN, PSH).
+    /// Sets the sequence number, and clears flags that belong only to the first segment (CWR, RFC 3168) or to the last one
+    /// (FIN, PSH).
     fn tcp(&mut self, size: usize, is_last: bool) {
         let at = self.transport + 4;
         let field = [0, 1, 2, 3].map(|i| self.bytes[at + i]);
@@ -170,7 +170,7 @@ impl Segment {
     }
 }
 
-/// Zero means that there is no checksum (RFC 768).
+/// Replaces a zero, which means that there is no checksum (RFC 768).
 fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }

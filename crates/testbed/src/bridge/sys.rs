@@ -14,8 +14,8 @@ use crate::raw_cables::sys::{bind, unbound};
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Opens a non-blocking socket that receives each frame that arrives at the interface, none that
-/// leaves it, and sends frames there. Each is preceded by the header of [`super::offload`].
+/// Opens a non-blocking socket that receives each frame that arrives at the interface, but none that leaves it, and that
+/// sends frames there. Each frame is preceded by the header of [`super::offload`].
 pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     let socket = unbound()?;
     set(&socket, libc::PACKET_VNET_HDR, 1)?;

@@ -1,5 +1,5 @@
-//! A network namespace with two cables: the bridge on one end of each, packet sockets on the
-//! others. Checks counts, content and order; of time only that no frame is early.
+//! A network namespace with two cables: the bridge is on one end of each, and packet sockets are on the others. The tests
+//! check counts, content and order; for time, they check only that no frame is early.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::raw_cables;
 /// OpenUVR's own EtherType, one of those for experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Runs `test` in a thread with its own two cables: `client` and `host` are the machines' ends, `a`
-/// and `b` the bridge's.
+/// Runs `test` in a thread with its own two cables. `client` and `host` are the machines' ends, and `a` and `b` are the
+/// bridge's.
 fn with_cables<T: Send>(test: impl FnOnce() -> T + Send) -> Option<T> {
     raw_cables::with_cables(&[("client", "a"), ("host", "b")], test)
 }
@@ -47,7 +47,7 @@ fn send(port: &Port, frame: &[u8]) {
     rustix::net::send(&port.socket, &bytes, SendFlags::empty()).expect("a frame is sent");
 }
 
-/// The next frame of our EtherType; others (the kernel's own) are skipped.
+/// The next frame of our EtherType. Others (the kernel's own) are skipped.
 fn receive(port: &Port) -> Vec<u8> {
     let until = Instant::now() + Duration::from_secs(10);
     let mut buffer = vec![0; LARGEST];

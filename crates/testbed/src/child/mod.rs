@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use openuvr_clock as clock;
 
-/// A running child in its own process group; stopped with its descendants when dropped.
+/// A running child in its own process group. It is stopped with its descendants when dropped.
 #[derive(Debug)]
 pub struct Child {
     name: &'static str,
@@ -28,17 +28,16 @@ pub(crate) fn own_child(command: &mut Command) {
     sys::die_with_parent(command);
 }
 
-/// Timeout of an orderly end before a child is killed.
+/// Timeout of a graceful end before a child is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Child {
-    /// Starts `command`; `name` is its name in messages. With a `log`, its standard error goes
-    /// there, otherwise to ours.
+    /// Starts `command`. `name` is its name in messages. With a `log`, its standard error goes there, otherwise to ours.
     pub fn start(name: &'static str, command: Command, log: Option<&Path>) -> Result<Child> {
         Child::start_with(name, command, log, Stdio::null())
     }
 
-    /// The same with pipes as [`stdin`](Self::stdin) and [`stdout`](Self::stdout).
+    /// Like [`start`](Self::start), with pipes as [`stdin`](Self::stdin) and [`stdout`](Self::stdout).
     pub fn start_piped(name: &'static str, mut command: Command, log: &Path) -> Result<Child> {
         command.stdout(Stdio::piped());
         Child::start_with(name, command, Some(log), Stdio::piped())
@@ -93,7 +92,7 @@ impl Child {
         self.process.try_wait().ok().flatten()
     }
 
-    /// An error if it has ended, with the last lines of its log.
+    /// Returns an error, with the last lines of its log, if it has ended.
     pub fn check(&mut self) -> Result<()> {
         match self.ended() {
             None => Ok(()),
@@ -143,13 +142,13 @@ impl Child {
         let _ = self.process.wait();
     }
 
-    /// The same, but signals only the child: it forwards the signal to its own children, which
-    /// would take a second one as a forced stop.
+    /// Like [`stop`](Self::stop), but signals only the child. It forwards the signal to its own children, which would treat
+    /// a second signal as a forced stop.
     pub fn stop_by_itself(&mut self) {
         self.stop_within(TIMEOUT);
     }
 
-    /// The same with another timeout.
+    /// Like [`stop`](Self::stop), with another timeout.
     pub fn stop_within(&mut self, timeout: Duration) {
         if let (None, Some(process)) = (self.ended(), self.pid()) {
             let _ = kill_process(process, Signal::TERM);

@@ -21,7 +21,7 @@ pub use self::trace::Slices;
 pub use self::watch::{ComposedPicture, Decoded, PageObservations, Statistics};
 use crate::child::Child;
 
-/// Timeout of browser operations: on a busy machine it starts in 10 s (guess).
+/// Timeout of browser operations (guess). On a busy machine, a browser starts in 10 s.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The package to install.
@@ -39,19 +39,19 @@ pub struct Browser {
 /// Parameters of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// The host's URL, as printed by the host.
+    /// The host's URL, as the host prints it.
     pub url: &'a str,
-    /// The PIN to log in with.
+    /// The PIN for the log-in.
     pub pin: &'a str,
     /// The URL's query, such as `?role=watch`.
     pub query: &'a str,
-    /// The UDP port of an emulated link, which carries the media in place of the host's own.
+    /// The UDP port of an emulated link, which carries the media instead of the host's own port.
     pub link: Option<u16>,
 }
 
 impl Browser {
-    /// Starts the program with an empty profile and its log in `folder`, which is created. Audio
-    /// goes to the sink of the sound server at `sound`; `None`: nowhere.
+    /// Starts the program with an empty profile and its log in `folder`, which is created. Audio goes to the sink of the
+    /// sound server at `sound`; `None`: there is no audio.
     pub fn start(program: &str, folder: &Path, sound: Option<(&str, &str)>) -> Result<Browser> {
         let mut command = openuvr_devtools::command(program, folder);
         match sound {
@@ -64,8 +64,8 @@ impl Browser {
         Browser::spawn(command, folder)
     }
 
-    /// The same without sound, and with a window that fills `display`, which is of this `size` and
-    /// has no window manager; `more` are further arguments.
+    /// Like [`start`](Self::start), without sound, and with a window that fills `display`, which has this `size` and no
+    /// window manager. `more` are additional arguments.
     pub fn start_shown(
         program: &str,
         folder: &Path,
@@ -102,7 +102,7 @@ impl Browser {
         self.process.id()
     }
 
-    /// An error if it has ended.
+    /// Returns an error if it has ended.
     pub fn check(&mut self) -> Result<()> {
         self.process.check()
     }
@@ -157,7 +157,7 @@ impl Browser {
         )
     }
 
-    /// Number of decoded video frames; `None`: not reported.
+    /// Number of decoded video frames; `None` if it is not reported.
     pub fn decoded(&mut self, tab: &Tab) -> Result<Option<Decoded>> {
         let video = self.run(tab, "statisticsOf('video')")?;
         Ok(Decoded::of(&video))
@@ -179,16 +179,16 @@ impl Browser {
         bytes_of(&taken["data"])
     }
 
-    /// The page's current picture in its received size, a PNG.
+    /// The page's current picture in the size in which it was received, as a PNG.
     pub fn picture(&mut self, tab: &Tab) -> Result<Vec<u8>> {
         let taken = self.run(tab, watch::PICTURE)?;
         bytes_of(&taken)
     }
 
-    /// The time of 0 of the page's clock, `performance.now()`, on this machine's clock, which both use.
+    /// The time on this machine's clock at which the page's clock, `performance.now()`, is 0. Both use the same clock.
     ///
     /// # Errors
-    /// The browser reports an impossible time, so that no comparison is possible.
+    /// Returns an error if the browser reports an impossible time, so that no comparison is possible.
     pub fn page_began(&mut self, tab: &Tab) -> Result<Instant> {
         let requested = self
             .tools
@@ -241,5 +241,5 @@ impl Browser {
 fn bytes_of(text: &Value) -> Result<Vec<u8>> {
     let text = text.as_str().context("no picture from the browser")?;
     let bytes = BASE64.decode(text);
-    bytes.context("the browser's picture is no base64")
+    bytes.context("the browser's picture is not base64")
 }

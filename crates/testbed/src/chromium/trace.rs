@@ -1,5 +1,5 @@
-//! A browser's own use of time, from its trace
-//! (<https://chromedevtools.github.io/devtools-protocol/tot/Tracing/>), by the names of Chromium 156.
+//! How a browser uses its time, from its trace (<https://chromedevtools.github.io/devtools-protocol/tot/Tracing/>), with the
+//! names of Chromium 156.
 
 use std::io::Write;
 
@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 /// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];
 
-/// The counted events: a picture is decoded; given to the display's compositor (converted to RGB
-/// without a GPU); the page itself is composed, which a video does not need; everything is drawn
-/// (by the CPU without a GPU).
+/// The counted events: a picture is decoded; it is passed to the display's compositor (converted to RGB without a GPU); the
+/// page itself is composed, which a video does not need; everything is drawn (by the CPU without a GPU).
 const NAMES: [&str; 4] = [
     "VideoReceiver2::Decode",
     "VideoFrameSubmitter::SubmitFrame",

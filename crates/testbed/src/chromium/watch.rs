@@ -26,12 +26,12 @@ pub struct ComposedPicture {
     pub frame: u32,
     /// When the application drew it, µs of `CLOCK_MONOTONIC`.
     pub drawn_us: u64,
-    /// Key presses that the application had received.
+    /// Number of key presses that the application had received.
     pub inputs: u16,
     /// When it was handed over (`presentationTime`).
     pub at: Instant,
-    /// Pictures that the browser had given to its compositor by then (`presentedFrames`), including
-    /// those replaced before they were reported to the page.
+    /// Number of pictures that the browser had passed to its compositor by then (`presentedFrames`), including those that
+    /// were replaced before they were reported to the page.
     pub presented: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// From the statistics of a video stream; `None`: there are none.
+    /// Reads it from the statistics of a video stream; `None` if there are none.
     pub(super) fn of(video: &Value) -> Option<Decoded> {
         Some(Decoded {
             frames: video["framesDecoded"].as_f64()?,
@@ -53,7 +53,7 @@ impl Decoded {
         })
     }
 
-    /// Frames per second from `before` until this; `None`: no time has passed.
+    /// Frames per second from `before` until this; `None` if no time has passed.
     pub fn rate_since(&self, before: &Decoded) -> Option<f64> {
         let seconds = (self.at_ms - before.at_ms) / 1e3;
         (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
@@ -63,15 +63,15 @@ impl Decoded {
 /// Observations of a page.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PageObservations {
-    /// The time of 0 of the page's clock.
+    /// The time at which the page's clock was 0.
     pub began: Instant,
     /// Each frame once, in order of arrival.
     pub pictures: Vec<ComposedPicture>,
     /// For each press, the browser's event time, and its arrival at the page.
     pub keys: Vec<[Instant; 2]>,
-    /// Pictures with an unreadable bar code.
+    /// Number of pictures with an unreadable bar code.
     pub unreadable: u64,
-    /// Pictures replaced before they could be read.
+    /// Number of pictures that were replaced before they could be read.
     pub replaced: u64,
     /// Its statistics.
     pub statistics: Statistics,
@@ -92,7 +92,7 @@ pub struct Statistics {
     pub nacks: u64,
     /// Key frames requested.
     pub key_frames_asked: u64,
-    /// Its own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
+    /// The browser's own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
     pub freezes: u64,
     /// Total decoding time, ms.
     pub decode_ms: f64,
@@ -117,8 +117,7 @@ pub(super) fn later(began: Instant, ms: f64) -> Instant {
     Instant(began.0 + (ms * 1e6) as i64)
 }
 
-/// Tolerance of a page's clock: 100 µs of resolution if it is not isolated, and the rounding of
-/// NavigationStart.
+/// Tolerance for a page's clock: 100 µs of resolution if it is not isolated, and the rounding of NavigationStart.
 const COARSE_NS: i64 = 200_000;
 
 pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
@@ -126,7 +125,7 @@ pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
 }
 
 impl PageObservations {
-    /// From the collected data of the page's script, and its statistics, which may be null.
+    /// Creates them from the data that the page's script has collected, and its statistics, which may be null.
     pub(super) fn of(
         began: Instant,
         all: &Value,

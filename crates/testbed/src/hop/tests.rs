@@ -1,4 +1,4 @@
-//! Real sockets on the loopback device; checks counts, content and order, and of time only that no
+//! Real sockets on the loopback device. The tests check counts, content and order; for time, they check only that no
 //! datagram is early.
 
 use std::net::{SocketAddr, UdpSocket};

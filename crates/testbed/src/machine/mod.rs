@@ -1,8 +1,9 @@
 //! A virtual machine with a display, a keyboard and a mouse, for tests of programs without a window system: QEMU, with the
 //! image of `crates/testbed/vm`.
 //!
-//! Commands run by an agent on a serial line, the display is read and keys are typed through QEMU's machine protocol
-//! ([`qmp`]). A folder of this machine is `/host` there, read-only. The machine has no network but its own loopback.
+//! Commands are run by an agent on a serial line; the display is read and keys are typed through QEMU's machine protocol
+//! ([`qmp`]). A folder of this machine is `/host` in the virtual machine, read-only. The virtual machine has no network
+//! except its own loopback.
 
 pub mod qmp;
 
@@ -22,14 +23,14 @@ use tempfile::TempDir;
 use crate::child::Child;
 use qmp::Qmp;
 
-/// How long a start may take. With hardware virtualisation it takes seconds, emulated half a minute, and ten
-/// minutes beside builds.
+/// How long a start may take. With hardware virtualisation, it takes seconds; emulated, half a minute, and ten minutes while
+/// builds run.
 const START: Duration = Duration::from_secs(900);
 
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(120);
 
-/// A running machine; ends with this value.
+/// A running machine. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Machine {
     qmp: Qmp,
@@ -63,7 +64,8 @@ impl Machine {
     /// `/host`.
     ///
     /// # Errors
-    /// QEMU is missing, or the machine does not start in time: the end of its console is in the message.
+    /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of its
+    /// console.
     pub fn start(image: &Path, display: Size, shared: &Path) -> Result<Machine> {
         let folder = tempfile::tempdir().context("can't create a folder for the machine")?;
         let path = |name: &str| folder.path().join(name);
@@ -131,10 +133,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Runs a command of the shell to its end.
+    /// Runs a shell command to its end.
     ///
     /// # Errors
-    /// It does not end in time, or the machine has ended.
+    /// Returns an error if the command does not end in time, or if the machine has ended.
     pub fn run(&mut self, command: &str) -> Result<Output> {
         self.number += 1;
         let number = self.number;
@@ -157,10 +159,10 @@ impl Machine {
         })
     }
 
-    /// The same for a command that must succeed; returns its text without the last line's end.
+    /// Like [`run`](Self::run), for a command that must succeed. Returns its text without the end of the last line.
     ///
     /// # Errors
-    /// As above, or it fails: its text is in the message.
+    /// As for [`run`](Self::run). Also returns an error, with the command's text, if the command fails.
     pub fn succeed(&mut self, command: &str) -> Result<String> {
         let Output { status, text } = self.run(command)?;
         if status != 0 {
@@ -172,7 +174,7 @@ impl Machine {
     /// Repeats a command until it succeeds.
     ///
     /// # Errors
-    /// It keeps failing for two minutes.
+    /// Returns an error if it keeps failing for two minutes.
     pub fn wait_for(&mut self, command: &str) -> Result<String> {
         let end = Instant::now() + COMMAND;
         loop {
@@ -187,10 +189,10 @@ impl Machine {
         }
     }
 
-    /// The picture on its display, as the display's hardware has it: without a hardware pointer.
+    /// The picture on its display, as the display's hardware has it, without a hardware pointer.
     ///
     /// # Errors
-    /// QEMU fails.
+    /// Returns an error if QEMU fails.
     pub fn picture(&mut self) -> Result<Picture> {
         let file = self.folder.path().join("picture.ppm");
         self.qmp.screendump(&file)?;
@@ -198,10 +200,11 @@ impl Machine {
         parse_ppm(&bytes).context("QEMU wrote a damaged picture")
     }
 
-    /// Presses the keys in this order, and releases them in the opposite one. Names are QEMU's: `a`, `ctrl`, `f2`.
+    /// Presses the keys in this order, and releases them in the opposite order. The names are those of QEMU: `a`, `ctrl`,
+    /// `f2`.
     ///
     /// # Errors
-    /// QEMU knows no such key.
+    /// Returns an error if QEMU has no such key.
     pub fn press(&mut self, keys: &[&str]) -> Result<()> {
         let down = keys.iter().map(|key| (*key, true));
         let up = keys.iter().rev().map(|key| (*key, false));
@@ -245,7 +248,8 @@ impl Machine {
     }
 }
 
-/// Hardware virtualisation where this machine has it: its device may be there although its processor is itself virtual.
+/// Uses hardware virtualisation if this machine supports it. Its device may exist although the machine's processor is itself
+/// virtual.
 fn accelerator() -> [&'static str; 6] {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor

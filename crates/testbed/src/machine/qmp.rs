@@ -23,7 +23,7 @@ impl Qmp {
     /// Takes over a new connection.
     ///
     /// # Errors
-    /// It is none of QEMU.
+    /// Returns an error if it is not a connection of QEMU.
     pub fn new(stream: UnixStream) -> Result<Qmp> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         let mut qmp = Qmp {
@@ -40,7 +40,7 @@ impl Qmp {
     /// Executes a command, and returns its result.
     ///
     /// # Errors
-    /// QEMU refuses it, or has ended.
+    /// Returns an error if QEMU refuses it, or has ended.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let line = format!(
             "{}\n",
@@ -62,7 +62,7 @@ impl Qmp {
     /// Writes the picture of the display into a file.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// As for [`execute`](Self::execute).
     pub fn screendump(&mut self, file: &Path) -> Result<()> {
         self.execute("screendump", &json!({ "filename": file }))
             .map(drop)
@@ -71,7 +71,7 @@ impl Qmp {
     /// Presses or releases a key.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// As for [`execute`](Self::execute).
     pub fn key(&mut self, key: &str, pressed: bool) -> Result<()> {
         let key = json!({ "type": "qcode", "data": key });
         self.send(&[json!({ "type": "key", "data": { "down": pressed, "key": key } })])
@@ -80,7 +80,7 @@ impl Qmp {
     /// Moves the pointer to a position on the display, from 0 to 32 767 across and down.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// As for [`execute`](Self::execute).
     pub fn point(&mut self, x: u16, y: u16) -> Result<()> {
         let axis = |axis: &str, value: u16| json!({ "type": "abs", "data": { "axis": axis, "value": value } });
         self.send(&[axis("x", x), axis("y", y)])
@@ -89,7 +89,7 @@ impl Qmp {
     /// Presses or releases a button: `left`, `right`, `middle`, `wheel-up`, `wheel-down`.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// As for [`execute`](Self::execute).
     pub fn button(&mut self, button: &str, pressed: bool) -> Result<()> {
         let data = json!({ "down": pressed, "button": button });
         self.send(&[json!({ "type": "btn", "data": data })])

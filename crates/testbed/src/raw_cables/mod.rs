@@ -1,5 +1,5 @@
-//! Virtual Ethernet cables in a network namespace of one thread, with packet sockets on their ends: for tests of frames as
-//! the kernel hands them over.
+//! Virtual Ethernet cables in a network namespace of one thread, with packet sockets on their ends, for tests of frames as
+//! the kernel delivers them.
 
 #![allow(clippy::print_stderr, reason = "the test harness keeps it")]
 
@@ -9,11 +9,11 @@ use std::process::Command;
 
 pub use sys::{open, send_segmented};
 
-/// Runs `test` in a thread with a network namespace of its own, in which each pair of names is a cable between two
-/// interfaces. `None`, with a message, without the privilege; in CI that is a failure.
+/// Runs `test` in a thread with its own network namespace, in which each pair of names is a cable between two interfaces.
+/// Returns `None`, with a message, if the privilege is missing. In CI, this is a failure.
 ///
 /// # Panics
-/// If `ip` fails, and with the test.
+/// Panics if `ip` fails, or if the test panics.
 pub fn with_cables<T: Send>(cables: &[(&str, &str)], test: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -40,10 +40,10 @@ pub fn with_cables<T: Send>(cables: &[(&str, &str)], test: impl FnOnce() -> T + 
     })
 }
 
-/// Runs commands of a shell in the calling thread's namespace.
+/// Runs shell commands in the calling thread's namespace.
 ///
 /// # Panics
-/// If one of them fails.
+/// Panics if one of them fails.
 pub fn run(commands: &str) {
     let status = Command::new("sh").args(["-ec", commands]).status();
     assert!(status.expect("sh").success(), "{commands}");

@@ -8,13 +8,13 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `ETH_P_ALL` in the byte order of the network: frames of every type.
+/// `ETH_P_ALL` in network byte order, which means frames of every type.
 const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// Opens a non-blocking socket that receives each frame that arrives at the interface `name`, as the kernel merged it.
 ///
 /// # Errors
-/// The system's error, such as for a missing privilege (CAP_NET_RAW).
+/// Returns the system's error, for example for a missing privilege (CAP_NET_RAW).
 pub fn open(name: &str) -> io::Result<OwnedFd> {
     let name = std::ffi::CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -69,11 +69,11 @@ pub(super) fn new_network() -> io::Result<()> {
     }
 }
 
-/// Sends `bytes` in one call that the kernel or the card segments into datagrams of `segment` bytes (udp(7),
+/// Sends `bytes` in one call, which the kernel or the card segments into datagrams of `segment` bytes (udp(7),
 /// `UDP_SEGMENT`).
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub fn send_segmented(
     socket: &std::net::UdpSocket,
     to: &str,

@@ -1,7 +1,7 @@
 //! Real-time scheduling of an instrument's own threads and displays.
 //!
-//! Host and client schedule themselves. A measurement reads the actual policy back from the
-//! kernel, so a refusal is no error here.
+//! Host and client schedule themselves. A measurement reads the actual policy back from the kernel, so a refusal is not an
+//! error here.
 
 mod sys;
 
@@ -29,9 +29,9 @@ pub enum Participant {
 }
 
 impl Participant {
-    /// The SCHED_FIFO priority: above encoder and decoder (20), so that a finished picture is seen
-    /// while the next one is in progress; below receiving and sending threads (44, 45). A display
-    /// takes precedence over the clients that wait for it.
+    /// The SCHED_FIFO priority. It is above that of encoder and decoder (20), so that a finished picture is seen while the
+    /// next one is in progress, and below that of receiving and sending threads (44, 45). A display takes precedence over
+    /// the clients that wait for it.
     const fn priority(self) -> u8 {
         match self {
             Participant::Display => 42,

@@ -13,7 +13,7 @@ use openuvr_media::damage::Block;
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_media::sys::memory::SharedMemory;
 
-/// The buffers: at most one is copied into, one waits to be passed on, and one is the newest picture.
+/// The buffers. At most one is copied into, one waits to be passed on, and one is the newest picture.
 #[derive(Default)]
 pub(super) struct Buffers {
     form: Option<BufferForm>,
@@ -33,7 +33,7 @@ struct Buffer {
     stale: Option<Block>,
 }
 
-/// Copied into, waiting, shown.
+/// One that is copied into, one that waits, and one that is shown.
 const COUNT: usize = 3;
 
 const NOTHING: Block = Block {
@@ -42,10 +42,11 @@ const NOTHING: Block = Block {
 };
 
 impl Buffers {
-    /// Makes buffers of this form, if they are not; then there is no picture, and `true` is returned.
+    /// Creates buffers of this form, unless they already have it. If it creates them, there is no picture, and it returns
+    /// `true`.
     ///
     /// # Errors
-    /// A pixel format that we can't read, or no memory.
+    /// Returns an error for a pixel format that we cannot read, or if there is no memory.
     pub(super) fn fit(
         &mut self,
         compositor: &Compositor,
@@ -93,11 +94,11 @@ impl Buffers {
         Ok(true)
     }
 
-    /// A buffer to copy into, after [`fit`](Buffers::fit), and where it differs from the newest copy.
+    /// A buffer to copy into, after [`fit`](Buffers::fit), and the area in which it differs from the newest copy.
     pub(super) fn lend(&mut self) -> (&WlBuffer, Block) {
         let used = [self.waiting, self.shown];
         let free = (0..COUNT).find(|at| !used.contains(&Some(*at)));
-        // Two of three are in use at most.
+        // At most two of the three are in use.
         let at = free.unwrap_or(0);
         self.lent = Some(at);
         let all = self.size();
@@ -109,8 +110,8 @@ impl Buffers {
         (&buffer.proxy, buffer.stale.clone().unwrap_or(all))
     }
 
-    /// The lent buffer is copied: it waits, in place of an older one. `turned`: how the compositor
-    /// has turned it.
+    /// Makes the lent buffer, which has been copied into, the waiting one. It replaces an older waiting one. `turned` is how
+    /// the compositor has rotated it.
     pub(super) fn completed(&mut self, copied: &Copied, turned: Transform) {
         let Some(at) = self.lent.take() else {
             return;
@@ -128,7 +129,7 @@ impl Buffers {
         self.waiting = Some(at);
     }
 
-    /// The copy has failed or is abandoned: what it would have changed is unknown.
+    /// Handles a copy that has failed or is abandoned. It is unknown what the copy would have changed.
     pub(super) fn cancel(&mut self) {
         self.lent = None;
         for buffer in &mut self.all {
@@ -144,7 +145,7 @@ impl Buffers {
         self.shown.is_some()
     }
 
-    /// The waiting picture is the newest one from now on.
+    /// Makes the waiting picture the newest one.
     pub(super) fn show(&mut self) {
         if let Some(at) = self.waiting.take() {
             self.shown = Some(at);
@@ -156,7 +157,7 @@ impl Buffers {
         (self.lent, self.waiting, self.shown) = (None, None, None);
     }
 
-    /// How the compositor has turned the newest picture.
+    /// How the compositor has rotated the newest picture.
     pub(super) fn transform(&self) -> Transform {
         let shown = self.shown.map(|at| self.all[at].transform);
         shown.unwrap_or_default()

@@ -28,7 +28,7 @@ use super::outputs::Outputs;
 use crate::display;
 use openuvr_media::capture::{CaptureError, Waker};
 
-/// Of `wl_output`: names since version 4.
+/// The versions of `wl_output`. Names exist since version 4.
 const OUTPUT_VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
 
 /// A connection.
@@ -39,7 +39,7 @@ pub(crate) struct Compositor {
     pub(super) globals: GlobalList,
     pub(super) shm: WlShm,
     pub(super) state: State,
-    /// For messages: `Wayland display wayland-1`.
+    /// The name for messages, such as `Wayland display wayland-1`.
     pub(super) name: String,
 }
 
@@ -53,11 +53,10 @@ pub(super) struct State {
 }
 
 impl Compositor {
-    /// Connects to the display, and waits until its outputs are known, of which that called `output`
-    /// is wanted.
+    /// Connects to the display, and waits until its outputs are known, including the requested `output`.
     ///
     /// # Errors
-    /// One line: it can't be reached.
+    /// Returns a one-line error if it cannot be reached.
     pub(super) fn connect(
         display: Option<&str>,
         output: Option<String>,
@@ -98,7 +97,7 @@ impl Compositor {
         Ok(compositor)
     }
 
-    /// The objects of ext-image-copy-capture, where the compositor has them.
+    /// The objects of ext-image-copy-capture, if the compositor has them.
     pub(super) fn image_copy(&self) -> Option<Managers> {
         Some(Managers {
             sessions: self.globals.bind(&self.handle, 1..=1, ()).ok()?,
@@ -145,7 +144,7 @@ impl Compositor {
     pub(super) fn flush(&self) -> Result<(), CaptureError> {
         match self.conn.flush() {
             Ok(()) => Ok(()),
-            // A compositor that does not read: the rest is sent later.
+            // The compositor does not read at present, so the rest is sent later.
             Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {
                 Ok(())
             }
@@ -153,7 +152,7 @@ impl Compositor {
         }
     }
 
-    /// Waits for events, the waker, or until then.
+    /// Waits for events, for the waker, or until the specified time.
     pub(super) fn wait(&self, waker: &Waker, until: Option<Instant>) -> Result<(), CaptureError> {
         let Some(guard) = self.queue.prepare_read() else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! One copy of the source: the requests that each protocol has of its own, and what the compositor
-//! has announced, in which the protocols agree.
+//! One copy of the source: the requests that are specific to each protocol, and the compositor's announcements, which the
+//! protocols have in common.
 
 use openuvr_proto::units::Size;
 use wayland_client::WEnum;
@@ -21,12 +21,12 @@ pub(super) enum Subject {
 
 /// A protocol's requests. Its events fill a [`Progress`].
 pub(super) trait Copier: Send {
-    /// Captures this subject from now on. No copy is in progress.
+    /// Captures this subject from now on. No copy may be in progress.
     fn aim(&mut self, subject: &Subject);
 
-    /// Requests a copy, for which the compositor announces a form.
+    /// Requests a copy. The compositor announces the form of its buffer.
     ///
-    /// `at_once`: this copy does not wait for damage, in protocols that decide it at the request.
+    /// With `at_once`, this copy does not wait for damage, in protocols that decide this with the request.
     fn request(&mut self, at_once: bool, progress: &mut Progress);
 
     /// Lets the compositor copy into `buffer`, at once or when there is damage.
@@ -36,7 +36,7 @@ pub(super) trait Copier: Send {
     fn cancel(&mut self);
 }
 
-/// The memory that the compositor asks for.
+/// The form of memory that the compositor requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BufferForm {
     pub(super) size: Size,
@@ -48,17 +48,17 @@ pub(super) struct BufferForm {
 /// A finished copy.
 #[derive(Debug)]
 pub(super) struct Copied {
-    /// Where it differs from the previous copy; `None`: unknown.
+    /// The area in which it differs from the previous copy; `None` if unknown.
     pub(super) damage: Option<Block>,
     /// Whether the bottom row is first in memory.
     pub(super) bottom_up: bool,
-    /// How the compositor has turned it, where the protocol reports it.
+    /// How the compositor has rotated it, if the protocol reports this.
     pub(super) transform: Option<Transform>,
 }
 
 /// The state of the copy in progress.
 ///
-/// Objects are numbered: events of earlier ones may arrive after their end.
+/// Objects are numbered, because events of earlier ones may arrive after they have ended.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     last_number: u64,
@@ -76,11 +76,11 @@ pub(super) struct Progress {
     failed: bool,
 }
 
-/// The parts of a form, of which not all have arrived.
+/// The parts of a form, some of which may not have arrived yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Announced {
     size: Size,
-    /// The best format so far, and its bytes per row, where the compositor determines them.
+    /// The best format so far, and its bytes per row if the compositor determines them.
     format: Option<(WEnum<Format>, Option<u32>)>,
 }
 
@@ -90,7 +90,7 @@ impl Progress {
         self.last_number
     }
 
-    /// The number of a new object that announces forms; earlier forms are forgotten.
+    /// The number of a new object that announces forms. Earlier forms are forgotten.
     pub(super) fn begin_forms(&mut self) -> u64 {
         let number = self.number();
         (self.former, self.form) = (Some(number), None);
@@ -114,7 +114,7 @@ impl Progress {
         number
     }
 
-    /// The copy has ended.
+    /// Records the end of the copy.
     pub(super) fn end_copy(&mut self) {
         self.frame = None;
         (self.copying, self.copied, self.failed) = (false, false, false);
@@ -126,23 +126,23 @@ impl Progress {
         self.frame.is_none()
     }
 
-    /// Whether the compositor can't copy the subject now.
+    /// Whether the compositor cannot copy the subject now.
     pub(super) fn is_failed(&self) -> bool {
         self.failed
     }
 
-    /// The form of the buffer to copy into, if the compositor waits for one.
+    /// The form of the buffer to copy into, if the compositor is waiting for one.
     pub(super) fn offered(&self) -> Option<BufferForm> {
         let waits = self.frame.is_some() && !self.copying && !self.failed;
         self.form.filter(|_| waits)
     }
 
-    /// A buffer was handed over.
+    /// Records that a buffer has been handed over.
     pub(super) fn set_copying(&mut self) {
         self.copying = true;
     }
 
-    /// The finished copy, which ends it.
+    /// Takes the finished copy, which is then no longer in progress.
     pub(super) fn take_copied(&mut self) -> Option<Copied> {
         if !self.copied || self.failed {
             return None;
@@ -156,7 +156,7 @@ impl Progress {
         Some(copied)
     }
 
-    // The events: `number` is that of the object that has sent them.
+    // The events. `number` is that of the object that has sent them.
 
     pub(super) fn on_size(&mut self, number: u64, size: Size) {
         if self.former == Some(number) {
@@ -172,7 +172,7 @@ impl Progress {
         }
     }
 
-    /// All parts of the form are announced.
+    /// Handles the end of a form's announcement: all its parts have been announced.
     pub(super) fn on_form_done(&mut self, number: u64) {
         if self.former != Some(number) {
             return;
@@ -183,7 +183,7 @@ impl Progress {
             let row = size.width.saturating_mul(u32::try_from(pixel).unwrap_or(4));
             BufferForm {
                 size,
-                // A multiple of four bytes, as image libraries want it.
+                // A multiple of four bytes, as image libraries require it.
                 stride: stride.unwrap_or(row.div_ceil(4).saturating_mul(4)),
                 format,
             }
@@ -192,7 +192,7 @@ impl Progress {
         self.failed |= self.form.is_none();
     }
 
-    /// The object that announces forms is of no use any more.
+    /// Handles the end of the object that announces forms.
     pub(super) fn on_stopped(&mut self, number: u64) {
         if self.former == Some(number) {
             self.failed = true;
@@ -229,8 +229,7 @@ impl Progress {
     }
 }
 
-/// The damage limited to a picture of `size`, in which a picture with the bottom row first is counted
-/// from the top.
+/// The damage, limited to a picture of `size`. If the bottom row comes first, it is converted to count from the top.
 pub(super) fn clip(block: &Block, size: Size, bottom_up: bool) -> Block {
     let end = |range: &std::ops::Range<u32>, side: u32| range.start.min(side)..range.end.min(side);
     let (columns, rows) = (
@@ -244,8 +243,7 @@ pub(super) fn clip(block: &Block, size: Size, bottom_up: bool) -> Block {
     Block { columns, rows }
 }
 
-/// The pixels in memory of a format of `wl_shm`, whose names count from the highest byte of a
-/// little-endian word.
+/// The pixel format in memory of a format of `wl_shm`, whose name counts from the highest byte of a little-endian word.
 pub(super) fn readable(format: WEnum<Format>) -> Option<PixelFormat> {
     match format {
         WEnum::Value(Format::Xrgb8888 | Format::Argb8888) => Some(PixelFormat::Bgrx),
@@ -284,7 +282,7 @@ mod tests {
         let form = progress.offered().unwrap();
         assert_eq!((form.size, form.stride), (SIZE, 12));
         assert_eq!(form.format, WEnum::Value(Format::Rgb888));
-        // An unreadable one is passed on, for the message.
+        // An unreadable format is passed on, for the message.
         announce(&mut progress, &[Format::Xrgb2101010]);
         let form = progress.offered().unwrap();
         assert_eq!(form.format, WEnum::Value(Format::Xrgb2101010));

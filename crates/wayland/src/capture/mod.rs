@@ -1,13 +1,12 @@
 //! Capture of an output or a window of a Wayland compositor, driven by its damage reports.
 //!
-//! The compositor copies the output into our shared memory when it has drawn something, so that
-//! nothing happens without drawing. A request for the next picture is outstanding while the newest
-//! one is encoded: three buffers take turns, one for each of them and one for a picture that the
-//! frame rate limit holds back.
+//! The compositor copies the output into our shared memory when it has drawn something, so nothing happens without drawing.
+//! A request for the next picture is outstanding while the newest one is encoded. Three buffers take turns: one for each of
+//! them, and one for a picture that the frame rate limit delays.
 //!
-//! `ext-image-copy-capture-v1` is used where the compositor has it. It also captures single windows,
-//! and the pointer as a stream of its own ([`cursor`](crate::cursor)). With
-//! `wlr-screencopy-unstable-v1`, version 3, the pointer can only be drawn into the picture.
+//! `ext-image-copy-capture-v1` is used if the compositor has it. It can also capture single windows, and the pointer as a
+//! separate stream ([`cursor`](crate::cursor)). With `wlr-screencopy-unstable-v1`, version 3, the pointer can only be drawn
+//! into the picture.
 
 mod buffers;
 mod compositor;
@@ -46,11 +45,11 @@ pub struct Target {
     pub pointer: bool,
 }
 
-/// Consecutive failed copies after which the output counts as hidden. A mode change fails one.
+/// Number of consecutive failed copies after which the output counts as hidden. A mode change makes one copy fail.
 const FAILURES: u32 = 3;
 
-/// How long to wait after further failed copies before the next one (guess: a tenth of a second is
-/// soon enough for a screen that is switched on).
+/// How long to wait after additional failed copies before the next one (guess: a tenth of a second is soon enough for a
+/// screen that is switched on).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A [`Capture`] of an output. It owns its connection.
@@ -63,9 +62,9 @@ pub struct WaylandCapture {
     watched: bool,
     /// The size of the last picture, or of the next one once it is announced.
     size: Size,
-    /// Where the next picture differs from the newest one; `None`: unknown.
+    /// The area in which the next picture differs from the newest one; `None` if unknown.
     pending: Option<Block>,
-    /// Where the newest picture differs from the previous one.
+    /// The area in which the newest picture differs from the previous one.
     changed: Option<Block>,
     /// Whether the next copy is made without waiting for damage.
     refresh: bool,
@@ -78,17 +77,16 @@ pub struct WaylandCapture {
 /// returns the current picture.
 ///
 /// # Errors
-/// [`CaptureError`] in one line if the display can't be reached, lacks the protocols, or has no such
-/// output or window.
+/// [`CaptureError`], in one line, if the display cannot be reached, lacks the protocols, or has no such output or window.
 pub fn open(target: &Target) -> Result<WaylandCapture, CaptureError> {
     open_while(target, &mut || false)
 }
 
-/// The same, which waits for a missing window while `keep_waiting` returns `true`; it is called about
-/// ten times per second.
+/// Like [`open`], but waits for a missing window while `keep_waiting` returns `true`. It is called about ten times per
+/// second.
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub fn open_while(
     target: &Target,
     keep_waiting: &mut dyn FnMut() -> bool,
@@ -125,16 +123,16 @@ impl WaylandCapture {
         self.session.output_name()
     }
 
-    /// The captured output or window, for messages: `output DP-1`.
+    /// The captured output or window, for messages, such as `output DP-1`.
     #[must_use]
     pub fn subject(&self) -> String {
         self.session.subject_name()
     }
 
-    /// Advances the copy in progress; returns the event for the caller.
+    /// Advances the copy in progress. Returns the event for the caller.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.session.take_switched() {
-            // The copy in progress was of the output before.
+            // The copy in progress was of the previous output.
             self.buffers.cancel();
             self.refresh = true;
         }
@@ -182,14 +180,14 @@ impl WaylandCapture {
         Ok(None)
     }
 
-    /// Ends the copy in progress. The next one does not wait for damage.
+    /// Ends the copy in progress. The next copy does not wait for damage.
     fn abandon(&mut self) {
         self.session.end_copy();
         self.buffers.cancel();
         self.refresh = true;
     }
 
-    /// Takes the finished copy, if there is one; returns the event for the caller.
+    /// Takes the finished copy, if there is one. Returns the event for the caller.
     fn complete(&mut self, now: Instant) -> Option<CaptureEvent> {
         let copied = self.session.take_copied()?;
         self.failures = 0;
@@ -209,7 +207,7 @@ impl WaylandCapture {
         self.resize(turned)
     }
 
-    /// The event if the next pictures, turned like this, have another size.
+    /// The event if the next pictures, rotated like this, have another size.
     fn resize(&mut self, turned: Transform) -> Option<CaptureEvent> {
         let size = turned.turned(self.buffers.size());
         let changed = std::mem::replace(&mut self.size, size) != size;
@@ -260,7 +258,7 @@ impl Capture for WaylandCapture {
             if let Some(event) = self.advance(now)? {
                 return Ok(event);
             }
-            // Before the caller encodes: the compositor takes the request meanwhile.
+            // This precedes the caller's encoding, so that the compositor handles the request meanwhile.
             self.session.compositor.flush()?;
             if self.pass(now) {
                 return Ok(CaptureEvent::Frame);
@@ -293,7 +291,8 @@ impl Capture for WaylandCapture {
         self.pace.limit(fps);
     }
 
-    /// Watched by default. A new viewer gets the current contents: an older picture is discarded.
+    /// Sets whether there are viewers; by default, there are. A new viewer gets the current contents: an older picture is
+    /// discarded.
     fn set_watched(&mut self, watched: bool) {
         if !watched {
             self.abandon();

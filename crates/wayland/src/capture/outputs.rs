@@ -13,16 +13,16 @@ use super::turn::Transform;
 #[derive(Default)]
 pub(super) struct Outputs {
     all: BTreeMap<u32, Output>,
-    /// The name of the output to capture; `None`: the first one, and then always that.
+    /// The name of the output to capture; `None`: the first one, and from then on always the same.
     wanted: Option<String>,
     chosen: Option<u32>,
-    /// The name of the output that was chosen last.
+    /// The name of the output that was selected last.
     name: String,
 }
 
 pub(super) struct Output {
     pub(super) proxy: WlOutput,
-    /// The current mode in pixels of the panel, before the transform.
+    /// The current mode, in pixels of the panel, before the transform.
     pub(super) mode: Option<Size>,
     pub(super) transform: Transform,
     name: String,
@@ -81,8 +81,8 @@ impl Outputs {
         }
     }
 
-    /// Chooses the output, where none is chosen or it is gone: that with the wanted name, else the
-    /// first one. Returns whether another one is chosen now.
+    /// Selects the output if none is selected or the selected one is gone: the one with the requested name, otherwise the
+    /// first one. Returns whether a different output is selected now.
     pub(super) fn choose(&mut self) -> bool {
         if self.chosen.is_some() {
             return false;

@@ -1,5 +1,5 @@
-//! Copies by `wlr-screencopy-unstable-v1`, version 3: one object per copy, which announces its form,
-//! and always a copy of all pixels.
+//! Copies with `wlr-screencopy-unstable-v1`, version 3. There is one object per copy, which announces its form, and each
+//! copy contains all pixels.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_buffer::WlBuffer;
@@ -14,7 +14,7 @@ use super::compositor::State;
 use super::copy::{Copier, Progress, Subject};
 use openuvr_media::damage::Block;
 
-/// The version with `copy_with_damage` and all forms of a buffer before the copy.
+/// The version with `copy_with_damage`, in which all forms of a buffer are announced before the copy.
 pub(super) const VERSION: u32 = 3;
 
 /// The copies of an output.

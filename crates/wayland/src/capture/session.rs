@@ -16,7 +16,7 @@ use super::turn::Transform;
 use openuvr_media::capture::{CaptureError, Waker};
 use openuvr_media::damage::Block;
 
-/// How often to ask whether to keep waiting for a window (guess: soon enough for Ctrl+C).
+/// How often to ask the caller whether to keep waiting for a window (guess: often enough for Ctrl+C).
 const QUESTION_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The connection, the captured output or window, and the copy in progress.
@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) compositor: Compositor,
     copier: Box<dyn Copier>,
     subject: Option<Subject>,
-    /// Another output is captured since the last question.
+    /// Whether another output has been captured since the last query.
     switched: bool,
 }
 
@@ -98,7 +98,7 @@ impl Session {
         self.compositor.state.outputs.chosen_name()
     }
 
-    /// For messages: `output DP-1`.
+    /// The name for messages, such as `output DP-1`.
     pub(super) fn subject_name(&self) -> String {
         match &self.subject {
             Some(Subject::Window(window)) => {
@@ -109,10 +109,10 @@ impl Session {
         }
     }
 
-    /// The size of the first picture; empty if there is none.
+    /// The size of the first picture; empty if there is no picture.
     pub(super) fn first_size(&mut self) -> Result<Size, CaptureError> {
         if self.is_window() {
-            // The compositor announces it with the form of a copy, which goes on from here.
+            // The compositor announces it with the form of a copy, which continues from here.
             self.request(true);
             self.compositor.round_trip()?;
             let form = self.offered();
@@ -123,7 +123,7 @@ impl Session {
         Ok(mode.unwrap_or_default())
     }
 
-    /// How the picture must be turned, as far as that is known before its copy.
+    /// How the picture must be rotated, as far as this is known before its copy.
     pub(super) fn transform(&self) -> Transform {
         let output = self.compositor.state.outputs.chosen();
         match output.filter(|_| !self.is_window()) {
@@ -147,7 +147,7 @@ impl Session {
         self.compositor.state.progress.is_failed()
     }
 
-    /// The form of the buffer for [`copy`](Session::copy), if the compositor waits for it.
+    /// The form of the buffer for [`copy`](Session::copy), if the compositor is waiting for it.
     pub(super) fn offered(&self) -> Option<BufferForm> {
         self.compositor.state.progress.offered()
     }
@@ -181,22 +181,22 @@ impl Session {
         Ok(())
     }
 
-    /// Whether another output is captured since the last call.
+    /// Whether another output has been captured since the last call.
     pub(super) fn take_switched(&mut self) -> bool {
         std::mem::take(&mut self.switched)
     }
 }
 
-/// The copies by wlr-screencopy, which remains where there is nothing newer.
+/// The copies with wlr-screencopy, which is used if nothing newer is available.
 fn screencopy(compositor: &Compositor, pointer: bool) -> Result<Screencopy, CaptureError> {
     let handle = compositor.handle.clone();
     let versions = screencopy::VERSION..=screencopy::VERSION;
     let manager = compositor.globals.bind(&handle, versions, ());
     let manager = manager.map_err(|_| {
         CaptureError(format!(
-            "{}: its compositor lets no program capture its screen (ext-image-copy-capture, wlr-screencopy 3): \
-             ask the desktop's portal (--source portal), stream one application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use a \
-             compositor based on wlroots, such as sway",
+            "{}: its compositor lets no program capture its screen (ext-image-copy-capture, wlr-screencopy 3): use the \
+             desktop's portal (--source portal), stream one application (openuvr run, or openuvr host --virtual 1280x720 \
+             -- COMMAND), or use a compositor based on wlroots, such as sway",
             compositor.name
         ))
     })?;
@@ -216,7 +216,7 @@ fn find_window(
             compositor.name
         ))
     })?;
-    // The list, then the windows' titles.
+    // First the list arrives, then the windows' titles.
     compositor.round_trip()?;
     compositor.round_trip()?;
     let waker = Waker::new()?;

@@ -1,17 +1,17 @@
-//! Pictures of outputs that are mounted turned or mirrored: the compositor copies them as the panel
-//! shows them, and a viewer sees them upright.
+//! Pictures of outputs that are mounted rotated or mirrored. The compositor copies them as the panel shows them, and a
+//! viewer sees them upright.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_output;
 
 use openuvr_media::picture::{Picture, PixelFormat, RowOrder};
 
-/// How the compositor turns its contents for the panel (`wl_output.transform`).
+/// How the compositor rotates its contents for the panel (`wl_output.transform`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Transform {
     /// Quarter turns counter-clockwise, 0 to 3.
     quarters: u8,
-    /// Whether the contents are mirrored around a vertical axis before they are turned.
+    /// Whether the contents are mirrored around a vertical axis before they are rotated.
     flipped: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Turned {
 }
 
 impl Turned {
-    /// Replaces it by a copy of `picture`, a packed format.
+    /// Replaces it with a copy of `picture`, which has a packed format.
     pub(super) fn turn(&mut self, picture: &Picture<'_>, transform: Transform) {
         let Some(length) = picture.format.packed() else {
             return;
@@ -117,7 +117,7 @@ mod tests {
     fn a_turned_panel_is_seen_upright() {
         use wl_output::Transform as T;
         assert_eq!(upright(T::Normal), [0, 1, 2, 3, 4, 5]);
-        // Contents turned counter-clockwise for the panel are turned back.
+        // Contents that were rotated counter-clockwise for the panel are rotated back.
         assert_eq!(upright(T::_90), [3, 0, 4, 1, 5, 2]);
         assert_eq!(upright(T::_180), [5, 4, 3, 2, 1, 0]);
         assert_eq!(upright(T::_270), [2, 5, 1, 4, 0, 3]);

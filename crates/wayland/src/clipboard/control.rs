@@ -22,7 +22,7 @@ use wayland_protocols_wlr::data_control::v1::client::{
 /// A type in our own offers, by which they are recognised.
 const OWN: &str = "application/x-openuvr-offer";
 
-/// Types that are kept of an offer, and bytes of each, at most: a hostile program may offer any number.
+/// The maximum number of types of an offer that are stored, and of bytes of each. A hostile program may offer any number.
 const MAX_TYPES: usize = 64;
 const MAX_TYPE: usize = 128;
 
@@ -38,7 +38,7 @@ pub(super) struct State {
     pub(super) offered: Option<Arc<str>>,
     /// Programs that paste our text: the type, and where to write it.
     pub(super) wanted: Vec<(String, OwnedFd)>,
-    /// The compositor ended the use of the clipboard.
+    /// Whether the compositor has ended the use of the clipboard.
     pub(super) finished: bool,
 }
 
@@ -68,7 +68,7 @@ impl Offer {
         self.has(OWN)
     }
 
-    /// Asks its program to write it into `file`.
+    /// Requests that its program write it into `file`.
     pub(super) fn receive(&self, kind: &str, file: &OwnedFd) {
         match &self.object {
             OfferObject::Ext(offer) => offer.receive(kind.to_owned(), file.as_fd()),
@@ -104,10 +104,10 @@ pub(super) enum Control {
 }
 
 impl Control {
-    /// Binds the better one.
+    /// Binds the better of the two protocols.
     ///
     /// # Errors
-    /// The compositor is gone, or has neither.
+    /// Returns an error if the compositor is gone or has neither protocol.
     pub(super) fn bind(conn: &Connection) -> Result<(Control, EventQueue<State>), String> {
         let (globals, queue) =
             registry_queue_init::<State>(conn).map_err(|cause| cause.to_string())?;
@@ -129,7 +129,7 @@ impl Control {
         Ok((control, queue))
     }
 
-    /// Offers our text under these types. The previous offer is cancelled by the compositor.
+    /// Offers our text under these types. The compositor cancels the previous offer.
     pub(super) fn offer(&self, handle: &QueueHandle<State>, types: &[&str]) {
         let types = types.iter().chain(&[OWN]).map(|kind| (*kind).to_owned());
         match self {

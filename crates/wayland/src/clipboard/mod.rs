@@ -1,8 +1,8 @@
 //! The clipboard of a Wayland display: reads copied text, and offers text for pasting.
 //!
-//! It uses the protocols for clipboard managers, which need no window and no focus, over a connection
-//! of its own; other programs' text passes through pipes, so each may be slow or hostile. Only the
-//! clipboard, which users fill explicitly; never the primary selection.
+//! It uses the protocols for clipboard managers, which need neither a window nor the focus, over its own connection. The
+//! text of other programs passes through pipes, so each program may be slow or hostile. It uses only the clipboard, which
+//! users fill explicitly, and never the primary selection.
 //!
 //! Specs: `ext-data-control-v1`, `wlr-data-control-unstable-v1` (version 1).
 
@@ -25,22 +25,22 @@ use transfer::{Incoming, Outgoing, ReadStep};
 /// The clipboard of a display; owned by one thread.
 pub struct WaylandClipboard {
     conn: Connection,
-    /// For messages: `Wayland display wayland-0`.
+    /// The name for messages, such as `Wayland display wayland-0`.
     name: String,
     queue: EventQueue<State>,
     state: State,
     control: Control,
     waker: Waker,
     watch: WatchMode,
-    /// Maximum bytes of UTF-8 to read.
+    /// Maximum number of bytes of UTF-8 to read.
     most: usize,
     reading: Option<Incoming>,
     outgoing: Outgoing,
-    /// Whether the selection of the time of opening was seen.
+    /// Whether the selection that existed when it was opened has been handled.
     started: bool,
 }
 
-/// The types of text, best first; without a charset it is read as UTF-8.
+/// The types of text, best first. Without a charset, text is read as UTF-8.
 const TEXT: [&str; 5] = [
     "text/plain;charset=utf-8",
     "UTF8_STRING",
@@ -50,11 +50,11 @@ const TEXT: [&str; 5] = [
 ];
 
 impl WaylandClipboard {
-    /// Connects to `display` (empty: that of the environment). Reads text of other programs as
-    /// `watch` says, up to `most` bytes of UTF-8.
+    /// Connects to `display` (empty: the display set in the environment). Reads text of other programs as `watch` specifies,
+    /// up to `most` bytes of UTF-8.
     ///
     /// # Errors
-    /// [`ClipboardError`] if the display can't be reached or lets no program share its clipboard.
+    /// [`ClipboardError`] if the display cannot be reached or allows no program to share its clipboard.
     pub fn open(
         display: Option<&str>,
         watch: WatchMode,
@@ -113,7 +113,7 @@ impl WaylandClipboard {
         None
     }
 
-    /// Continues reading; the event of its end.
+    /// Continues reading. Returns the event when it has ended.
     fn read(&mut self) -> Option<ClipboardEvent> {
         let step = self.reading.as_mut()?.read(self.most);
         let event = match step {

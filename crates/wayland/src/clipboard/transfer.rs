@@ -14,10 +14,10 @@ use openuvr_media::clipboard::ReadFailure;
 /// How long another program may take for a transfer (guess: far more than a running one needs).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Programs that paste at once, at most; of more, the oldest get nothing.
+/// Maximum number of programs that paste at the same time. If there are more, the oldest get nothing.
 const MAX_PASTES: usize = 16;
 
-/// Bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
 
 /// Text that another program is writing.
@@ -29,16 +29,16 @@ pub(super) struct Incoming {
 
 /// The progress of reading.
 pub(super) enum ReadStep {
-    /// More is to come.
+    /// More data is expected.
     Waiting,
-    /// The whole text.
+    /// The text is complete.
     Complete(Arc<str>),
-    /// There is none.
+    /// There is no text.
     Failed(ReadFailure),
 }
 
 impl Incoming {
-    /// Passes the other end of a new pipe to the program, by `ask`.
+    /// Passes the other end of a new pipe to the program through `ask`.
     pub(super) fn start(ask: impl FnOnce(&OwnedFd)) -> std::io::Result<Incoming> {
         let (file, other) = std::io::pipe()?;
         let (file, other) = (OwnedFd::from(file), OwnedFd::from(other));
@@ -120,7 +120,7 @@ impl Outgoing {
         self.pastes.iter().map(|paste| paste.deadline).min()
     }
 
-    /// Writes what the pipes take; closes those that are complete, broken or too slow.
+    /// Writes what the pipes accept. Closes those that are complete, broken or too slow.
     pub(super) fn write(&mut self) {
         let now = clock::now();
         self.pastes.retain_mut(|paste| {

@@ -1,7 +1,7 @@
-//! The key map of the virtual keyboard: that of the session, extended by keys for further characters.
+//! The key map of the virtual keyboard: that of the session, extended by keys for additional characters.
 //!
-//! Clients read the map when it changes, and some only when a key arrives. So a binding is kept as
-//! long as possible: key codes are used in rotation.
+//! Clients read the map when it changes, and some only when a key arrives. Therefore, a binding is kept as long as possible:
+//! key codes are used in rotation.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -26,10 +26,10 @@ pub(super) struct SessionKeymap {
 }
 
 impl SessionKeymap {
-    /// The map with this text; `None`: the session has no keyboard.
+    /// The map with this text; `None` if the session has no keyboard.
     ///
     /// # Errors
-    /// One line: libxkbcommon or its files are missing, or the text is not a map.
+    /// Returns a one-line error if libxkbcommon or its files are missing, or the text is not a map.
     pub(super) fn of(text: Option<Vec<u8>>) -> Result<SessionKeymap, String> {
         let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
         let base = text.unwrap_or_else(default_map);
@@ -40,11 +40,10 @@ impl SessionKeymap {
         })
     }
 
-    /// Binds `wanted` to an unused key code or, if all are used, replaces the oldest binding that is
-    /// not `held`.
+    /// Binds `wanted` to an unused key code. If all are used, replaces the oldest binding that is not `held`.
     ///
     /// # Errors
-    /// One line: there is no such key code.
+    /// Returns a one-line error if there is no such key code.
     pub(super) fn bind(&mut self, wanted: char, held: &BTreeSet<u8>) -> Result<u8, String> {
         let free = |keycode: &u8| !held.contains(keycode);
         let unused = self.keyboard.map.unused().find(free);
@@ -64,7 +63,7 @@ impl SessionKeymap {
     /// The extended map in a file, for the compositor, and its length.
     ///
     /// # Errors
-    /// One line, if there is no memory.
+    /// Returns a one-line error if there is no memory.
     pub(super) fn file(&self) -> Result<(OwnedFd, u32), String> {
         let mut text = self.text().into_bytes();
         text.push(0);
@@ -132,7 +131,7 @@ mod tests {
         let map = &keymap.keyboard.map;
         assert_eq!(map.character(euro, 0, 0), Some('€'));
         assert_eq!(map.character(cyrillic, 0, 0), Some('ж'));
-        // The others stay.
+        // The others stay unchanged.
         let q = keymap
             .keyboard
             .keycode(openuvr_proto::input::event::KeyCode(16))

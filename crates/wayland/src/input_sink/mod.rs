@@ -1,9 +1,9 @@
-//! Injects input into a Wayland compositor by a keyboard and a pointer of our own.
+//! Injects input into a Wayland compositor with our own keyboard and pointer.
 //!
-//! The keyboard brings its own key map: that of the session, extended by keys for characters that it
-//! lacks (module `keymap`). As in [`xtest`](openuvr_media::input_sink::xtest), a key is pressed as the physical key, unless it
-//! carries a character that the map has elsewhere. A virtual keyboard has no modifier state in the
-//! compositor: each change is sent with it. The compositor's clients repeat held keys themselves.
+//! The keyboard has its own key map: that of the session, extended by keys for characters that it lacks (module `keymap`).
+//! As in [`xtest`](openuvr_media::input_sink::xtest), a key is pressed as the physical key, unless it carries a character
+//! that the map has on another key. A virtual keyboard has no modifier state in the compositor, so each change is sent with
+//! it. The compositor's clients repeat held keys themselves.
 //!
 //! Spec: `virtual-keyboard-unstable-v1`, `wlr-virtual-pointer-unstable-v1` (version 2), as
 //! implemented by wlroots.
@@ -32,10 +32,10 @@ const RIGHT_ALT: KeyCode = KeyCode(100);
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;
 
-/// The distance that a notch scrolls, in the unit of `wl_pointer.axis`: as libinput reports it.
+/// The distance that a notch scrolls, in the unit of `wl_pointer.axis`, as libinput reports it.
 const NOTCH_DISTANCE: f64 = 15.0;
 
-/// The key codes of X are those of evdev, and eight more (xkb-data, `keycodes/evdev`).
+/// The difference between the key codes of X and those of evdev (xkb-data, `keycodes/evdev`).
 const EVDEV_OFFSET: u8 = 8;
 
 /// The symbols of keys that lock their modifier (keysymdef.h): `XK_Num_Lock`, `XK_Caps_Lock`.
@@ -63,11 +63,11 @@ struct TemporaryModifiers {
 }
 
 impl WaylandInput {
-    /// Opens `display` (`None`: the environment variable `WAYLAND_DISPLAY`). Absolute positions are
-    /// relative to the output of this name (`None`: all outputs together).
+    /// Opens `display` (`None`: the environment variable `WAYLAND_DISPLAY`). Absolute positions are relative to the output
+    /// with this name (`None`: all outputs together).
     ///
     /// # Errors
-    /// [`InputError`] if the display can't be reached, or lacks the protocols.
+    /// [`InputError`] if the display cannot be reached or lacks the protocols.
     pub fn open(display: Option<&str>, output: Option<&str>) -> Result<WaylandInput, InputError> {
         let (seat, text) = VirtualSeat::open(display, output)?;
         let keymap = SessionKeymap::of(text).map_err(|why| seat.failed(&why))?;
@@ -99,7 +99,7 @@ impl WaylandInput {
         self.seat.flush()
     }
 
-    /// Effective modifiers of the held keys, without locked ones.
+    /// Effective modifiers of the held keys, excluding locked ones.
     fn depressed(&self) -> u8 {
         let lifted = &self.borrowed.lifted;
         let held = self.held.values().filter(|key| !lifted.contains(key));
@@ -139,7 +139,7 @@ impl WaylandInput {
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
-            // Two of the user's keys map to the same key here: it is pressed again.
+            // Two of the user's keys map to the same key here, so it is pressed again.
             self.key(keycode, false);
         }
         self.key(keycode, true);
@@ -205,8 +205,8 @@ impl WaylandInput {
         }
     }
 
-    /// Ends the temporary modifiers of a character key: at the next key event, so that a held key
-    /// repeats its character, and no other key sees these modifiers.
+    /// Ends the temporary modifiers of a character key. It is called at the next key event, so that a held key repeats its
+    /// character, and no other key is affected by these modifiers.
     fn restore_modifiers(&mut self) {
         let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         if pressed.is_empty() && lifted.is_empty() {
@@ -262,7 +262,7 @@ impl WaylandInput {
     }
 
     fn release_keys(&mut self) -> Result<(), InputError> {
-        // Lifted modifiers are up already.
+        // Lifted modifiers are already up.
         let borrowed = std::mem::take(&mut self.borrowed);
         let held = std::mem::take(&mut self.held).into_values();
         let up = &borrowed.lifted;
@@ -323,13 +323,13 @@ impl InputSink for WaylandInput {
         self.release_keys()
     }
 
-    /// Positions are relative to the output, wherever it is.
+    /// Does nothing, because positions are relative to the output, wherever it is.
     fn set_viewport(&mut self, _x: i32, _y: i32, _size: Size) {}
 }
 
 impl Drop for WaylandInput {
     fn drop(&mut self) {
-        // A compositor that is gone holds no keys.
+        // If the compositor is gone, no keys are held.
         let _ = self.release_keys();
         let _ = self.seat.round_trip();
     }

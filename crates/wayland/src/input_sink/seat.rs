@@ -23,7 +23,7 @@ pub(super) struct VirtualSeat {
     conn: Connection,
     queue: EventQueue<State>,
     state: State,
-    /// For messages: `Wayland display wayland-1`.
+    /// The name for messages, such as `Wayland display wayland-1`.
     name: String,
     pub(super) keyboard: ZwpVirtualKeyboardV1,
     pub(super) pointer: ZwlrVirtualPointerV1,
@@ -50,7 +50,7 @@ impl VirtualSeat {
         let handle = queue.handle();
         let lacks = |what: &str| {
             InputError(format!(
-                "{name}: its compositor lacks {what}, with which others press its keys: stream without input \
+                "{name}: its compositor lacks {what}, through which other programs inject input: stream without input \
                  (--input none), or use a compositor based on wlroots, such as sway"
             ))
         };
@@ -72,7 +72,7 @@ impl VirtualSeat {
         if state.has_keyboard {
             let keyboard = seat.get_keyboard(&handle, ());
             queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
-            // From now on the map is ours, and keys are not for us.
+            // From now on, the map is ours, and keys are not for us.
             if keyboard.version() >= 3 {
                 keyboard.release();
             }

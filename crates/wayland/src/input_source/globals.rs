@@ -1,5 +1,4 @@
-//! The compositor's global objects: those that the window needs, and those that it uses where they
-//! exist.
+//! The compositor's global objects: those that the window needs, and those that it uses if they exist.
 
 use std::ops::RangeInclusive;
 
@@ -40,7 +39,7 @@ pub(super) struct Globals {
     shm: WlShm,
     pub(super) shell: XdgWmBase,
     viewporter: WpViewporter,
-    /// `None`: a display without input.
+    /// The seat; `None` for a display without input.
     pub(super) seat: Option<WlSeat>,
     pub(super) decorations: Option<ZxdgDecorationManagerV1>,
     pub(super) scales: Option<WpFractionalScaleManagerV1>,
@@ -53,10 +52,10 @@ pub(super) struct Globals {
 }
 
 impl Globals {
-    /// Binds them.
+    /// Binds the objects.
     ///
     /// # Errors
-    /// [`WindowError`] if the compositor is gone or lacks a required one.
+    /// [`WindowError`] if the compositor is gone or lacks a required object.
     pub(super) fn bind(
         conn: &Connection,
         display: &str,
@@ -101,7 +100,7 @@ impl Globals {
     pub(super) fn surfaces(&self, handle: &QueueHandle<State>) -> Surfaces {
         let surface = || self.compositor.create_surface(handle, ());
         let window = surface();
-        // Events of the window only: nothing below it takes input.
+        // Events are only those of the window: nothing above it takes input.
         let nowhere = self.compositor.create_region(handle, ());
         let layer = || {
             let surface = surface();
@@ -109,7 +108,7 @@ impl Globals {
             let subsurface = self
                 .subcompositor
                 .get_subsurface(&surface, &window, handle, ());
-            // It shows its own commits without one of the window.
+            // It shows its own commits without a commit of the window.
             subsurface.set_desync();
             let viewport = self.viewporter.get_viewport(&surface, handle, ());
             Layer {
@@ -176,7 +175,7 @@ impl Bind<'_> {
     }
 }
 
-/// Binds an output, named by its number in the registry.
+/// Binds an output, which is identified by its number in the registry.
 fn bind_output(registry: &WlRegistry, handle: &QueueHandle<State>, name: u32, version: u32) {
     let _: WlOutput = registry.bind(name, version.min(4), handle, name);
 }

@@ -1,7 +1,7 @@
 //! The grab: a locked pointer with relative motion, and the desktop's shortcuts for the host.
 //!
-//! The compositor locks the pointer while it is over the window with the focus, and reports that: the
-//! grab is active from then on.
+//! The compositor locks the pointer while it is over the window with the focus, and reports this. From then on, the grab is
+//! active.
 
 use openuvr_proto::input::event::InputEvent;
 use wayland_client::{Connection, Dispatch, QueueHandle, delegate_noop};
@@ -26,8 +26,7 @@ pub(super) struct Grab {
     /// Whether the compositor has locked the pointer.
     active: bool,
     inhibitor: Option<ZwpKeyboardShortcutsInhibitorV1>,
-    /// Whether the grab was requested by the host's application, and whether the user has released
-    /// it since.
+    /// Whether the grab was requested by the host's application, and whether the user has released it since then.
     pub(super) for_host: bool,
     pub(super) declined: bool,
     /// Motion of less than a pixel.
@@ -59,7 +58,7 @@ impl Grab {
 }
 
 impl State {
-    /// Grabs, if the user wants that from the start, as soon as there is a window and a pointer.
+    /// Grabs as soon as there is a window and a pointer, if the user wants this from the start.
     pub(super) fn grab_at_start(&mut self) {
         let ready = self.window.is_configured() && self.pointer.proxy.is_some();
         if ready && std::mem::take(&mut self.grab.at_start) && !self.grab.is_requested() {
@@ -67,7 +66,7 @@ impl State {
         }
     }
 
-    /// Asks the compositor to lock the pointer.
+    /// Requests that the compositor lock the pointer.
     pub(super) fn take_pointer(&mut self) {
         let (Some(constraints), Some(relative)) =
             (&self.globals.constraints, &self.globals.relative)
@@ -99,8 +98,8 @@ impl State {
         self.inhibit_shortcuts();
     }
 
-    /// Grabs or releases the pointer as the host's application requests: while the user plays in
-    /// this window, and has not released it manually since the request.
+    /// Grabs or releases the pointer as the host's application requests. It does so only while the user plays in this window
+    /// and has not released the pointer manually since the request.
     pub(super) fn follow_request(&mut self) {
         let wanted = {
             let scene = self.stage.scene();
@@ -170,7 +169,7 @@ impl Dispatch<ZwpLockedPointerV1, ()> for State {
     ) {
         let current = state.grab.lock.as_ref();
         if !current.is_some_and(|(current, _)| current == lock) {
-            // A lock that was destroyed since.
+            // This lock has been destroyed meanwhile.
             return;
         }
         match event {

@@ -15,7 +15,7 @@ use openuvr_media::keyboard::XkbKeyboard;
 /// The keyboard's state.
 pub(super) struct Keyboard {
     proxy: Option<WlKeyboard>,
-    /// `None`: the compositor has sent no map that can be read.
+    /// The key map; `None` if the compositor has sent no map that can be read.
     map: Option<XkbKeyboard>,
     pub(super) keys: KeyTranslator,
     /// The real modifiers and the group, as last reported.
@@ -25,7 +25,7 @@ pub(super) struct Keyboard {
     focused: bool,
 }
 
-/// XKB numbers a key eight higher than evdev (`wl_keyboard.keymap`).
+/// The difference between the numbers of a key in XKB and in evdev (`wl_keyboard.keymap`).
 const EVDEV_OFFSET: u32 = 8;
 
 impl Keyboard {
@@ -52,7 +52,7 @@ impl Keyboard {
 }
 
 impl State {
-    /// The seat has a keyboard, or no longer.
+    /// Handles whether the seat has a keyboard.
     pub(super) fn keyboard_present(&mut self, seat: &WlSeat, present: bool) {
         match (present, self.keyboard.proxy.is_some()) {
             (true, false) => {
@@ -69,8 +69,7 @@ impl State {
         }
     }
 
-    /// Presses the modifiers that were held before the window had the focus: the next event needs
-    /// them.
+    /// Presses the modifiers that were held before the window got the focus, because the next event needs them.
     pub(super) fn press_already_held(&mut self) {
         let grabbed = self.grab.is_active();
         let Keyboard {

@@ -1,13 +1,12 @@
 //! The input thread's part of the client's window on a Wayland compositor: keyboard, pointer, touch,
 //! and window events.
 //!
-//! It translates the compositor's events to protocol events, lays the window out when its size or
-//! scale changes, and executes the shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS), which are not sent
-//! to the host. Ctrl, Alt and Shift with the left button move the window, with the right one resize
-//! it, for compositors that draw no title bar.
+//! It converts the compositor's events to protocol events, lays the window out when its size or scale changes, and executes
+//! the shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS), which are not sent to the host. Ctrl, Alt and
+//! Shift with the left button move the window, and with the right button resize it, for compositors that draw no title bar.
 //!
-//! Keys are physical: the compositor's key codes are those of evdev. Their text is computed here from
-//! the compositor's key map, as on X11. Keys do not repeat: the host's window system does that.
+//! Keys are physical: the compositor's key codes are those of evdev. Their text is computed here from the compositor's key
+//! map, as on X11. Keys do not repeat here, because the host's window system repeats them.
 //!
 //! Spec: Wayland 1.21 (`wl_seat`), `xdg-shell`, `pointer-constraints-unstable-v1`,
 //! `relative-pointer-unstable-v1`, `keyboard-shortcuts-inhibit-unstable-v1`.
@@ -38,7 +37,7 @@ use openuvr_media::input_source::shortcuts::Action;
 use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
 use openuvr_media::window::{WindowConfig, WindowError};
 
-/// How long the compositor may take to configure a new window. A running one takes milliseconds.
+/// How long the compositor may take to configure a new window. A running compositor takes milliseconds.
 const CONFIGURE: Duration = Duration::from_secs(5);
 
 /// Reads keyboard, pointer and touch of the client's window.
@@ -67,8 +66,7 @@ impl WaylandInputSource {
     /// Opens the window. Returns its input source, and the part for the presenter.
     ///
     /// # Errors
-    /// [`WindowError`] in one line if the compositor can't be reached, does not answer, or lacks a
-    /// protocol.
+    /// [`WindowError`], in one line, if the compositor cannot be reached, does not answer, or lacks a protocol.
     pub(crate) fn open(
         config: &WindowConfig,
     ) -> Result<(WaylandInputSource, Arc<SharedSurface>), WindowError> {
@@ -101,8 +99,7 @@ impl WaylandInputSource {
         while !source.state.window.is_configured() {
             if Instant::now() >= end {
                 return Err(WindowError(format!(
-                    "the compositor of the Wayland display {} opens no window within {} s: it \
-                     does not answer",
+                    "the compositor of the Wayland display {} opened no window within {} s: it does not answer",
                     stage.display,
                     CONFIGURE.as_secs()
                 )));
@@ -110,7 +107,7 @@ impl WaylandInputSource {
             source.turn(Some(end))?;
         }
         stage.flush()?;
-        // The queue keeps what arrived beside the configuration.
+        // The queue keeps the other events that have arrived with the configuration.
         queue = source.queue;
         Ok((
             WaylandInputSource {
@@ -189,7 +186,7 @@ impl State {
         self.ready.push_back(SourceEvent::Input(event));
     }
 
-    /// Reacts to changes of the scene by the presenter.
+    /// Reacts to changes of the scene that the presenter has made.
     fn follow_scene(&mut self) {
         if !self.window.is_configured() {
             return;
@@ -207,7 +204,7 @@ impl State {
         }
     }
 
-    /// Changes the scene, and draws what depends on it: the host's pointer over the picture.
+    /// Changes the scene, and draws the part that depends on it: the host's pointer over the picture.
     fn change(&mut self, apply: impl FnOnce(&mut Scene)) {
         let mut scene = self.stage.scene();
         apply(&mut scene);
@@ -240,7 +237,7 @@ impl State {
     }
 }
 
-/// The error of a connection that broke before there is a window.
+/// The error if the connection failed before there was a window.
 fn gone(display: &str, cause: &dyn std::fmt::Display) -> WindowError {
     crate::window::gone(display, cause)
 }

@@ -34,7 +34,7 @@ impl Outputs {
         entered.map(|output| output.scale).max()
     }
 
-    /// The logical size of the largest output, or of that with the window, with `scale` 120ths.
+    /// The logical size of the largest output, or of the output with the window, with `scale` 120ths.
     fn room(&self, scale: u32) -> Option<Size> {
         let shown = self.all.values().find(|output| output.entered);
         let largest = || {
@@ -62,7 +62,7 @@ impl State {
         self.outputs_changed();
     }
 
-    /// The window is on this output, or no longer.
+    /// Handles whether the window is on this output.
     pub(super) fn output_entered(&mut self, proxy: &WlOutput, entered: bool) {
         let mut all = self.outputs.all.values_mut();
         if let Some(output) = all.find(|output| output.proxy == *proxy) {

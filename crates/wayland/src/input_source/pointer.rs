@@ -1,5 +1,4 @@
-//! The pointer: position, buttons and wheel, collected until the end of each of the compositor's
-//! frames of events.
+//! The pointer: position, buttons and wheel, which are collected until the end of each of the compositor's frames of events.
 
 use openuvr_proto::input::event::{Button, InputEvent};
 use wayland_client::protocol::wl_pointer::{self, Axis, AxisSource, ButtonState, WlPointer};
@@ -41,19 +40,19 @@ struct Wheel {
     rest: f64,
 }
 
-/// Logical pixels of a finger's motion that equal a notch: the value that libinput reports for one
-/// of a usual wheel, 15 degrees.
+/// Number of logical pixels of a finger's motion that equal a notch. libinput reports this value for a notch of a usual
+/// wheel, 15 degrees.
 const PIXELS_PER_NOTCH: f64 = 15.0;
 
 /// One notch in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;
 
 impl Wheel {
-    /// The turn of the frame in 120ths of a notch; keeps the rest.
+    /// The turn of the frame in 120ths of a notch. Keeps the rest.
     fn take(&mut self, notched: bool) -> i32 {
         let turned = match (self.fine, self.notches) {
             (0, 0) if !notched => self.pixels * f64::from(NOTCH) / PIXELS_PER_NOTCH,
-            // A notch is announced with a distance, which is not its own event.
+            // A notch is announced together with a distance, which is not a separate event.
             (0, notches) => f64::from(notches.saturating_mul(NOTCH)),
             (fine, _) => f64::from(fine),
         };
@@ -97,8 +96,7 @@ impl State {
         }
     }
 
-    /// Sends the pointer's position in logical pixels, if it has changed. Older positions that wait
-    /// are outdated.
+    /// Sends the pointer's position in logical pixels, if it has changed. Older positions that are waiting are outdated.
     pub(super) fn pointer_at(&mut self, (x, y): (f64, f64)) {
         if self.grab.is_active() {
             return;
@@ -143,7 +141,7 @@ impl State {
         }
     }
 
-    /// Sends what the frame's events add up to.
+    /// Sends the sum of the frame's events.
     fn pointer_frame(&mut self) {
         if let Some(at) = self.pointer.at.take() {
             self.pointer_at(at);

@@ -1,5 +1,4 @@
-//! Touch: the first finger is the host's pointer with its left button. The protocol has no touch
-//! events.
+//! Touch: the first finger controls the host's pointer with its left button. The protocol has no touch events.
 
 use openuvr_proto::input::event::{Button, InputEvent};
 use wayland_client::protocol::wl_seat::WlSeat;
@@ -32,7 +31,7 @@ impl State {
         }
     }
 
-    /// Releases the button, if a finger holds it.
+    /// Releases the button, if a finger is holding it.
     fn lift(&mut self) {
         if self.touch.finger.take().is_some() {
             self.send(InputEvent::Button {

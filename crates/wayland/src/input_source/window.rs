@@ -20,14 +20,14 @@ use crate::window::{SCALE_ONE, SharedSurface};
 use openuvr_media::input_source::SourceEvent;
 use openuvr_media::window::WindowConfig;
 
-/// Limits of a scale in 120ths: what a hostile compositor may state (guess).
+/// Limits of a scale in 120ths, because a hostile compositor may state any (guess).
 const SCALES: std::ops::RangeInclusive<u32> = 60..=1920;
 
-/// Side of the black picture. The compositor scales it to the window with fixed-point steps: those of
-/// pixman (16 bits) miss the last rows of a large window if it has a single pixel.
+/// Side of the black picture. The compositor scales it to the window with fixed-point steps. With those of pixman (16 bits),
+/// a picture of a single pixel would miss the last rows of a large window.
 const BACKGROUND: u16 = 256;
 
-/// The window's state, as far as the input source alone needs it.
+/// The part of the window's state that only the input source needs.
 pub(super) struct Window {
     /// The black picture behind all others.
     background: Option<Image>,
@@ -42,10 +42,10 @@ pub(super) struct Window {
 /// A configuration.
 #[derive(Default)]
 struct Configuration {
-    /// The size in logical pixels; `None`: the program's choice.
+    /// The size in logical pixels; `None` if the program may choose it.
     size: Option<Size>,
     full_screen: bool,
-    /// Maximised or tiled.
+    /// Whether it is maximised or tiled.
     fixed: bool,
 }
 
@@ -112,7 +112,7 @@ impl Window {
         self.bounds
     }
 
-    /// Asks the compositor to toggle full screen.
+    /// Requests that the compositor toggle full screen.
     pub(super) fn toggle_full_screen(&self, stage: &SharedSurface) {
         match self.full_screen {
             true => stage.surfaces.toplevel.unset_fullscreen(),
@@ -143,7 +143,8 @@ impl State {
                 scene.logical = size;
             }
         }
-        // Each time: Weston 10 applies a configuration only with a buffer, and would leave a full-screen window in its place.
+        // This is done each time, because Weston 10 applies a configuration only with a buffer, and would otherwise leave a
+        // full-screen window in its place.
         if let Some(black) = &self.window.background {
             black.attach(&stage.surfaces.window);
         }
@@ -155,7 +156,7 @@ impl State {
         }
     }
 
-    /// The window's scale, in 120ths.
+    /// Sets the window's scale, in 120ths.
     pub(super) fn scale_changed(&mut self, scale: u32) {
         let scale = scale.clamp(*SCALES.start(), *SCALES.end());
         let stage = std::sync::Arc::clone(&self.stage);

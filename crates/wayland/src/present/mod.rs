@@ -1,9 +1,9 @@
 //! The client's window on a Wayland compositor: pictures in shared memory, a cursor, keyboard,
 //! pointer and touch.
 //!
-//! [`open`] creates one window and returns its two parts: the [`WaylandPresenter`] for the media
-//! thread and the [`WaylandInputSource`] for the input thread. They share one connection, whose
-//! events the input source reads: poll it continuously. No X server is needed.
+//! [`open`] creates one window and returns its two parts: the [`WaylandPresenter`] for the media thread and the
+//! [`WaylandInputSource`] for the input thread. They share one connection, whose events the input source reads, so poll it
+//! continuously. No X server is needed.
 
 mod presenter;
 
@@ -15,8 +15,7 @@ pub use presenter::WaylandPresenter;
 /// Opens the window.
 ///
 /// # Errors
-/// [`PresentError`] in one line if the compositor can't be reached, does not answer, or lacks a
-/// protocol.
+/// [`PresentError`], in one line, if the compositor cannot be reached, does not answer, or lacks a protocol.
 pub fn open(config: &WindowConfig) -> Result<(WaylandPresenter, WaylandInputSource), PresentError> {
     if !config.size.is_valid() {
         return Err(PresentError(format!(

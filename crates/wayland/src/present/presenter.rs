@@ -25,8 +25,8 @@ use openuvr_media::present::convert::to_bgrx;
 use openuvr_media::present::{Canvas, PresentError, Presented, Presenter};
 use openuvr_media::window::panel::Panel;
 
-/// How long a picture waits for a compositor that still reads the previous ones. A running one
-/// releases them within a refresh; a hanging one costs pictures, not the session.
+/// How long a picture waits for a compositor that is still reading the previous ones. A running compositor releases them
+/// within a refresh; a hanging one loses pictures, but not the session.
 const STALLED: Duration = Duration::from_millis(100);
 
 /// Displays pictures in a Wayland window immediately, without waiting for a refresh.
@@ -36,11 +36,11 @@ const STALLED: Duration = Duration::from_millis(100);
 pub struct WaylandPresenter {
     stage: Arc<SharedSurface>,
     pictures: Option<Pictures>,
-    /// Those of the previous size, until a picture of the new one is displayed.
+    /// The pictures of the previous size, until a picture of the new size is displayed.
     retired: Option<Pictures>,
     /// The number of the next buffer.
     number: u32,
-    /// Whether a buffer was missing for a part of the picture being painted.
+    /// Whether a buffer was missing for a part of the picture that is being painted.
     stalled: bool,
     skipped: u64,
 }
@@ -48,9 +48,9 @@ pub struct WaylandPresenter {
 /// Buffers of one size.
 struct Pictures {
     buffers: Buffers<u32>,
-    /// By number.
+    /// All buffers, by number.
     all: Vec<(u32, WlBuffer)>,
-    /// The displayed one.
+    /// The number of the displayed buffer.
     shown: Option<u32>,
 }
 
@@ -80,8 +80,7 @@ impl WaylandPresenter {
         self.skipped
     }
 
-    /// Selects a buffer for the next picture, unless there is one; `false` if the compositor is
-    /// stalled.
+    /// Selects a buffer for the next picture, unless one is selected. Returns `false` if the compositor is stalled.
     fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
             return Err(PresentError(format!("invalid picture size {size}")));
@@ -99,7 +98,7 @@ impl WaylandPresenter {
         if pictures.buffers.is_started() {
             return Ok(true);
         }
-        // It waits once, not for each band.
+        // The wait happens once, not for each band.
         let deadline = match self.stalled {
             true => SystemInstant::now(),
             false => SystemInstant::now() + STALLED,
@@ -243,7 +242,7 @@ impl Presenter for WaylandPresenter {
         Ok(self.stage.flush()?)
     }
 
-    /// The input source controls the pointer: the scene contains the request.
+    /// Sets the request in the scene. The input source controls the pointer.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
         let mut scene = self.stage.scene();
         if std::mem::replace(&mut scene.relative, wanted) != wanted {
@@ -253,8 +252,8 @@ impl Presenter for WaylandPresenter {
         Ok(())
     }
 
-    /// A player's cursor has the host's shape; an observer keeps the desktop's, and the host's is
-    /// drawn at the player's position.
+    /// Sets the cursor: a player's cursor has the host's shape; an observer keeps the desktop's cursor, and the host's
+    /// pointer is drawn at the player's position.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         self.stage.surfaces.toplevel.set_title(title.to_owned());
         let mut scene = self.stage.scene();
@@ -307,7 +306,7 @@ impl Canvas for WaylandPresenter {
     }
 }
 
-/// Asks the compositor when the picture that is committed next becomes visible.
+/// Requests the time at which the picture that is committed next becomes visible.
 fn request_time(stage: &SharedSurface, frame: FrameId) {
     let Some(presentation) = &stage.surfaces.presentation else {
         return;
@@ -319,6 +318,6 @@ fn request_time(stage: &SharedSurface, frame: FrameId) {
         reports: Arc::clone(&stage.reports),
         frame,
     };
-    // On a broken connection the flush reports it.
+    // If the connection has failed, the flush reports it.
     let _ = presentation.send_constructor::<WpPresentationFeedback>(request, Arc::new(data));
 }

@@ -13,16 +13,15 @@ use wayland_client::protocol::wl_surface::WlSurface;
 
 use openuvr_media::sys::memory::SharedMemory;
 
-/// A picture. Its memory is written once; on drop its buffer is destroyed, which the compositor
-/// survives by keeping the memory as long as it shows it.
+/// A picture. Its memory is written once. On drop, its buffer is destroyed; the compositor keeps the memory as long as it
+/// shows it.
 pub(crate) struct Image {
     buffer: WlBuffer,
     size: (u16, u16),
 }
 
 impl Image {
-    /// A picture of premultiplied ARGB pixels, row by row; `None` if it is empty or there is no
-    /// memory.
+    /// A picture of premultiplied ARGB pixels, row by row; `None` if it is empty or there is no memory.
     pub(crate) fn new(shm: &WlShm, size: (u16, u16), argb: &[u32]) -> Option<Image> {
         let (width, height) = (usize::from(size.0), usize::from(size.1));
         if width == 0 || height == 0 {
@@ -56,8 +55,8 @@ impl Drop for Image {
     }
 }
 
-/// A buffer with packed rows of 4 bytes per pixel in the whole of `file`; its events go to `data`.
-/// On a broken connection the buffer is inert.
+/// A buffer with packed rows of 4 bytes per pixel in the whole of `file`. Its events go to `data`. If the connection has
+/// failed, the buffer is inert.
 pub(crate) fn buffer(
     shm: &WlShm,
     file: std::os::fd::BorrowedFd<'_>,

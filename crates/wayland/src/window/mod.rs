@@ -1,10 +1,9 @@
 //! The client's window on a Wayland compositor: its surfaces, and the state that presenter and input
 //! source share.
 //!
-//! The window is a black surface; the picture, the text and the host's pointer are subsurfaces over
-//! it, each with a buffer of its own size, which the compositor scales, places and composes. So none
-//! of them is drawn into another, and each changes without the others. The subsurfaces take no
-//! input: all events are those of the window.
+//! The window is a black surface. The picture, the text and the host's pointer are subsurfaces over it, each with a buffer
+//! of its own size, which the compositor scales, places and composes. Therefore, none of them is drawn into another, and
+//! each changes independently. The subsurfaces take no input: all events are those of the window.
 //!
 //! Both threads send requests over one connection. A surface's state is changed and committed under
 //! the scene's lock, which is held for a few requests at a time, never for a round trip. Events are
@@ -70,7 +69,7 @@ pub(crate) struct Surfaces {
     pub(crate) presentation: Option<WpPresentation>,
 }
 
-/// The window as shared by both threads.
+/// The window, which both threads share.
 #[derive(Debug)]
 pub(crate) struct SharedSurface {
     pub(crate) conn: Connection,
@@ -87,19 +86,19 @@ pub(crate) struct SharedSurface {
 /// The mutable state.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Whether the user is an observer: the cursor is always drawn over the picture.
+    /// Whether the user is an observer. If so, the cursor is always drawn over the picture.
     pub(crate) observer: bool,
     /// The window's size in the compositor's logical pixels.
     pub(crate) logical: Size,
     /// Pixels per logical pixel, in 120ths.
     pub(crate) scale: u32,
-    /// The window's size in pixels as long as the compositor leaves it to the program.
+    /// The window's size in pixels while the compositor lets the program choose it.
     pub(crate) wanted: Size,
-    /// Its maximum in logical pixels, if known.
+    /// Its maximum size in logical pixels, if it is known.
     pub(crate) room: Option<Size>,
     /// Whether the window's size follows the picture's.
     pub(crate) following: bool,
-    /// Whether the compositor leaves the size to the program: not maximised, tiled or full screen.
+    /// Whether the compositor lets the program choose the size, because it is not maximised, tiled or full screen.
     pub(crate) free: bool,
     /// The size of the displayed picture.
     pub(crate) picture: Option<Size>,
@@ -110,7 +109,7 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is locked for relative motion.
     pub(crate) grabbed: bool,
-    /// Whether the host's application requests that, and whether this request is new.
+    /// Whether the host's application requests relative motion. `relative_changed` is whether this request is new.
     pub(crate) relative: bool,
     pub(crate) relative_changed: bool,
     /// The local pointer, and the serial of its entry, while it is over the window.
@@ -132,7 +131,7 @@ pub(crate) struct LocalPointer {
 struct Images {
     panel: Option<Image>,
     shape: Option<(Arc<CursorShape>, Image)>,
-    /// The pointer drawn over the picture.
+    /// The arrow of an observer, if the compositor draws none by name.
     overlay: Option<Overlay>,
     /// The arrow of an observer, where the compositor draws none by name.
     theme: Option<CursorTheme>,
@@ -178,7 +177,7 @@ impl Scene {
         Some(Placement::fit(self.window(), self.picture?))
     }
 
-    /// The logical size of a window of `wanted` pixels, within the room for it.
+    /// The logical size of a window of `wanted` pixels, limited to the available space.
     pub(crate) fn own_size(&self) -> Size {
         let side = |pixels: u32| (pixels * SCALE_ONE).div_ceil(self.scale).max(1);
         let size = Size::new(side(self.wanted.width), side(self.wanted.height));
@@ -188,8 +187,8 @@ impl Scene {
         }
     }
 
-    /// Where the host's pointer is drawn over the picture; `None` if the window's cursor shows it
-    /// or it is hidden.
+    /// The position at which the host's pointer is drawn over the picture; `None` if the window's cursor shows it or it is
+    /// hidden.
     fn overlay(&self) -> Option<Overlay> {
         if !(self.observer || self.grabbed || !self.pointer_inside) {
             return None;
@@ -197,7 +196,7 @@ impl Scene {
         self.placement()?.overlay(self.cursor.as_ref()?)
     }
 
-    /// A rectangle of pixels in logical pixels, at least one wide and high.
+    /// Converts a rectangle of pixels to logical pixels. It is at least one wide and high.
     fn to_logical(&self, pixels: Rect) -> Rect {
         let scale = i64::from(self.scale);
         let at = |pixel: i32| {
@@ -225,7 +224,7 @@ impl Layer {
     fn hide(&self, window: &WlSurface) {
         self.surface.attach(None, 0, 0);
         self.surface.commit();
-        // A loaded sway 1.7 leaves every second removed image on the screen until the pixels below change.
+        // Under load, sway 1.7 leaves every second removed image on the screen until the pixels below change.
         window.damage_buffer(0, 0, i32::MAX, i32::MAX);
     }
 }
@@ -249,17 +248,16 @@ impl SharedSurface {
     }
 
     pub(crate) fn scene(&self) -> MutexGuard<'_, Scene> {
-        // Every change of the scene is a plain assignment: a panic leaves it valid.
+        // Every change of the scene is a plain assignment, so a panic leaves it valid.
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error of a broken connection, in one line.
+    /// The error for a broken connection, in one line.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
         gone(&self.display, cause)
     }
 
-    /// Sends the requests so far. Those that do not fit into the socket of a stalled compositor are
-    /// sent with later ones.
+    /// Sends the requests so far. Requests that do not fit into the socket of a stalled compositor are sent with later ones.
     ///
     /// # Errors
     /// [`WindowError`] if the compositor is gone.
@@ -355,8 +353,8 @@ impl SharedSurface {
         layer.surface.commit();
     }
 
-    /// Gives the local pointer the shape of the host's, which the compositor moves without latency;
-    /// an observer keeps the desktop's.
+    /// Sets the local pointer to the shape of the host's pointer, because the compositor moves the local one without
+    /// latency. An observer keeps the desktop's pointer.
     pub(crate) fn define_cursor(&self, scene: &mut Scene) {
         let Some(local) = scene.pointer.clone() else {
             return;
@@ -422,7 +420,7 @@ impl SharedSurface {
         (local.pointer).set_cursor(local.serial, Some(surface), pixels(x), pixels(y));
     }
 
-    /// The image of the host's pointer, made once per shape.
+    /// The image of the host's pointer, which is created once per shape.
     fn shape_image<'a>(&self, scene: &'a mut Scene, shape: &Arc<CursorShape>) -> Option<&'a Image> {
         let known = scene.images.shape.as_ref();
         if !known.is_some_and(|(known, _)| Arc::ptr_eq(known, shape)) {
@@ -434,7 +432,7 @@ impl SharedSurface {
     }
 }
 
-/// The error of a broken connection, in one line.
+/// The error for a broken connection, in one line.
 pub(crate) fn gone(display: &str, cause: &dyn std::fmt::Display) -> WindowError {
     let cause = cause.to_string().replace('\n', " ");
     WindowError(format!(

@@ -1,5 +1,5 @@
-//! What the compositor reports to the presenter: buffers that it no longer reads, and when pictures
-//! became visible. The thread that reads the connection's events leaves it here.
+//! The compositor's reports to the presenter: buffers that it no longer reads, and when pictures became visible. The thread
+//! that reads the connection's events stores them here.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -18,11 +18,11 @@ use wayland_protocols::wp::presentation_time::client::wp_presentation_feedback::
     self, WpPresentationFeedback,
 };
 
-/// Reports of presentation times that wait for the presenter. It reads them with each picture; of
-/// more, the oldest are lost.
+/// Maximum number of reports of presentation times that wait for the presenter. It reads them with each picture. If there
+/// are more, the oldest are lost.
 const MAX_TIMES: usize = 64;
 
-/// When a picture became visible; `None` if it never was, or the compositor did not say.
+/// When a picture became visible; `None` if it never was, or if the compositor did not report it.
 pub(crate) type Presented = (FrameId, Option<Instant>);
 
 /// The queues, shared by all threads.
@@ -30,24 +30,24 @@ pub(crate) type Presented = (FrameId, Option<Instant>);
 pub(crate) struct Reports {
     queues: Mutex<Queues>,
     released: Condvar,
-    /// The clock of presentation times; `None`: none that can be read.
+    /// The clock of presentation times; `None` if there is none that can be read.
     clock: Mutex<Option<ClockId>>,
 }
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// Numbers of buffers. Bounded by their number: a buffer is released once per use.
+    /// Numbers of released buffers. The list is bounded by the number of buffers, because a buffer is released once per use.
     released: Vec<u32>,
     presented: VecDeque<Presented>,
 }
 
 impl Reports {
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        // Every change is complete: a panic leaves it valid.
+        // Every change is complete, so a panic leaves it valid.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the numbers of released buffers; waits for the first until `deadline`.
+    /// Takes the numbers of released buffers. Waits for the first one until `deadline`.
     pub(crate) fn take_released(&self, deadline: SystemInstant, mut take: impl FnMut(u32)) {
         let mut queues = self.queues();
         while queues.released.is_empty() {
@@ -68,8 +68,8 @@ impl Reports {
         self.queues().presented.pop_front()
     }
 
-    /// `wp_presentation.clock_id`, the first event of that object. Times are converted from clocks
-    /// with a fine resolution and without steps; those of other clocks are dropped.
+    /// Handles `wp_presentation.clock_id`, the first event of that object. Times of clocks with a fine resolution and
+    /// without steps are converted; those of other clocks are dropped.
     pub(crate) fn clock(&self, id: u32) {
         let known = [ClockId::Monotonic, ClockId::MonotonicRaw, ClockId::Boottime];
         let same = |clock: &ClockId| u32::try_from(*clock as i32) == Ok(id);
@@ -85,12 +85,12 @@ impl Reports {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A presentation time on our clock.
+    /// Converts a presentation time to our clock.
     fn to_ours(&self, at: Instant) -> Option<Instant> {
         match (*self.lock_clock())? {
             ClockId::Monotonic => Some(at),
-            // Between the two readings passes less than a microsecond; the clocks drift by less than
-            // that in the milliseconds since `at`.
+            // Less than a microsecond passes between the two readings, and the clocks drift by less than that in the
+            // milliseconds since `at`.
             other => {
                 let theirs = clock_gettime(other);
                 let ago = nanoseconds(theirs.tv_sec, theirs.tv_nsec).saturating_sub(at.0);

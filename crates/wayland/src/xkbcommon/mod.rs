@@ -1,6 +1,6 @@
 //! Keyboards of Wayland compositors: key maps in XKB's text format, compiled by libxkbcommon.
 //!
-//! Only the compiled map is kept, as the same value as that of an X server's keyboard.
+//! Only the compiled map is kept, in the same form as that of an X server's keyboard.
 //!
 //! Spec: Wayland, `wl_keyboard.keymap`; xkbcommon/xkbcommon.h.
 
@@ -14,13 +14,13 @@ use std::os::unix::fs::FileExt as _;
 use openuvr_media::keyboard::XkbKeyboard;
 use openuvr_media::keyboard::keymap::{Key, KeyType, Keymap, OutOfRange};
 
-/// The longest accepted text of a map, in bytes. A usual one has 65 kB.
+/// The maximum length of a map's text, in bytes. A usual map has 65 kB.
 const MAX_TEXT: u32 = 1 << 20;
 
 /// Reads and compiles the map in `file`, whose first `size` bytes hold its text.
 ///
 /// # Errors
-/// One line: libxkbcommon is missing, or the text is not a key map.
+/// Returns a one-line error if libxkbcommon is missing or the text is not a key map.
 pub(crate) fn read(file: OwnedFd, size: u32) -> Result<XkbKeyboard, String> {
     compile(&read_text(file, size)?)
 }
@@ -28,13 +28,13 @@ pub(crate) fn read(file: OwnedFd, size: u32) -> Result<XkbKeyboard, String> {
 /// Reads the text of the map in `file`, which has `size` bytes.
 ///
 /// # Errors
-/// One line, if it can't be read.
+/// Returns a one-line error if it cannot be read.
 pub(crate) fn read_text(file: OwnedFd, size: u32) -> Result<Vec<u8>, String> {
     if size > MAX_TEXT {
         return Err(format!("the compositor's key map has {size} bytes"));
     }
     let mut text = vec![0; usize::try_from(size).unwrap_or(0)];
-    // Not mapped: another process may truncate the file.
+    // The file is not mapped, because another process may truncate it.
     (File::from(file).read_exact_at(&mut text, 0))
         .map_err(|cause| format!("can't read the compositor's key map: {cause}"))?;
     let end = text.iter().position(|byte| *byte == 0);
@@ -45,7 +45,7 @@ pub(crate) fn read_text(file: OwnedFd, size: u32) -> Result<Vec<u8>, String> {
 /// Compiles the text of a map.
 ///
 /// # Errors
-/// One line: libxkbcommon is missing, or the text is not a key map.
+/// Returns a one-line error if libxkbcommon is missing or the text is not a key map.
 pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
     Ok(keyboard_of(sys::keys(text)?))
 }
@@ -53,7 +53,7 @@ pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
 /// Compiles the map with these names of rules, model, layouts, variants and options (xkeyboard-config(7)).
 ///
 /// # Errors
-/// One line: libxkbcommon is missing, or there is no such layout.
+/// Returns a one-line error if libxkbcommon is missing or there is no such layout.
 pub(crate) fn compile_names(names: [Option<&str>; 5]) -> Result<XkbKeyboard, String> {
     let texts = names.map(|name| name.map(CString::new).transpose());
     let mut strings: [Option<CString>; 5] = Default::default();
@@ -99,8 +99,8 @@ fn key_type(levels: &[sys::Level]) -> KeyType {
     kind
 }
 
-/// The number of a type in the list, to which it is appended if new. A map with more than 256 types
-/// does not exist in practice; further ones then count as the last.
+/// The number of a type in the list. A new type is appended. A map with more than 256 types does not exist in practice;
+/// additional types would count as the last.
 fn number_of(types: &mut Vec<KeyType>, kind: KeyType) -> u8 {
     let same = |known: &KeyType| known.mask == kind.mask && known.levels == kind.levels;
     let at = types.iter().position(same).unwrap_or_else(|| {

@@ -11,7 +11,7 @@ pub(super) struct RawKey {
     pub(super) keycode: u8,
     /// Its name in the map, such as `AD01`; empty if it has none.
     pub(super) name: String,
-    /// By group, its levels.
+    /// Its levels, by group.
     pub(super) groups: Vec<Vec<Level>>,
     /// The real modifiers that a press sets.
     pub(super) modifiers: u8,
@@ -53,11 +53,11 @@ struct Functions {
     state_unref: unsafe extern "C" fn(Object),
     state_update_key: unsafe extern "C" fn(Object, u32, c_int) -> c_int,
     state_serialize_mods: unsafe extern "C" fn(Object, c_int) -> u32,
-    /// Keeps the code of the others.
+    /// Keeps the code of the functions loaded.
     _library: libloading::Library,
 }
 
-/// `XKB_LOG_LEVEL_CRITICAL`: errors of the map are reported by us.
+/// `XKB_LOG_LEVEL_CRITICAL`, because we report errors in the map ourselves.
 const LOG_CRITICAL: c_int = 10;
 /// `XKB_KEYMAP_FORMAT_TEXT_V1`.
 const FORMAT_TEXT_V1: c_int = 1;
@@ -65,17 +65,17 @@ const FORMAT_TEXT_V1: c_int = 1;
 const KEY_DOWN: c_int = 1;
 /// `XKB_STATE_MODS_EFFECTIVE`.
 const MODS_EFFECTIVE: c_int = 8;
-/// Most combinations that are read for a level: all of eight modifiers.
+/// Maximum number of combinations that are read for a level: all combinations of eight modifiers.
 const MASKS: usize = 256;
-/// Most groups and levels of a key, as in XKB's protocol (section 7.2) and in libxkbcommon's own
-/// limit of levels in practice.
+/// Maximum number of groups and levels of a key, as in XKB's protocol (section 7.2) and in practice in libxkbcommon's own
+/// limit of levels.
 const GROUPS: u32 = 4;
 const LEVELS: u32 = 64;
 
 /// The keys of the map with this text.
 ///
 /// # Errors
-/// One line: the library is missing, or the text is not a key map.
+/// Returns a one-line error if the library is missing or the text is not a key map.
 pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
     let lib = library()?;
     let context = context(lib)?;
@@ -94,11 +94,11 @@ pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
     Ok(keys_of(lib, &map))
 }
 
-/// The keys of the map with these names of rules, model, layouts, variants and options; the library has a default for each
-/// `None`, partly from environment variables.
+/// The keys of the map with these names of rules, model, layouts, variants and options. The library has a default for each
+/// `None`, in part from environment variables.
 ///
 /// # Errors
-/// One line: the library is missing, or there is no such layout.
+/// Returns a one-line error if the library is missing or there is no such layout.
 pub(super) fn keys_of_names(names: [Option<&CStr>; 5]) -> Result<Vec<RawKey>, String> {
     let lib = library()?;
     let context = context(lib)?;
@@ -137,7 +137,7 @@ fn keys_of(lib: &Functions, map: &Owned) -> Vec<RawKey> {
         .collect()
 }
 
-/// A key, without groups if the map lacks it.
+/// A key. It has no groups if the map lacks it.
 fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
     let code = u32::from(keycode);
     // SAFETY: `map` is a live map; every key code is permitted.
@@ -180,14 +180,14 @@ fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) ->
         unsafe { (lib.mods_for_level)(map.0, code, group, level, masks.as_mut_ptr(), MASKS) };
     let masks = masks.into_iter().take(count);
     Level {
-        // The real modifiers are the first eight, in the order of core X. A combination with
-        // another one can't be seen in a state of real modifiers.
+        // The real modifiers are the first eight, in the order of core X. A combination with another modifier cannot occur
+        // in a state of real modifiers.
         masks: masks.filter_map(|mask| u8::try_from(mask).ok()).collect(),
         symbol,
     }
 }
 
-/// The real modifiers set by a press of the key alone.
+/// The real modifiers that are set when only this key is pressed.
 fn modifiers(lib: &Functions, map: &Owned, code: u32) -> u8 {
     // SAFETY: `map` is live, and outlives the state, which holds a reference of its own.
     let state = unsafe { (lib.state_new)(map.0) };
@@ -206,7 +206,7 @@ fn modifiers(lib: &Functions, map: &Owned, code: u32) -> u8 {
 struct Owned(Object, unsafe extern "C" fn(Object));
 
 impl Owned {
-    /// `None` for a null pointer.
+    /// Takes over a reference; `None` for a null pointer.
     fn new(object: Object, unref: unsafe extern "C" fn(Object)) -> Option<Owned> {
         (!object.is_null()).then_some(Owned(object, unref))
     }

@@ -1,4 +1,4 @@
-//! A keyboard and a pointer of the compositor, as programs make them.
+//! A keyboard and a pointer of the compositor, as programs create them.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -46,7 +46,7 @@ impl Devices {
         devices
     }
 
-    /// The time of an event; waits until the compositor has handled the previous ones.
+    /// Returns the time for an event. Waits until the compositor has handled the previous ones.
     fn sync(&mut self) -> u32 {
         self.queue.roundtrip(&mut Nothing).unwrap();
         self.time += 1;

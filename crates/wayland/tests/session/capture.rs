@@ -71,7 +71,7 @@ fn each_picture_of_a_window_is_captured_and_a_still_one_is_not() {
         window.show(id);
         until_shown(&mut capture, id);
     }
-    // Nothing is drawn, so nothing is captured, though the last picture stays.
+    // Nothing is drawn, so nothing is captured, but the last picture stays.
     let still = capture.next(Some(Duration::from_millis(300))).unwrap();
     assert_eq!(still, CaptureEvent::TimedOut);
     let stamp = barcode::read(&capture.picture().unwrap()).unwrap();
@@ -172,7 +172,7 @@ fn pictures_have_the_pixels_of_the_window_in_each_buffer() {
     let mut capture = capture(&sway);
     window.show(1);
     until_shown(&mut capture, 1);
-    // More pictures than buffers, of which each differs in a part only.
+    // There are more pictures than buffers, and each differs only in a part.
     for id in 2..12 {
         window.show(id);
         until_shown(&mut capture, id);

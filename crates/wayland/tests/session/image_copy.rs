@@ -1,5 +1,5 @@
-//! What only compositors with `ext-image-copy-capture-v1` offer. The tests of module `capture` run there
-//! too, through that protocol.
+//! Features that only compositors with `ext-image-copy-capture-v1` offer. The tests of module `capture` run there, too,
+//! through that protocol.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ fn without_the_protocol_pointer_and_windows_are_refused() {
     );
 }
 
-/// The display, if its compositor has the protocol or not, as `wanted`.
+/// The display, if whether its compositor has the protocol matches `wanted`.
 fn offered(sway: &Sway, wanted: bool) -> Option<String> {
     let socket = socket(sway);
     let conn = display::connect(Some(&socket)).unwrap();
@@ -53,7 +53,7 @@ fn the_pointer_moves_apart_from_the_picture() {
     };
     let socket = offered(&sway, true).expect("ext-image-copy-capture");
     let mut watch = WaylandCursor::open(Some(&socket), None).unwrap().unwrap();
-    // The seat has a pointer as soon as a program makes one.
+    // The seat has a pointer as soon as a program creates one.
     let mut sink = WaylandInput::open(Some(&socket), None).unwrap();
     let mut shaped = false;
     for (x, y) in [(32_768, 16_384), (8_192, 49_152)] {

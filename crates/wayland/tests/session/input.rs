@@ -11,7 +11,7 @@ use super::*;
 
 const A: KeyCode = KeyCode(30);
 const LEFT_SHIFT: KeyCode = KeyCode(42);
-/// Follows the events of a test; the function keys type no text.
+/// Follows the events of a test. Function keys type no text.
 const LAST: KeyCode = KeyCode(87);
 
 fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
@@ -49,7 +49,7 @@ fn pair_on(sway: &Sway, output: Option<&str>) -> (Window, WaylandInput) {
     let mut window = Window::open(sway);
     let mut sink = WaylandInput::open(Some(&socket(sway)), output).unwrap();
     window.show(1);
-    // Until the window has the keyboard's focus, keys go nowhere: press one until it arrives.
+    // Until the window has the keyboard's focus, keys go nowhere, so one is pressed until it arrives.
     let end = Instant::now() + PATIENCE;
     loop {
         assert!(Instant::now() < end, "the window never has the focus");

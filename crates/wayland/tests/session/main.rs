@@ -1,5 +1,5 @@
-//! A host's part of a Wayland session, in a real compositor: pictures of an output, and injected input, which a window of
-//! ours receives.
+//! A host's part of a Wayland session, in a real compositor: pictures of an output, and injected input, which our own window
+//! receives.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 mod capture;
@@ -29,7 +29,7 @@ const SCREEN: Size = Size::new(640, 360);
 /// Limit of each wait for the compositor, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A window that fills the output, whose events are read by a thread of its own.
+/// A window that fills the output, whose events a separate thread reads.
 struct Window {
     presenter: WaylandPresenter,
     events: Receiver<SourceEvent>,

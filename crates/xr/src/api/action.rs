@@ -240,8 +240,7 @@ fn check(
     Ok(action.id)
 }
 
-/// Reads the state of an action of this type. Returns the output structure and the state; `None`: the action
-/// is inactive.
+/// Reads the state of an action of this type. Returns the output structure and the state; `None` if the action is inactive.
 ///
 /// # Safety
 /// All pointers are the application's.
@@ -349,7 +348,7 @@ pub(crate) unsafe extern "system" fn pose(
     })
 }
 
-/// Sends haptic feedback to each hand that an action is bound to.
+/// Sends haptic feedback to each hand to which an action is bound.
 ///
 /// # Safety
 /// All pointers are the application's.

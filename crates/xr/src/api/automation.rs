@@ -1,5 +1,6 @@
-//! `XR_EXT_conformance_automation`: simulated input devices. Only for the Khronos conformance suite, and only
-//! if an environment variable enables it (`extensions.rs`): a game must not find devices that do not exist.
+//! `XR_EXT_conformance_automation`: simulated input devices. They are only for the Khronos conformance suite, and are
+//! available only if an environment variable enables them (`extensions.rs`), because a game must not find devices that do
+//! not exist.
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;

@@ -69,19 +69,19 @@ pub(crate) unsafe extern "system" fn set_name(
 /// # Safety
 /// `pointer` is null or a zero-terminated string of the application.
 unsafe fn text(pointer: *const c_char) -> Outcome<CString> {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller upholds the requirements.
     let text = unsafe { ffi::string(pointer)? };
     CString::new(text).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
 
-/// As [`text`], for an optional string.
+/// Like [`text`], for an optional string.
 ///
 /// # Safety
-/// As [`text`].
+/// As for [`text`].
 unsafe fn optional_text<'a>(pointer: *const c_char) -> &'a CStr {
     match pointer.is_null() {
         true => c"",
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller upholds the requirements.
         false => unsafe { CStr::from_ptr(pointer) },
     }
 }
@@ -134,7 +134,7 @@ unsafe fn label(
     info: *const xr::DebugUtilsLabelEXT,
 ) -> Outcome<(u64, CString)> {
     handles::get::<Session>(session)?;
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller upholds the requirements.
     let text = unsafe { text(input(info)?.label_name)? };
     Ok((session.into_raw(), text))
 }

@@ -99,7 +99,7 @@ pub(crate) unsafe extern "system" fn end(
     })
 }
 
-/// The layers of each eye, seen from the view of the first projection layer or, without one, from the located
+/// The layers of each eye. They are seen from the view of the first projection layer or, if there is none, from the located
 /// view. Also returns the per-eye resolution, if there is a projection layer.
 fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<EyeScene<Image>>) {
     let mut size: Option<Size> = None;
@@ -124,7 +124,7 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec
     (size, eyes)
 }
 
-/// The views that a frame was rendered for.
+/// The views for which a frame was rendered.
 fn rendered_views(eyes: &[EyeScene<Image>]) -> Vec<Eye> {
     eyes.iter().map(|eye_scene| eye_scene.eye).collect()
 }

@@ -7,7 +7,7 @@ use openxr_sys as xr;
 use super::system;
 use crate::ffi::{DONE, call, output};
 
-/// The first has immutable multisample textures; the last is the newest version of OpenGL.
+/// The first version has immutable multisample textures; the last is the newest version of OpenGL.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(4, 3, 0), xr::Version::new(4, 6, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(

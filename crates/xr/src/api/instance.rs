@@ -102,12 +102,12 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     Ok(Instance::new(extensions))
 }
 
-/// The messenger in the create info's chain, which gets the messages of this call.
+/// The messenger in the chain of the create info, which gets the messages of this call.
 ///
 /// # Safety
 /// `info` is the application's.
 unsafe fn debugger(info: &xr::InstanceCreateInfo) -> Option<debug::Messenger> {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller upholds the requirements.
     let given = unsafe {
         let given = chained::<xr::DebugUtilsMessengerCreateInfoEXT>(info.next)?;
         input(given).ok()?

@@ -46,7 +46,7 @@ impl Layers<'_> {
     /// Adds a layer in front of the others.
     ///
     /// # Errors
-    /// The error code that the specification defines for the invalid parameter.
+    /// Returns the error code that the specification defines for the invalid parameter.
     ///
     /// # Safety
     /// `layer` is null or the application's.

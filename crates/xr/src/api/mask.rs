@@ -1,4 +1,4 @@
-//! `XR_KHR_visibility_mask`: the hidden parts of a view. A client shows whole pictures, so the mesh is empty.
+//! `XR_KHR_visibility_mask`: the hidden parts of a view. The mesh is empty, because a client shows whole pictures.
 
 use openxr_sys as xr;
 

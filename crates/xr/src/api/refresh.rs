@@ -1,5 +1,5 @@
-//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it:
-//! it may request only the current rate, or none in particular.
+//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it: it may only
+//! request the current rate, or no particular rate.
 
 use openxr_sys as xr;
 
@@ -7,7 +7,7 @@ use crate::ffi::{self, DONE, Outcome, call, write_output};
 use crate::handles;
 use crate::session::Session;
 
-/// Rates that differ by less (in Hz) are equal.
+/// Rates that differ by less than this (in Hz) are equal.
 const SAME: f32 = 0.01;
 
 fn rate(session: xr::Session) -> Outcome<f32> {

@@ -1,4 +1,4 @@
-//! The only system: a client as headset, and its views (OpenXR 1.0, sections 5 and 8).
+//! The only system: a client as the headset, and its views (OpenXR 1.0, sections 5 and 8).
 
 use std::sync::Arc;
 

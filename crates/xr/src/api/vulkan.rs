@@ -12,7 +12,7 @@ use super::system;
 use crate::ffi::{self, DONE, call, input, output, write_output};
 use crate::vulkan::device_selection;
 
-/// The minimum has all that is used; newer versions than the maximum are untested.
+/// The minimum version has all features that are used. Versions newer than the maximum are untested.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(1, 0, 0), xr::Version::new(1, 4, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "system" fn requirements(
     })
 }
 
-/// The Vulkan extensions that the application has to enable: none.
+/// The Vulkan extensions that the application has to enable, which are none.
 ///
 /// # Safety
 /// All pointers are the application's.

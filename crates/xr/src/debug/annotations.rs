@@ -5,11 +5,11 @@ use std::ffi::CString;
 
 use openxr_sys as xr;
 
-/// Maximum number of names, and of labels of a session (guess: stops an application that never ends a region
-/// before memory runs out).
+/// Maximum number of names, and of labels of a session (guess: this stops an application that never ends a region before
+/// memory runs out).
 const MAX_ANNOTATIONS: usize = 4096;
 
-/// A session's labels: nested regions, and a label in the innermost.
+/// A session's labels: nested regions, and a label in the innermost region.
 #[derive(Default)]
 struct Labels {
     regions: Vec<CString>,
@@ -32,10 +32,10 @@ impl Annotations {
         }
     }
 
-    /// Sets a handle's name; an empty one removes it.
+    /// Sets a handle's name. An empty name removes it.
     ///
     /// # Errors
-    /// The limit is reached.
+    /// Returns an error if the limit has been reached.
     pub(crate) fn set_name(
         &mut self,
         kind: xr::ObjectType,
@@ -62,7 +62,7 @@ impl Annotations {
     /// Begins a label region of a session.
     ///
     /// # Errors
-    /// The limit is reached.
+    /// Returns an error if the limit has been reached.
     pub(crate) fn begin_region(&mut self, session: u64, label: CString) -> Result<(), xr::Result> {
         let labels = self.labels.entry(session).or_default();
         if labels.regions.len() >= MAX_ANNOTATIONS {
@@ -86,7 +86,7 @@ impl Annotations {
         self.labels.entry(session).or_default().point = Some(label);
     }
 
-    /// A session's labels, innermost first.
+    /// A session's labels, the innermost first.
     pub(super) fn labels(&self, session: u64) -> Vec<CString> {
         let Some(labels) = self.labels.get(&session) else {
             return Vec::new();

@@ -59,7 +59,7 @@ pub(crate) struct Messenger {
 // thread.
 unsafe impl Send for Messenger {}
 
-/// Context of the API call that a thread is in.
+/// Context of the API call that a thread is executing.
 #[derive(Clone, Copy)]
 struct CallContext {
     /// The handle that was looked up last, and its instance.
@@ -98,7 +98,7 @@ impl Messenger {
     /// Reads a messenger's create info.
     ///
     /// # Errors
-    /// It has no callback, or no severity or type.
+    /// Returns an error if it has no callback, or no severity or type.
     pub(crate) fn read(
         instance: u64,
         info: &xr::DebugUtilsMessengerCreateInfoEXT,
@@ -177,7 +177,7 @@ pub(crate) fn report(function: &CStr, code: xr::Result) -> (&'static CStr, &'sta
     (message_of(code, &context), messages::name(code))
 }
 
-/// The call's explanation, or the default of the error code.
+/// The call's explanation, or otherwise the default of the error code.
 fn message_of(code: xr::Result, context: &CallContext) -> &'static CStr {
     context
         .text
@@ -236,7 +236,7 @@ fn of(instance: Option<u64>) -> Vec<Messenger> {
     debug.messengers.iter().filter(its).copied().collect()
 }
 
-/// Calls the messengers with a matching filter. No lock is held: a callback may call the API.
+/// Calls the messengers with a matching filter. No lock is held, because a callback may call the API.
 fn send(to: &[Messenger], message: &Message<'_>) {
     let wants = |messenger: &&Messenger| {
         let kinds = messenger.kinds.into_raw() & message.kind.into_raw();

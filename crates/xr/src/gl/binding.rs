@@ -1,4 +1,4 @@
-//! The application's OpenGL context from a GLX or EGL binding, and lookup of its functions.
+//! The application's OpenGL context from a GLX or EGL binding, and the lookup of its functions.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -10,7 +10,7 @@ use openxr_sys::platform::EglGetProcAddressMNDX;
 use crate::debug::with_message;
 use crate::ffi::Outcome;
 
-/// Library names: the usual one first.
+/// Library names, the usual one first.
 const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
 const EGL: [&str; 1] = ["libEGL.so.1"];
 
@@ -42,7 +42,7 @@ impl Binding {
     /// Reads a GLX binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the context is null, or no GLX library is loaded.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the context is null, or no GLX library is loaded.
     pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
         if binding.x_display.is_null() || binding.glx_context.is_null() {
@@ -73,7 +73,7 @@ impl Binding {
     /// Reads an EGL binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the display or the context is null.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the display or the context is null.
     pub(crate) fn egl(binding: &xr::GraphicsBindingEGLMNDX) -> Outcome<Binding> {
         let find = binding.get_proc_address;
         let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
@@ -97,7 +97,7 @@ impl Binding {
         })
     }
 
-    /// Address of a function of OpenGL, GLX or EGL, or null.
+    /// Address of a function of OpenGL, GLX or EGL; null if there is none.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
         // SAFETY: `name` is a valid string; the result is not called here.
         unsafe {

@@ -1,5 +1,5 @@
-//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye
-//! exactly are copied; the shader program draws all others. No state is restored: the context is private.
+//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye exactly are copied;
+//! the shader program draws all others. No state is restored, because the context is private.
 
 use std::sync::PoisonError;
 
@@ -37,10 +37,10 @@ fn fraction(position: u32, size: u32) -> f32 {
 
 impl Composer {
     /// # Errors
-    /// One line with the driver's reason.
+    /// Returns one line with the driver's reason.
     ///
     /// # Safety
-    /// The private context is current.
+    /// The private context must be current.
     pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
         // SAFETY: the caller's duty. After an error, the remaining objects are destroyed with the context.
         unsafe {

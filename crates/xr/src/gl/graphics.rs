@@ -41,7 +41,7 @@ struct Inner {
     storage_3d: Option<Storage3d>,
     binding: Binding,
     composer: Option<Composer>,
-    /// Reads the pictures back, and the sink that it was created for.
+    /// Reads the pictures back, together with the sink for which it was created.
     reader: Option<(FrameSink, ReadBack)>,
 }
 
@@ -53,7 +53,7 @@ impl Graphics {
     /// Creates a private context that shares the objects of the application's context.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the context is too old, uses OpenGL ES, or cannot be shared.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the context is too old, uses OpenGL ES, or cannot be shared.
     ///
     /// # Safety
     /// The binding's handles are valid until [`Graphics::close`], and the context is current on this thread
@@ -89,7 +89,7 @@ impl Graphics {
         }
     }
 
-    /// The supported swapchain formats, in order of preference: all are part of OpenGL 3.
+    /// The supported swapchain formats, in order of preference. All are part of OpenGL 3.
     pub(crate) fn formats(&self) -> Vec<i64> {
         COLOURS
             .iter()
@@ -102,7 +102,7 @@ impl Graphics {
     /// Creates the textures of a swapchain.
     ///
     /// # Errors
-    /// The error code that the specification defines.
+    /// Returns the error code that the specification defines.
     pub(crate) fn make(&self, info: &ImageInfo) -> Outcome<SwapchainImages> {
         let failed = xr::Result::ERROR_RUNTIME_FAILURE;
         let mut inner = lock(&self.inner);
@@ -166,7 +166,7 @@ impl Graphics {
     /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line with the reason.
+    /// Returns one line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,

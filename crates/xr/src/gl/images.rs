@@ -9,8 +9,7 @@ use openxr_sys as xr;
 use crate::ffi::Outcome;
 use crate::logic::swapchain_info;
 
-/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
-/// linear colours.
+/// Supported colour formats, in order of preference. sRGB images are copied unchanged; all others contain linear colours.
 pub(super) const COLOURS: [u32; 5] = [
     glow::SRGB8_ALPHA8,
     glow::RGBA16F,
@@ -39,7 +38,7 @@ impl ImageInfo {
     /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// The error code that the specification defines for the parameter.
+    /// Returns the error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<ImageInfo> {
         let format = u32::try_from(info.format).ok();
         let format = format.filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
@@ -65,7 +64,7 @@ impl ImageInfo {
 pub(crate) struct SwapchainImages {
     pub(super) info: ImageInfo,
     pub(super) textures: Vec<glow::Texture>,
-    /// Resolved textures of multisampled images, by image index and layer; created at first use.
+    /// Resolved textures of multisampled images, by image index and layer, which are created at first use.
     pub(super) resolved: Mutex<Vec<((u32, u32), glow::Texture)>>,
     destroyed: AtomicBool,
 }
@@ -85,7 +84,7 @@ impl SwapchainImages {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they were destroyed.
+    /// Whether they have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }
@@ -111,7 +110,7 @@ impl SwapchainImages {
     }
 }
 
-/// A swapchain image that a layer refers to.
+/// A swapchain image to which a layer refers.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: Arc<SwapchainImages>,
@@ -129,7 +128,7 @@ impl Image {
         self.swapchain_images.info.common.samples > 1
     }
 
-    /// Whether it has the streamed format.
+    /// Whether it has the format that is streamed.
     pub(super) fn is_plain(&self) -> bool {
         self.swapchain_images.info.format == glow::SRGB8_ALPHA8
     }

@@ -56,7 +56,7 @@ pub(super) const STACK: u32 = 1;
 
 impl Program {
     /// # Errors
-    /// One line with the driver's reason.
+    /// Returns one line with the driver's reason.
     ///
     /// # Safety
     /// The context is current.

@@ -42,7 +42,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// `None`, with a message, without Mesa.
+    /// Returns `None`, with a message, if Mesa is not available.
     fn open() -> Option<Fixture> {
         // SAFETY: EGL's functions, called as specified; the library stays loaded.
         let fixture = unsafe { Fixture::try_open() };

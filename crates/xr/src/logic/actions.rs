@@ -1,5 +1,5 @@
-//! Actions, action sets and suggested bindings (OpenXR 1.0, section 11): naming rules and attachment.
-//! `input.rs` evaluates the bindings.
+//! Actions, action sets and suggested bindings (OpenXR 1.0, section 11): naming rules and attachment. `input.rs` evaluates
+//! the bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ struct Set {
     localized: String,
     /// Among sets that are bound to the same input source, the one with the highest priority gets it.
     priority: u32,
-    /// Attached to a session: the set is immutable from then on.
+    /// Whether it is attached to a session. From then on, the set is immutable.
     attached: bool,
     actions: BTreeMap<ActionId, ActionInfo>,
 }
@@ -44,7 +44,7 @@ struct Set {
 /// The actions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// OpenXR 1.1, with its interaction profiles.
+    /// Whether the version is OpenXR 1.1, with its interaction profiles.
     is_1_1: bool,
     newest: u64,
     sets: BTreeMap<SetId, Set>,
@@ -63,7 +63,7 @@ fn check_names(name: &str, localized: &str) -> Outcome<()> {
 }
 
 impl Actions {
-    /// For an instance of OpenXR 1.1 or 1.0.
+    /// Creates the actions for an instance of OpenXR 1.1 or 1.0.
     pub(crate) fn new(is_1_1: bool) -> Actions {
         Actions {
             is_1_1,
@@ -105,7 +105,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyActionSet`: its names become available again.
+    /// `xrDestroyActionSet`. Its names become available again.
     pub(crate) fn destroy_set(&mut self, set: SetId) {
         self.sets.remove(&set);
     }
@@ -146,7 +146,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyAction`: sessions that have attached its set keep the action.
+    /// `xrDestroyAction`. Sessions that have attached its set keep the action.
     pub(crate) fn destroy(&mut self, action: ActionId) {
         if let Some(set) = self.sets.get_mut(&action.0)
             && !set.attached
@@ -161,7 +161,7 @@ impl Actions {
             .ok_or(xr::Result::ERROR_HANDLE_INVALID)
     }
 
-    /// `xrSuggestInteractionProfileBindings`: replaces earlier suggestions for the profile.
+    /// `xrSuggestInteractionProfileBindings`. Replaces earlier suggestions for the profile.
     pub(crate) fn suggest(
         &mut self,
         profile: xr::Path,
@@ -202,8 +202,8 @@ impl Actions {
         self.sets.get(&set).map_or(0, |set| set.priority)
     }
 
-    /// Whether an action accepts input from this top level user path: it lists it as a subaction path, or has
-    /// none.
+    /// Whether an action accepts input from this top level user path, because it lists it as a subaction path or has no
+    /// subaction paths.
     pub(crate) fn accepts(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
         self.action(action).is_ok_and(|action| {
             let mut subaction_paths = action.subaction_paths.iter();
@@ -212,7 +212,7 @@ impl Actions {
         })
     }
 
-    /// `xrAttachSessionActionSets`, for a session that has none yet: makes the sets immutable.
+    /// `xrAttachSessionActionSets`, for a session that has none yet. Makes the sets immutable.
     pub(crate) fn attach(&mut self, sets: &[SetId]) -> Outcome<()> {
         if sets.iter().any(|set| !self.sets.contains_key(set)) {
             return Err(xr::Result::ERROR_HANDLE_INVALID);

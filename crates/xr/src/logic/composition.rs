@@ -1,9 +1,8 @@
-//! Layer composition: decides which layers can be copied, and projects the corners of the others into each
-//! eye.
+//! Layer composition. It decides which layers can be copied, and projects the corners of the others into each eye.
 //!
-//! The streamed picture has both eyes side by side, as the application rendered them, with the pose and field
-//! of view of the first projection layer as reference. Another projection layer is treated as infinitely far
-//! away (reprojected by rotation only); a quad layer is projected from its position.
+//! The streamed picture has both eyes side by side, as the application has rendered them, with the pose and field of view of
+//! the first projection layer as the reference. Other projection layers are treated as infinitely far away (reprojected only
+//! by rotation); a quad layer is projected from its position.
 
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View};
@@ -22,12 +21,12 @@ pub(crate) struct ImageRect {
     pub(crate) size: Size,
 }
 
-/// Blending of a layer with the layers behind it.
+/// How a layer is blended with the layers behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Blend {
-    /// Uses the image's alpha.
+    /// Whether the image's alpha is used.
     pub(crate) alpha: bool,
-    /// The colours are not premultiplied by alpha.
+    /// Whether the colours are not premultiplied by alpha.
     pub(crate) unpremultiplied: bool,
 }
 
@@ -135,7 +134,7 @@ fn project([x, y, z]: Vector, fov: xr::Fovf) -> [f32; 4] {
     ]
 }
 
-/// Whether a surface covers this eye pixel for pixel, so that it can be copied.
+/// Whether a surface covers this eye pixel by pixel, so that it can be copied.
 pub(crate) fn is_exact<I>(surface: &Surface<I>, eye: &Eye, size: Size) -> bool {
     let Shape::View(view) = surface.shape else {
         return false;
@@ -179,7 +178,7 @@ mod tests {
         }
     }
 
-    /// To screen coordinates: -1 to 1, y down.
+    /// Converts to screen coordinates: -1 to 1, y down.
     fn screen(corners: Corners) -> [[f32; 2]; 4] {
         corners.map(|[x, y, _, w]| [x / w, y / w])
     }

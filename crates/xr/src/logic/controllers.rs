@@ -1,8 +1,7 @@
 //! The client's controllers as input devices of the action system.
 //!
-//! They use the profile `oculus/touch_controller`. An application with bindings only for
-//! `khr/simple_controller` gets that profile: select is the trigger or the lower button, menu is the menu
-//! button.
+//! They use the profile `oculus/touch_controller`. An application that has bindings only for `khr/simple_controller` gets
+//! that profile: select is the trigger or the lower button, and menu is the menu button.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, ReceivedControllers};
 use openuvr_proto::motion::{self, Velocity};
@@ -14,7 +13,7 @@ use super::pose::Pose;
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 
-/// Controllers without an update for this many seconds are lost (guess: the same as for the head).
+/// Controllers without an update for this many seconds count as lost (guess: the same as for the head).
 const STALE: f32 = 0.33;
 
 fn user(hand: Hand) -> &'static str {
@@ -33,12 +32,12 @@ pub(crate) fn hand(path: &str) -> Option<Hand> {
 #[derive(Debug, Default)]
 pub(crate) struct Controllers {
     newest: Option<ReceivedControllers>,
-    /// The client's controllers are active input devices.
+    /// Whether the client's controllers are active input devices.
     has_devices: bool,
 }
 
 impl Controllers {
-    /// Sets the newest state; `None`: no player, or no report from it.
+    /// Sets the newest state; `None` if there is no player, or no report from it.
     pub(crate) fn update(&mut self, newest: Option<ReceivedControllers>) {
         self.newest = newest;
     }

@@ -1,9 +1,9 @@
-//! Latency from the start of a frame to its display, as the player's client reports it. The predicted display
-//! time of a frame is that far ahead.
+//! Latency from the start of a frame to its display, as the player's client reports it. The predicted display time of a
+//! frame is this far in the future.
 //!
-//! For a display that shows pictures on arrival, the median of the newest frames is used: a few late frames
-//! must not shift the prediction for all others. For a display with fixed refresh times, 99 of 100 frames
-//! have to arrive before the refresh.
+//! For a display that shows pictures on arrival, the median of the newest frames is used, because a few late frames must not
+//! shift the prediction for all others. For a display with fixed refresh times, 99 of 100 frames have to arrive before the
+//! refresh.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use openuvr_proto::quantile::nearest_rank;
 /// Number of frames considered: 1.5 s at 90 Hz.
 const WINDOW: usize = 135;
 
-/// With fewer samples the default is better (guess).
+/// Minimum number of samples. With fewer, the default is better (guess).
 const MIN_SAMPLES: usize = 15;
 
-/// Upper limit of the prediction: a link with more latency is unusable for a headset, and a larger value may
-/// be a clock step.
+/// Upper limit of the prediction. A link with more latency is unusable for a headset, and a larger value may be a clock
+/// step.
 const MAX_LATENCY: Duration = Duration::from_millis(250);
 
 /// Safety margin between the 99th percentile and the display's refresh (WiVRn uses the same value).
@@ -28,12 +28,12 @@ const MARGIN: Duration = Duration::from_millis(1);
 pub(crate) struct Delay {
     /// Median.
     pub(crate) median: Duration,
-    /// A frame has to start this long before a refresh to be displayed at it.
+    /// How long before a refresh a frame has to start to be displayed at that refresh.
     pub(crate) safe: Duration,
 }
 
 impl Delay {
-    /// The same value for both, in place of a measurement.
+    /// Uses the same value for both, instead of a measurement.
     pub(crate) fn uniform(delay: Duration) -> Delay {
         Delay {
             median: delay,
@@ -57,12 +57,12 @@ impl DelayEstimate {
         self.newest.push_back(after.min(MAX_LATENCY));
     }
 
-    /// Discards the samples, for another player.
+    /// Discards the samples when the player changes.
     pub(crate) fn reset(&mut self) {
         self.newest.clear();
     }
 
-    /// The expected latency; `None` with too few samples.
+    /// The expected latency; `None` if there are too few samples.
     pub(crate) fn expected(&self) -> Option<Delay> {
         if self.newest.len() < MIN_SAMPLES {
             return None;

@@ -7,7 +7,7 @@ use openxr_sys as xr;
 
 use super::lifecycle::State;
 
-/// Maximum number of queued events: the queue drops the oldest if the application does not poll.
+/// Maximum number of queued events. If the application does not poll, the queue drops the oldest.
 const MAX_EVENTS: usize = 128;
 
 /// An event for the application.

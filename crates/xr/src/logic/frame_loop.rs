@@ -1,11 +1,10 @@
 //! The frame loop of `xrWaitFrame`, `xrBeginFrame` and `xrEndFrame`: call order, frame pacing and predicted
 //! display times.
 //!
-//! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once a period. A frame
-//! that is late by less than a period keeps its slots; after a longer delay the next slot starts at once and
-//! sets the new phase. A picture is sent as soon as it is ready. If the client reports its display's refresh
-//! times, a slot starts ahead of a refresh by the time that 99 of 100 frames need, and that refresh is the
-//! predicted display time.
+//! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once a period. A frame that is late by
+//! less than a period keeps its slots; after a longer delay the next slot starts at once and sets the new phase. A picture
+//! is sent as soon as it is ready. If the client reports its display's refresh times, a slot starts before a refresh by the
+//! time that 99 of 100 frames need, and that refresh is the predicted display time.
 
 use std::time::Duration;
 
@@ -29,8 +28,8 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameTiming {
     pub(crate) period: Duration,
-    /// A refresh time of the display; the others are whole periods before and after it. `None`: the display
-    /// shows pictures on arrival.
+    /// A refresh time of the display; the others are whole periods before and after it. `None` if the display shows pictures
+    /// on arrival.
     pub(crate) phase: Option<Instant>,
     /// Latency from a frame's start to its display.
     pub(crate) delay: Delay,
@@ -50,9 +49,9 @@ impl FrameTiming {
 /// The action that a call of `xrWaitFrame` has to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// Wait until another thread has begun the frame before.
+    /// Wait until another thread has begun the previous frame.
     ForBegin,
-    /// Sleep until then, and take the frame.
+    /// Sleep until this time, and take the frame.
     Until(Instant),
 }
 
@@ -61,14 +60,14 @@ pub(crate) enum Wait {
 pub(crate) struct FrameLoop {
     /// The newest slot and its predicted display time.
     newest: Option<(Instant, Instant)>,
-    /// A thread is in `xrWaitFrame`, or has left it without `xrBeginFrame`.
+    /// Whether a thread is in `xrWaitFrame`, or has left it without `xrBeginFrame`.
     waited: bool,
-    /// A frame was begun and not ended.
+    /// Whether a frame has been begun and not ended.
     begun: bool,
 }
 
 impl FrameLoop {
-    /// Starts a wait. After `Until` the caller owns the frame and has to take it.
+    /// Starts a wait. After `Until`, the caller owns the frame and has to take it.
     pub(crate) fn wait(&mut self, now: Instant, timing: FrameTiming) -> Wait {
         if self.waited {
             return Wait::ForBegin;
@@ -81,13 +80,12 @@ impl FrameLoop {
     fn slot(&self, now: Instant, timing: FrameTiming) -> Instant {
         let period = timing.period;
         let due = self.newest.map(|(newest, _)| newest + period);
-        // The first frame, and one after a gap, start at once. Calling this again for the same frame gives
-        // the same slot.
+        // The first frame, and one after a gap, start at once. Calling this again for the same frame returns the same slot.
         let Some(due) = due.filter(|due| now <= *due + period) else {
             return now;
         };
-        // Move towards the display's phase by a tenth of the difference, since clients that show frames on
-        // arrival would see a jump. Never before `now`.
+        // Moves towards the display's phase by a tenth of the difference, because clients that show frames on arrival would
+        // show a jump. It never returns a time before `now`.
         let begins = |shown: Instant| Instant(shown.0 - nanos(timing.delay.safe));
         let Some(shown) = timing.next_refresh(due + timing.delay.safe) else {
             return due;
@@ -129,7 +127,7 @@ impl FrameLoop {
         }
         match std::mem::replace(&mut self.begun, true) {
             false => Ok(xr::Result::SUCCESS),
-            // The frame before was never ended, and is not shown.
+            // The previous frame was never ended, and is not shown.
             true => Ok(xr::Result::FRAME_DISCARDED),
         }
     }
@@ -179,7 +177,7 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    /// Runs a frame that is waited for at `now`: its slot and its display time.
+    /// Runs a frame whose wait starts at `now`. Returns its slot and its display time.
     fn frame(frames: &mut FrameLoop, now: Instant) -> (Instant, Instant) {
         frame_in(frames, now, UNSYNCHRONIZED)
     }

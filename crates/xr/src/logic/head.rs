@@ -8,15 +8,15 @@ use openuvr_proto::time::Instant;
 
 use super::pose::{Pose, Vector};
 
-/// A head without an update for this long stays at its last pose and counts as untracked (guess: a third of a
-/// second on a bad link).
+/// A head without an update for this long stays at its last pose and counts as untracked (guess: a third of a second on a
+/// bad link).
 const STALE: Duration = Duration::from_millis(330);
 
 /// State of the head in the player's space.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct HeadState {
     pub(crate) pose: Pose,
-    /// In m/s and rad/s, if known.
+    /// Linear velocity in m/s, if known; the angular velocity is in rad/s.
     pub(crate) linear: Option<Vector>,
     pub(crate) angular: Option<Vector>,
     /// Whether it was measured recently.
@@ -24,7 +24,7 @@ pub(crate) struct HeadState {
 }
 
 impl HeadState {
-    /// Before the first pose: at the origin.
+    /// The state before the first pose: at the origin.
     const UNKNOWN: HeadState = HeadState {
         pose: Pose::IDENTITY,
         linear: None,
@@ -45,14 +45,14 @@ struct Sample {
 #[derive(Default)]
 pub(crate) struct HeadTracker {
     newest: Option<Sample>,
-    /// Earlier poses.
+    /// The earlier poses.
     track: PoseTrack,
-    /// As the client reports it, else derived from earlier poses.
+    /// The velocity that the client reports, or otherwise that derived from earlier poses.
     velocity: Velocity,
 }
 
 impl HeadTracker {
-    /// Takes the newest pose; a duplicate changes nothing.
+    /// Takes the newest pose. A duplicate changes nothing.
     pub(crate) fn update(&mut self, posed: ReceivedPose) {
         let sample = Sample {
             posed,

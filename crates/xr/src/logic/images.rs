@@ -12,15 +12,15 @@ const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 /// The images of one swapchain.
 #[derive(Debug)]
 pub(crate) struct ImageQueue {
-    /// Not acquired; the least recently released first.
+    /// Images that are not acquired, the least recently released first.
     free: VecDeque<u32>,
-    /// Acquired and not released, in this order.
+    /// Images that are acquired and not released, in this order.
     acquired: VecDeque<u32>,
-    /// The first acquired image was waited for.
+    /// Whether the first acquired image has been waited for.
     waited: bool,
-    /// Released last: the image that a layer shows.
+    /// The image that was released last, which a layer shows.
     newest: Option<u32>,
-    /// A single image that is acquired once.
+    /// Whether there is a single image that is acquired once.
     is_static: bool,
 }
 
@@ -47,7 +47,7 @@ impl ImageQueue {
         Ok(index)
     }
 
-    /// The image of `xrWaitSwapchainImage`: the one that was acquired first.
+    /// The image of `xrWaitSwapchainImage`, which is the one that was acquired first.
     pub(crate) fn next_to_wait(&self) -> Outcome<u32> {
         let first = self.acquired.front().filter(|_| !self.waited);
         first.copied().ok_or_else(|| {
@@ -77,7 +77,7 @@ impl ImageQueue {
     /// The image that a layer shows.
     ///
     /// # Errors
-    /// No image was released yet.
+    /// Returns an error if no image has been released yet.
     pub(crate) fn latest_released(&self) -> Outcome<u32> {
         let none = xr::Result::ERROR_LAYER_INVALID;
         (self.newest)

@@ -1,5 +1,5 @@
-//! Input devices and action states: selects the bindings in effect, reads their components, and computes the
-//! states at each `xrSyncActions` (OpenXR 1.0, sections 11.5 to 11.8).
+//! Input devices and action states. It selects the bindings in effect, reads their components, and computes the states at
+//! each `xrSyncActions` (OpenXR 1.0, sections 11.5 to 11.8).
 //!
 //! ```text
 //! devices: /user/hand/left has oculus/touch_controller, its trigger is at 0.7
@@ -26,7 +26,7 @@ use super::profiles::BoundSource;
 const PRESS_THRESHOLD: f32 = 0.7;
 const RELEASE_THRESHOLD: f32 = 0.6;
 
-/// Maximum number of component states of a device: more than any profile has.
+/// Maximum number of component states of a device, which is more than any profile has.
 const MAX_COMPONENTS: usize = 256;
 
 /// State of a component.
@@ -44,7 +44,7 @@ struct Device {
     profile: String,
     is_active: bool,
     values: HashMap<String, Value>,
-    /// In the player's space.
+    /// Poses in the player's space.
     poses: HashMap<String, Pose>,
 }
 
@@ -53,7 +53,7 @@ struct Device {
 struct Binding {
     action: ActionId,
     user: &'static str,
-    /// Path as suggested.
+    /// The path as it was suggested.
     path: xr::Path,
     source: BoundSource,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ActiveSet {
     pub(crate) user: xr::Path,
 }
 
-/// The source of a pose action. It stays selected, connected or not, until another device replaces it.
+/// The source of a pose action. Connected or not, it stays selected until another device replaces it.
 #[derive(Clone, PartialEq, Debug)]
 struct SelectedSource {
     user: &'static str,
@@ -90,7 +90,7 @@ pub(crate) struct Input {
     states: HashMap<(ActionId, xr::Path), State>,
     /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
-    /// The source of pose actions that are bound to several devices: the first, which stays selected.
+    /// The source of pose actions that are bound to several devices. It is the first one, and stays selected.
     selected: HashMap<ActionId, SelectedSource>,
     /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
@@ -182,8 +182,8 @@ impl Input {
         before != self.profiles
     }
 
-    /// Whether this is the selected source of a pose action that is queried without a subaction path: the
-    /// first of its bindings, which stays selected.
+    /// Whether this is the selected source of a pose action that is queried without a subaction path. It is the first of its
+    /// bindings, and stays selected.
     fn is_selected_source(
         &mut self,
         action: ActionId,
@@ -281,7 +281,7 @@ impl Input {
             .collect()
     }
 
-    /// Reads the state of a component; zero before the device's first report.
+    /// Reads the state of a component, which is zero before the device's first report.
     fn read(&self, user: &str, source: &BoundSource, previous: Option<Value>) -> Option<Value> {
         let device = self.devices.get(user)?;
         let number = |component: &String| match device.values.get(component) {
@@ -313,12 +313,12 @@ impl Input {
         }
     }
 
-    /// The state of an action; `None`: it is inactive.
+    /// The state of an action; `None` if it is inactive.
     pub(crate) fn state(&self, action: ActionId, user: xr::Path) -> Option<State> {
         self.states.get(&(action, user)).copied()
     }
 
-    /// The top level user path and component of a pose or haptic action; `None`: it is inactive.
+    /// The top level user path and component of a pose or haptic action; `None` if it is inactive.
     pub(crate) fn pose_source(
         &self,
         action: ActionId,
@@ -328,14 +328,14 @@ impl Input {
         Some((*user, component.as_str()))
     }
 
-    /// The pose of that component.
+    /// The pose of the component of a pose action.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let (user, component) = self.pose_source(action, user)?;
         let device = self.devices.get(user).filter(|device| device.is_active)?;
         device.poses.get(component).copied()
     }
 
-    /// The paths of the sources that an action is bound to.
+    /// The paths of the sources to which an action is bound.
     pub(crate) fn sources(&self, action: ActionId) -> Vec<xr::Path> {
         let mut seen = HashSet::new();
         let own = self.bindings.iter().filter(|b| b.action == action);
@@ -364,7 +364,7 @@ impl Input {
     }
 }
 
-/// The identifier of a component: `/input/trigger` of its value and of its touch.
+/// The identifier of a component, such as `/input/trigger` for its value and for its touch.
 fn identifier(component: &str) -> &str {
     let mut ends = component.match_indices('/').map(|(at, _)| at);
     // "/input/trigger/value": up to the third slash.

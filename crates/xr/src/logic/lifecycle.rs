@@ -5,7 +5,7 @@
 //!  ▲                            │ exit requested
 //!  └────── end ── Stopping ◄────┘        then Idle ─► Exiting
 //! ```
-//! Visible means that a client is connected, focused that one has the player role: without clients the
+//! A session is visible if a client is connected, and focused if a client has the player role. Without clients, the
 //! application need not render.
 
 use openxr_sys as xr;
@@ -58,7 +58,7 @@ pub(crate) struct Lifecycle {
     exit_requested: bool,
     synchronized: bool,
     audience: Audience,
-    /// State changes that were not reported to the application yet.
+    /// State changes that have not been reported to the application yet.
     changes: Vec<State>,
 }
 
@@ -80,12 +80,12 @@ impl Lifecycle {
         std::mem::take(&mut self.changes)
     }
 
-    /// Whether it was begun and not ended.
+    /// Whether it has been begun and not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Whether a client sees its pictures.
+    /// Whether a client displays its pictures.
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self.state, State::Visible | State::Focused)
     }
@@ -129,7 +129,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// `xrEndSession`.
+    /// Handles that the application is synchronised: its first frame has ended, or the session is headless.
     pub(crate) fn end(&mut self) -> Outcome<()> {
         if !self.running {
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);

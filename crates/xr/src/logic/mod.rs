@@ -1,5 +1,5 @@
-//! The runtime's decisions, as pure values: without pointers, locks or clocks. The caller passes `now`, and
-//! gets OpenXR result codes.
+//! The runtime's decisions, as pure values without pointers, locks or clocks. The caller passes `now`, and gets OpenXR
+//! result codes.
 
 pub(crate) mod actions;
 pub(crate) mod composition;

@@ -1,4 +1,4 @@
-//! Paths: strings of a fixed syntax, which the application holds as numbers (OpenXR 1.0, section 6).
+//! Paths: strings of a fixed syntax, which the application uses as numbers (OpenXR 1.0, section 6).
 
 use std::collections::HashMap;
 

@@ -34,7 +34,7 @@ impl Pose {
     /// Reads a pose that the application passes.
     ///
     /// # Errors
-    /// The values are not a valid pose.
+    /// Returns an error if the values are not a valid pose.
     pub(crate) fn read(pose: &xr::Posef) -> Outcome<Pose> {
         let (o, p) = (pose.orientation, pose.position);
         let (orientation, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);

@@ -1,4 +1,4 @@
-//! Computes the times at which the client should sample the head's pose: from the time at which the
+//! Computes the times at which the client should sample the head's pose. They are derived from the time at which the
 //! application locates views (its first `xrLocateViews` of a frame), and from the transit time of poses.
 
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ use openuvr_proto::time::Instant;
 /// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
 const WINDOW: usize = 135;
 
-/// With fewer samples no schedule is sent (guess).
+/// Minimum number of samples. With fewer, no schedule is sent (guess).
 const MIN_SAMPLES: usize = 15;
 
-/// Upper limit of a sample: a longer one is a clock step, or an application that does other work first.
+/// Upper limit of a sample. A longer one is a clock step, or an application that does other work first.
 const MAX_SPAN: Duration = Duration::from_millis(250);
 
 /// A sliding window of durations.
@@ -31,7 +31,7 @@ impl SampleWindow {
         self.0.push_back(span.min(MAX_SPAN));
     }
 
-    /// The given percentile; `None` with too few samples.
+    /// The specified percentile; `None` if there are too few samples.
     fn percentile(&self, percent: usize) -> Option<Duration> {
         if self.0.len() < MIN_SAMPLES {
             return None;
@@ -55,12 +55,12 @@ pub(crate) struct PoseTiming {
 }
 
 impl PoseTiming {
-    /// A frame's slot has started.
+    /// Records that a frame's slot has started.
     pub(crate) fn on_slot(&mut self, at: Instant) {
         self.slot = Some((at, false));
     }
 
-    /// The application locates views.
+    /// Records that the application locates views.
     pub(crate) fn on_located(&mut self, now: Instant) {
         if let Some((slot, located)) = &mut self.slot
             && !std::mem::replace(located, true)
@@ -69,7 +69,7 @@ impl PoseTiming {
         }
     }
 
-    /// A pose has arrived; a duplicate changes nothing.
+    /// Records that a pose has arrived. A duplicate changes nothing.
     pub(crate) fn on_pose(&mut self, posed: &ReceivedPose) {
         let Some(sampled) = posed.sampled_here else {
             return;
@@ -83,11 +83,11 @@ impl PoseTiming {
         }
     }
 
-    /// The times at which poses should be sampled, for slots a `period` apart: ahead of most frames'
-    /// `xrLocateViews` by the 99th percentile of the transit time. `None` with too few samples.
+    /// The times at which poses should be sampled, for slots that are a `period` apart. They precede the `xrLocateViews` of
+    /// most frames by the 99th percentile of the transit time. `None` if there are too few samples.
     pub(crate) fn schedule(&self, period: Duration) -> Option<RefreshTiming<Instant>> {
         let (slot, _) = self.slot?;
-        // The 10th percentile: earlier frames use the pose of the period before.
+        // The 10th percentile, so that earlier frames use the pose of the previous period.
         let located = slot + self.located.percentile(10)?;
         let transit = i64::try_from(self.transit.percentile(99)?.as_nanos()).ok()?;
         Some(RefreshTiming {

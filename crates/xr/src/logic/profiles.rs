@@ -1,5 +1,5 @@
-//! The interaction profiles for which bindings may be suggested, and the components that actions read. A
-//! runtime has to accept all profiles of the instance's OpenXR version, whatever devices the player has.
+//! The interaction profiles for which bindings may be suggested, and the components that actions read. A runtime has to
+//! accept all profiles of the instance's OpenXR version, whichever devices the player has.
 
 use openxr_sys as xr;
 
@@ -16,7 +16,7 @@ const TOUCH_1_1: &[&str] = &[
     "input/thumb_resting_surfaces/proximity",
 ];
 
-/// The source that an action is bound to. Components are named without the top level user path:
+/// The source to which an action is bound. Components are named without the top level user path, such as
 /// `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BoundSource {
@@ -112,7 +112,7 @@ impl Profile {
             })
     }
 
-    /// The source for an action of this type; `None` if the types don't match.
+    /// The source for an action of this type; `None` if the types do not match.
     pub(crate) fn source(&self, path: &str, kind: xr::ActionType) -> Option<BoundSource> {
         let user = self.user_of(path)?;
         let rest = &path[user.len() + 1..];

@@ -1,7 +1,7 @@
 //! Spaces, and their relations at a time.
 //!
-//! The player's space is `LOCAL`: the client's poses refer to it. `STAGE` and `LOCAL_FLOOR` lie below it by
-//! [`EYE_HEIGHT`], since clients do not report their floor yet.
+//! The player's space is `LOCAL`: the client's poses refer to it. `STAGE` and `LOCAL_FLOOR` are lower by [`EYE_HEIGHT`],
+//! because clients do not report their floor yet.
 
 use openxr_sys as xr;
 
@@ -49,7 +49,7 @@ impl Origin {
     /// The origin of a reference space.
     ///
     /// # Errors
-    /// The type is not supported.
+    /// Returns an error if the type is not supported.
     pub(crate) fn of(kind: xr::ReferenceSpaceType, floor: bool) -> Outcome<Origin> {
         match kind {
             xr::ReferenceSpaceType::VIEW => Ok(Origin::View),

@@ -9,14 +9,14 @@ use crate::ffi::Outcome;
 /// Maximum width and height of an image, in pixels (guess: twice the resolution of the sharpest headset).
 pub(crate) const MAX_IMAGE_SIDE: u32 = 8192;
 
-/// Maximum width and height of one eye's picture: two of 4096x4096 side by side are the maximum picture size
-/// of H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+/// Maximum width and height of one eye's picture. Two pictures of 4096x4096 side by side are the maximum picture size of
+/// H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
 pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 
 /// Maximum array size (guess: two eyes, or a stack of pages).
 const MAX_ARRAY_SIZE: u32 = 256;
 
-/// One image is shown, one copied, one rendered.
+/// Number of images: one is shown, one is copied, and one is rendered.
 const IMAGE_COUNT: u32 = 3;
 
 /// Validated parameters.
@@ -25,7 +25,7 @@ pub(crate) struct SwapchainInfo {
     pub(crate) size: Size,
     pub(crate) layers: u32,
     pub(crate) mips: u32,
-    /// A power of two.
+    /// The number of samples, a power of two.
     pub(crate) samples: u32,
     pub(crate) usage: xr::SwapchainUsageFlags,
     pub(crate) is_static: bool,
@@ -35,7 +35,7 @@ impl SwapchainInfo {
     /// Validates all parameters except the format.
     ///
     /// # Errors
-    /// The error code that the specification defines for the parameter.
+    /// Returns the error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<SwapchainInfo> {
         let invalid = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;

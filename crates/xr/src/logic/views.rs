@@ -15,7 +15,7 @@ const DEFAULT_IPD: f32 = 0.063;
 /// Default field of view to each side, in radians: 90° in all, about that of most headsets.
 const DEFAULT_HALF_FOV: f32 = FRAC_PI_4;
 
-/// Maximum number of layers of a frame; the specification requires at least 16.
+/// Maximum number of layers of a frame. The specification requires at least 16.
 pub(crate) const MAX_LAYERS: u32 = 16;
 
 /// Field of view of each eye and interpupillary distance of a display.

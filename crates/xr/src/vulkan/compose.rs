@@ -1,6 +1,6 @@
 //! Composes the layers of a frame into one picture, if they cannot be copied.
 //!
-//! One picture is enough: the commands that read it precede the next composition on the same queue. Command
+//! One picture is sufficient, because the commands that read it precede the next composition on the same queue. Command
 //! buffers and descriptor pools rotate between the frames in flight.
 
 use ash::vk;
@@ -38,7 +38,7 @@ struct Constants {
     _rest: [u32; 3],
 }
 
-/// Size of the push constants; every device supports 128 bytes.
+/// Size of the push constants. Every device supports 128 bytes.
 const CONSTANTS: u32 = 96;
 const _: () = assert!(size_of::<Constants>() == CONSTANTS as usize);
 
@@ -68,7 +68,7 @@ struct FrameResources {
 
 impl Composer {
     /// # Errors
-    /// The device's error; all resources are freed.
+    /// Returns the device's error. In this case, all resources have been freed.
     ///
     /// # Safety
     /// The device is alive.
@@ -219,7 +219,7 @@ impl Composer {
     /// Composes a frame and returns the picture.
     ///
     /// # Errors
-    /// The device's error.
+    /// Returns the device's error.
     ///
     /// # Safety
     /// This thread may use the queue, and the images are released.

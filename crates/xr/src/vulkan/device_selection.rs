@@ -23,7 +23,7 @@ unsafe impl Send for ForeignHandle {}
 /// Vulkan state of an instance before a session exists.
 #[derive(Default)]
 pub(crate) struct DeviceSelection {
-    /// `xrGetVulkanGraphicsRequirements` was called.
+    /// Whether `xrGetVulkanGraphicsRequirements` has been called.
     pub(crate) requirements_queried: bool,
     /// The application's `vkGetInstanceProcAddr`, if it has passed one.
     pub(crate) get_proc: Option<VkGetInstanceProcAddr>,
@@ -46,7 +46,7 @@ pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
 }
 
 impl DeviceSelection {
-    /// Selects a device of a Vulkan instance; prefers a discrete GPU, then an integrated one.
+    /// Selects a device of a Vulkan instance. It prefers a discrete GPU, then an integrated one.
     ///
     /// # Safety
     /// `instance` is null or the application's.
@@ -99,7 +99,7 @@ impl DeviceSelection {
     }
 }
 
-/// The Vulkan loader's entry point. The library stays loaded: the application uses it, too.
+/// The Vulkan loader's entry point. The library stays loaded, because the application uses it, too.
 fn library() -> Outcome<VkGetInstanceProcAddr> {
     // SAFETY: the Vulkan loader has no initialisers with preconditions, and the function has this type.
     unsafe {

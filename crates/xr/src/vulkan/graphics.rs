@@ -29,7 +29,7 @@ pub(crate) struct Graphics {
     swapchains: AtomicU32,
     ring: Ring,
     composer: Mutex<Option<Composer>>,
-    /// The session has ended: the device must not be used any more.
+    /// Whether the session has ended. After that, the device must not be used.
     closed: Mutex<bool>,
 }
 
@@ -37,7 +37,7 @@ impl Graphics {
     /// Uses the application's device.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the device is not the selected one.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the device is not the selected one.
     ///
     /// # Safety
     /// The binding's handles are valid until [`Graphics::close`].
@@ -76,7 +76,7 @@ impl Graphics {
             }
             let memory = instance.get_physical_device_memory_properties(physical);
             let spawn = |wait: Wait| {
-                // Signals are the application's, and a panic must not end it.
+                // Signals are for the application, and a panic must not end it.
                 Scheduler::ordinary().spawn(ThreadRole::Dispatch, "openuvr-xr-copy", || {
                     let wait = std::panic::AssertUnwindSafe(wait);
                     let _ = std::panic::catch_unwind(|| { wait }.0());
@@ -126,7 +126,7 @@ impl Graphics {
     /// [`Graphics::acquired`] initialises their layout.
     ///
     /// # Errors
-    /// The error code that the specification defines.
+    /// Returns the error code that the specification defines.
     pub(crate) fn make(&self, parameters: &ImageInfo) -> Outcome<SwapchainImages> {
         let info = parameters.create_info();
         if !self.formats().contains(&info.format.as_raw().into()) {
@@ -182,7 +182,7 @@ impl Graphics {
     /// Called before an image is acquired: the first call initialises the layout of all images.
     ///
     /// # Errors
-    /// The device is lost, or out of memory for a command.
+    /// Returns an error if the device is lost, or out of memory for a command.
     pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
         let closed = self.lock_closed();
         if *closed || swapchain_images.was_initialised() {
@@ -247,7 +247,7 @@ impl Graphics {
         self.composer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the flag that the session has ended; the device stays usable while the lock is held.
+    /// Locks the flag that the session has ended. The device stays usable while the lock is held.
     fn lock_closed(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,7 +285,7 @@ impl Graphics {
     /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line with the reason.
+    /// Returns one line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,

@@ -13,8 +13,7 @@ use super::memory::{Owned, Readable};
 use crate::ffi::Outcome;
 use crate::logic::swapchain_info;
 
-/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
-/// linear colours.
+/// Supported colour formats, in order of preference. sRGB images are copied unchanged; all others contain linear colours.
 pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::R8G8B8A8_SRGB,
     vk::Format::B8G8R8A8_SRGB,
@@ -77,7 +76,7 @@ impl ImageInfo {
     /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// The error code that the specification defines for the parameter.
+    /// Returns the error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<ImageInfo> {
         let format = i32::try_from(info.format).map(vk::Format::from_raw);
         let format = format
@@ -134,7 +133,7 @@ impl ImageInfo {
 pub(crate) struct SwapchainImages {
     pub(super) info: ImageInfo,
     pub(super) images: Vec<Owned>,
-    /// Views for the composition shader, by image index and layer; created at first use.
+    /// Views for the composition shader, by image index and layer, which are created at first use.
     pub(super) views: Mutex<Vec<((u32, u32), Readable)>>,
     initialised: AtomicBool,
     destroyed: AtomicBool,
@@ -151,7 +150,7 @@ impl SwapchainImages {
         }
     }
 
-    /// Whether the layout was already initialised; marks it as initialised.
+    /// Returns whether the layout had already been initialised, and marks it as initialised.
     pub(super) fn was_initialised(&self) -> bool {
         self.initialised.swap(true, Ordering::Relaxed)
     }
@@ -161,7 +160,7 @@ impl SwapchainImages {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they were destroyed.
+    /// Whether they have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }

@@ -11,7 +11,7 @@ pub(super) struct Owned {
 
 impl Owned {
     /// # Errors
-    /// The device's error; all resources are freed.
+    /// Returns the device's error. In this case, all resources have been freed.
     ///
     /// # Safety
     /// The device is alive, and supports such images.

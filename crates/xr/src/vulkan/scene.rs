@@ -9,7 +9,7 @@ use super::images::SwapchainImages;
 use crate::logic::composition::is_exact;
 use crate::logic::scene::Scene;
 
-/// A swapchain image that a layer refers to.
+/// A swapchain image to which a layer refers.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: Arc<SwapchainImages>,
@@ -51,7 +51,7 @@ impl Scene<Image> {
         all.map(|pixels| (pixels, parts))
     }
 
-    /// Whether none of its images was destroyed.
+    /// Whether none of its images has been destroyed.
     pub(super) fn is_complete(&self) -> bool {
         let mut all = self.eyes.iter().flat_map(|eye| &eye.surfaces);
         all.all(|surface| !surface.image.swapchain_images.is_destroyed())

@@ -1,5 +1,5 @@
-//! Requirements of the Khronos conformance suite that are easily violated. The suite itself runs separately
-//! (`./dev conformance`); these tests run with all others.
+//! Requirements of the Khronos conformance suite that are easily violated. The suite itself runs separately (`./dev
+//! conformance`); these tests run together with all others.
 
 use std::ffi::CStr;
 use std::ptr::null;

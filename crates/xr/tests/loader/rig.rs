@@ -47,7 +47,7 @@ pub(crate) fn alone(test: &str, application: impl FnOnce()) {
     }
 }
 
-/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
+/// The driver manifest of lavapipe, so that the test gives the same result on a machine with a GPU.
 fn lavapipe() -> Option<PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
     let mut files = files.flatten().flatten().map(|file| file.path());
@@ -116,8 +116,8 @@ impl Application {
         Some(application)
     }
 
-    /// Loads the runtime without the loader and creates an instance of this version: the loader of Debian 12
-    /// does not support OpenXR 1.1.
+    /// Loads the runtime without the loader and creates an instance of this version, because the loader of Debian 12 does
+    /// not support OpenXR 1.1.
     pub(crate) fn direct(version: xr::Version) -> Application {
         let itself = std::env::current_exe().unwrap();
         let runtime = itself.with_file_name("libopenuvr_xr.so");

@@ -17,7 +17,7 @@ use openuvr_runtime::sound_choice::SoundChoice;
 
 const PIN: &str = "135790";
 
-/// Number of queued viewpoints; further ones are dropped.
+/// Number of queued viewpoints. Additional ones are dropped.
 const MAX_VIEWPOINTS: usize = 4;
 
 struct ViewpointRecorder {

@@ -67,9 +67,9 @@ impl Choice for Subpel {
 /// The rate control in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RateMode {
-    /// The host's.
+    /// That of the host.
     Own,
-    /// The encoder's.
+    /// That of the encoder.
     Cbr,
 }
 
@@ -180,7 +180,7 @@ impl Choice for InputKind {
 /// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// Whatever is available; a game has one pad from its start.
+    /// The available method. A game has one pad from its start.
     Auto,
     /// A game has this number of pads from its start.
     Seats(u8),
@@ -204,7 +204,7 @@ impl Choice for PadsKind {
 }
 
 impl PadsKind {
-    /// The number of pads that a game has from its start; `None` without pads in its process.
+    /// The number of pads that a game has from its start; `None` if there are no pads in its process.
     pub(crate) fn seats(self) -> Option<u8> {
         match self {
             PadsKind::Auto => Some(1),

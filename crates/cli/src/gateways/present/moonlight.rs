@@ -1,4 +1,4 @@
-//! `--moonlight`: the door for Moonlight clients and its messages.
+//! `--moonlight`: the server for Moonlight clients, and its messages.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::config::HostConfig;
 use crate::config::kind::WindowName;
 use crate::launches::{LaunchDesk, Listed, StartRefused};
 
-/// The application of a host that streams a display: the name that Moonlight's users know.
+/// The name of the application if the host streams a display. Moonlight's users know this name.
 const DISPLAY: &str = "Desktop";
 
-/// A door, and its announcement by mDNS.
+/// The server for Moonlight clients, and its mDNS announcement.
 pub(super) struct Door {
-    // Withdrawn before the door closes.
+    // It is withdrawn before the server closes.
     _announcement: Option<MoonlightAnnouncement>,
     moonlight: Moonlight,
 }
 
-/// Opens the door, if configured; `sound`: the host has sound. `subcommand` is the prefix of each line.
+/// Opens the server, if configured. `sound` is whether the host has sound; `subcommand` is the prefix of each line.
 pub(super) fn open(
     subcommand: &'static str,
     config: &HostConfig,
@@ -107,7 +107,7 @@ impl Launcher for Desk {
     }
 }
 
-/// The browsers' page takes the PINs of this door's clients.
+/// Lets the browsers' page accept the PINs of this server's clients.
 pub(super) fn pin_entry(door: &Door, config: &HostConfig) -> Arc<dyn PinEntry> {
     let named = config.public_address.first();
     Arc::new(PagePins {

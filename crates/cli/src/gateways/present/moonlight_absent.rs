@@ -1,4 +1,4 @@
-//! In place of `moonlight` in a program that is built without that feature.
+//! Replaces `moonlight` in a program that is built without that feature.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use openuvr_runtime::sched::Scheduler;
 use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
-/// No door.
+/// There is no server for Moonlight clients.
 pub(super) type Door = Infallible;
 
 pub(super) fn open(

@@ -9,7 +9,7 @@ use openuvr_runtime::sched::Scheduler;
 
 use crate::config::HostConfig;
 
-/// Creates the file, if configured; `sound`: there may be sound. `subcommand` is the prefix of each line.
+/// Creates the file, if configured. `sound` is whether there may be sound; `subcommand` is the prefix of each line.
 pub(super) fn open(
     subcommand: &'static str,
     config: &HostConfig,
@@ -39,7 +39,7 @@ pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Rec
         None => eprintln!(
             "openuvr {subcommand}: --record: can't write the end of {file}: the disk is too slow"
         ),
-        // That was reported already.
+        // This has already been reported.
         Some(Summary { failed: true, .. }) => {}
         Some(summary) => eprintln!(
             "openuvr {subcommand}: {}",

@@ -16,7 +16,7 @@ pub(super) struct Players {
     token: Token,
 }
 
-/// Starts the server, if configured; `sound`: the host has sound.
+/// Starts the server, if configured. `sound` is whether the host has sound.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,

@@ -13,7 +13,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 use super::url::authority;
 use crate::config::HostConfig;
 
-/// Starts the gateway, if configured; its page takes PINs for `pin_entry`.
+/// Starts the gateway, if configured. Its page accepts PINs for `pin_entry`.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
@@ -62,7 +62,7 @@ fn portal_endpoint(config: &HostConfig) -> Option<PortalListener> {
 pub(super) fn print_addresses(subcommand: &str, gateway: &Gateway, config: &HostConfig) {
     let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
     if portal_endpoint(config).is_some() {
-        eprintln!("openuvr {subcommand}: browsers: through the portal, media by UDP at {bound}");
+        eprintln!("openuvr {subcommand}: browsers: through the portal, media over UDP at {bound}");
         return;
     }
     let named = config.public_address.iter();

@@ -8,7 +8,7 @@ use openuvr_wayland::display as wayland_display;
 use super::DisplayEndpoints;
 use crate::config::HostConfig;
 
-/// Whether the session's compositor lets no program capture its screen, and the source was not chosen by the user.
+/// Whether the session's compositor allows no program to capture its screen, and the user has not selected a source.
 pub(super) fn is_needed(config: &HostConfig) -> bool {
     if config.source.is_some() || config.window.is_some() || config.output.is_some() {
         return false;
@@ -18,7 +18,7 @@ pub(super) fn is_needed(config: &HostConfig) -> bool {
     listed.is_ok_and(|interfaces| !wayland_display::can_capture(&interfaces))
 }
 
-/// Opens a session of the portal. The desktop itself releases the keys of a host that is killed.
+/// Opens a session of the portal. If the host is killed, the desktop itself releases its keys.
 #[cfg(feature = "desktop-portal")]
 pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
 
     use super::Source;
 
-    /// Time after which the desktop is taken to have asked its user (guess: a kept permission is granted sooner).
+    /// Time after which the desktop is assumed to have asked its user (guess: a stored permission is granted sooner).
     const ASKED: Duration = Duration::from_secs(1);
 
     let display = config.wayland_display.clone();
@@ -50,7 +50,7 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
     let mut keep_waiting = |waited: Duration| {
         if waited > ASKED && !std::mem::replace(&mut reported, true) {
             eprintln!(
-                "openuvr host: the desktop asks its user whether the screen may be shared: answer at the desktop itself"
+                "openuvr host: the desktop shows a permission dialog for sharing its screen: answer it at the desktop itself"
             );
         }
         !stop.load(Ordering::Relaxed)
@@ -61,20 +61,20 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
         input,
     } = DesktopSession::open(&options, &mut keep_waiting)?;
     capture.limit_fps(config.fps.unwrap_or(DEFAULT_FPS));
-    let words = format!("{} of the desktop, by its portal", capture.size());
+    let words = format!("{} of the desktop, through its portal", capture.size());
     let input: Box<dyn InputSink> = match input {
         Some(input) => Box::new(input),
         None => {
             if config.injects() {
                 eprintln!(
-                    "openuvr host: players can only watch: this desktop's portal takes no input (RemoteDesktop), or its \
+                    "openuvr host: players can only watch: this desktop's portal accepts no input (RemoteDesktop), or its \
                      user has not allowed it"
                 );
             }
             input_sink::open("null")?
         }
     };
-    // Where the compositor has a protocol for it, as that of KDE.
+    // This works if the compositor has a protocol for it, like that of KDE.
     let listed = wayland_display::connect(display.as_deref())
         .and_then(|connection| wayland_display::interfaces(&connection));
     let controls = [
@@ -102,11 +102,11 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
     })
 }
 
-/// This program can't ask portals.
+/// Returns an error, because this program was built without support for portals.
 #[cfg(not(feature = "desktop-portal"))]
 pub(super) fn open(_: &HostConfig, _: &AtomicBool) -> Result<DisplayEndpoints> {
     anyhow::bail!(
         "this program was built without the desktop's portals: build it with its feature desktop-portal (./dev build \
-         does), or stream an application alone (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
+         does), or stream a single application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
     )
 }

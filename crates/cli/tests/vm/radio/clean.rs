@@ -75,7 +75,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     radios.rig.machine.succeed("rfkill unblock wifi").unwrap();
     for (options, remedy) in [
         ("--interface wlan7", "wlan7 is no wireless interface"),
-        ("--country ZZ", "does not take the country ZZ"),
+        ("--country ZZ", "does not accept the country ZZ"),
         // No country permits an access point in 5 GHz everywhere.
         ("--band 5", "--country"),
         ("--band 2.4 --channel 14", "do not permit channel 14"),
@@ -113,7 +113,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     radios.spawn(0, "stranger", "hostapd /tmp/a.conf");
     radios.wait_for("stranger", "AP-ENABLED");
     let why = radios.refused(0, &format!("{ap} --interface wlan0"));
-    assert!(why.contains("is an access point already"), "{why}");
+    assert!(why.contains("is already the access point"), "{why}");
     radios.end("stranger", "TERM");
 }
 
@@ -136,7 +136,7 @@ fn a_client_without_its_access_point_changes_nothing() {
     radios.expect_state(1, &before);
     radios.end("ap", "TERM");
     let why = radios.refused(1, &format!("{right} {options}"));
-    assert!(why.contains("is not found"), "{why}");
+    assert!(why.contains("was not found"), "{why}");
     radios.expect_state(1, &before);
     // Killed while it is connected, and undone by its next start.
     radios.start_access_point("--band 2.4");

@@ -1,8 +1,10 @@
-//! The display's keyboard: presses the player's keys, and types characters that the layout has elsewhere or not at all.
+//! The display's keyboard. It presses the player's keys, and types characters that the layout has on other keys or not at
+//! all.
 //!
 //! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a character
-//! that the layout does not map to that key. Then the character is typed by another key, with modifiers changed while it
-//! is held, or by an unused key code bound to it in a new keymap. Applications get the keymap before the key, in order.
+//! that the layout does not map to that key. In that case, the character is typed with another key, with modifiers changed
+//! while it is held, or with an unused key code that is bound to it in a new keymap. Applications get the keymap before the
+//! key, in order.
 
 mod table;
 
@@ -21,21 +23,21 @@ use crate::error::DisplayError;
 use crate::state::State;
 use crate::state::frames::milliseconds;
 
-/// Time until a held key repeats, in ms, and its repetitions per second: those of most compositors (wlroots).
+/// Time until a held key repeats, in ms, and its repetitions per second. Most compositors (wlroots) use these values.
 const REPEAT_DELAY: i32 = 600;
 const REPEAT_RATE: i32 = 25;
 
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// The distance between evdev's key codes and XKB's.
+/// The difference between the key codes of evdev and XKB.
 const EVDEV: u32 = 8;
 
 /// The keyboard's map, and the pressed keys.
 pub(crate) struct Typist {
     /// The layout's keymap, as text.
     base: String,
-    /// The same with the bindings.
+    /// The same keymap with the bindings.
     map: Keymap,
     names: BTreeMap<u8, String>,
     bindings: VecDeque<(u8, char)>,
@@ -50,7 +52,7 @@ impl Typist {
     /// Adds a keyboard to the seat. The layout is that of the environment (`XKB_DEFAULT_LAYOUT`), or English (US).
     ///
     /// # Errors
-    /// There is no such layout.
+    /// Returns an error if there is no such layout.
     pub(crate) fn open(
         seat: &mut Seat<State>,
     ) -> Result<(Typist, KeyboardHandle<State>), DisplayError> {
@@ -116,7 +118,7 @@ impl Typist {
         Some((code, text))
     }
 
-    /// The held key codes that the map knows.
+    /// The held key codes that the map contains.
     fn held_codes(&self) -> BTreeSet<u8> {
         let codes = self.held.values();
         codes.filter_map(|code| u8::try_from(*code).ok()).collect()
@@ -144,7 +146,7 @@ impl State {
             return;
         };
         if self.typist.held.values().any(|held| *held == keycode) {
-            // Two of the player's keys map to the same key here: it is pressed again.
+            // Two of the player's keys map to the same key here, so it is pressed again.
             self.send_key(keycode, KeyState::Released);
         }
         self.send_key(keycode, KeyState::Pressed);
@@ -193,8 +195,8 @@ impl State {
         }
     }
 
-    /// Ends the temporary modifiers of a character's key: at the next key event, so that a held key repeats its
-    /// character, and no other key sees these modifiers.
+    /// Ends the temporary modifiers of a character's key. It is called at the next key event, so that a held key repeats its
+    /// character, and no other key is affected by these modifiers.
     fn restore_modifiers(&mut self) {
         for modifier in std::mem::take(&mut self.typist.pressed) {
             self.send_key(u32::from(modifier), KeyState::Released);
@@ -206,7 +208,7 @@ impl State {
 
     /// Releases all keys.
     pub(crate) fn release_keys(&mut self) {
-        // Lifted modifiers are up already.
+        // Lifted modifiers are already up.
         self.typist.lifted.clear();
         let pressed = std::mem::take(&mut self.typist.pressed);
         let held = std::mem::take(&mut self.typist.held).into_values();
@@ -216,7 +218,7 @@ impl State {
         }
     }
 
-    /// Sets whether held keys repeat, which applications do themselves.
+    /// Sets whether held keys repeat. Applications repeat them themselves.
     pub(crate) fn allow_repeat(&mut self, may: bool) {
         let rate = if may { REPEAT_RATE } else { 0 };
         self.keyboard.change_repeat_info(rate, REPEAT_DELAY);

@@ -1,11 +1,11 @@
-//! A keymap of libxkbcommon as a table, for the choice of keys that type a character.
+//! A keymap of libxkbcommon as a table, from which the keys that type a character are chosen.
 
 use std::collections::BTreeMap;
 
 use openuvr_media::keyboard::keymap::{Key, KeyType, Keymap};
 use smithay::input::keyboard::{Keycode, xkb};
 
-/// The table of a keymap's key codes up to 255, those that X11 applications know, too.
+/// The table of a keymap's key codes up to 255, which X11 applications support, too.
 pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
     let mut table = Keymap::default();
     // With each combination of the real modifiers, which have the lowest bits.
@@ -21,7 +21,7 @@ pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
         for layout in 0..keymap.num_layouts_for_key(key).min(4) {
             let symbols: Vec<u32> = (0..keymap.num_levels_for_key(key, layout))
                 .map(|level| {
-                    // Several symbols at once type no single character.
+                    // Several symbols at once do not type a single character.
                     match keymap.key_get_syms_by_level(key, layout, level) {
                         [symbol] => symbol.raw(),
                         _ => 0,

@@ -14,7 +14,7 @@ use smithay::wayland::compositor::{
 use crate::content::{self, Source};
 use crate::state::{ClientState, State};
 
-/// Surfaces of one client, at most (guess: far more than any toolkit has).
+/// The maximum number of surfaces of one client (guess: far more than any toolkit uses).
 const MAX_SURFACES: usize = 4096;
 
 impl CompositorHandler for State {
@@ -26,7 +26,7 @@ impl CompositorHandler for State {
         static NONE: std::sync::OnceLock<CompositorClientState> = std::sync::OnceLock::new();
         match client.get_data::<ClientState>() {
             Some(data) => &data.compositor,
-            // Every client is inserted with this data.
+            // Every client is inserted with this data, so this does not occur.
             None => NONE.get_or_init(CompositorClientState::default),
         }
     }
@@ -100,7 +100,7 @@ impl CompositorHandler for State {
 }
 
 impl State {
-    /// Tells a new surface its preferred scale.
+    /// Informs a new surface about its preferred scale.
     pub(super) fn prefer_scale(&self, surface: &WlSurface) {
         with_states(surface, |states| {
             let scale = self.output.current_scale().integer_scale();
@@ -110,7 +110,7 @@ impl State {
 }
 
 impl BufferHandler for State {
-    /// A buffer that is shown stays readable: its memory is mapped until it is replaced.
+    /// Does nothing: a buffer that is shown stays readable, because its memory is mapped until it is replaced.
     fn buffer_destroyed(&mut self, _: &WlBuffer) {}
 }
 

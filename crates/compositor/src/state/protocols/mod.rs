@@ -1,4 +1,4 @@
-//! The Wayland protocols, one file per subject: what an application may request, and what it gets.
+//! The Wayland protocols, one file per subject: what an application may request, and what it receives.
 
 mod compositor;
 mod idle;
@@ -35,7 +35,7 @@ use smithay::wayland::xdg_activation::XdgActivationState;
 
 use crate::state::State;
 
-/// `CLOCK_MONOTONIC` of `time.h`: the clock of presentation times, and of `openuvr_clock`.
+/// `CLOCK_MONOTONIC` of `time.h`, the clock of presentation times and of `openuvr_clock`.
 const MONOTONIC: u32 = 1;
 
 /// The announced protocols.

@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// Tools of tablets are not forwarded; the cursor-shape protocol names them.
+/// Tools of tablets are not forwarded, but the cursor-shape protocol refers to them.
 impl TabletSeatHandler for State {}
 
 smithay::delegate_relative_pointer!(State);

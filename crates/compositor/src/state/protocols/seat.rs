@@ -25,7 +25,7 @@ impl SeatHandler for State {
     }
 
     fn cursor_image(&mut self, _: &Seat<State>, image: CursorImageStatus) {
-        // Called while smithay holds the pointer's lock: the rest follows with the next turn.
+        // This is called while smithay holds the pointer's lock. The rest follows with the next turn.
         self.cursor.set(image);
     }
 }

@@ -26,7 +26,7 @@ use crate::state::protocols::xwayland::XWAYLAND_ROLE;
 use crate::windows::Role;
 
 impl State {
-    /// A window or popup, or a subsurface of it, was committed.
+    /// Handles the commit of a window or popup, or of a subsurface of it.
     pub(super) fn shell_committed(&mut self, root: &WlSurface) {
         match get_role(root) {
             Some(XDG_TOPLEVEL_ROLE) => self.window_committed(root),
@@ -36,7 +36,7 @@ impl State {
                 if let Some(PopupKind::Xdg(popup)) = popup
                     && !popup.is_initial_configure_sent()
                 {
-                    // It fails only for one that may not be configured again.
+                    // It fails only for a popup that may not be configured again.
                     let _ = popup.send_configure();
                 }
             }
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// A window was committed.
+    /// Handles the commit of a window.
     pub(super) fn window_committed(&mut self, root: &WlSurface) {
         let shown = with_states(root, |states| content::of(states).borrow().is_shown());
         let Some(window) = self.windows.of(root) else {
@@ -135,7 +135,7 @@ impl XdgShellHandler for State {
         });
         self.constrain(&surface);
         self.prefer_scale(surface.wl_surface());
-        // It fails for one whose parent is gone.
+        // It fails only if the parent is gone.
         let _ = self.popups.track_popup(PopupKind::Xdg(surface));
     }
 
@@ -221,7 +221,7 @@ impl XdgDecorationHandler for State {
     }
 }
 
-/// The window draws no title bar, and nothing else does.
+/// Makes the window draw no title bar. Nothing else draws one, either.
 fn undecorated(toplevel: &ToplevelSurface) {
     toplevel.with_pending_state(|state| state.decoration_mode = Some(Mode::ServerSide));
     if toplevel.is_initial_configure_sent() {
@@ -235,7 +235,7 @@ impl XdgActivationHandler for State {
     }
 
     fn token_created(&mut self, _: XdgActivationToken, _: XdgActivationTokenData) -> bool {
-        // Old ones are worthless, and their number is bounded.
+        // Old tokens are worthless, and their number is bounded.
         self.globals
             .activation
             .retain_tokens(|_, data| data.timestamp.elapsed().as_secs() < 10);
@@ -276,7 +276,7 @@ impl State {
         if self.pointer.is_grabbed() {
             return;
         }
-        // Menus of X11 applications are above all others, and take no focus.
+        // Menus of X11 applications are above all other windows, and do not take the focus.
         if let Some(window) = window.filter(|window| self.windows.of(window).is_some()) {
             self.windows.raise(window);
             self.windows.activate(window);

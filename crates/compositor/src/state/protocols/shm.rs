@@ -1,5 +1,5 @@
-//! wl_shm, with limits: each pool holds a descriptor and a mapping of this process for as long as one of its buffers
-//! exists or is shown.
+//! wl_shm, with limits. Each pool holds a descriptor and a mapping of this process as long as one of its buffers exists or
+//! is shown.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
@@ -15,21 +15,21 @@ use smithay::wayland::shm::{ShmBufferUserData, ShmHandler, ShmPoolUserData, ShmS
 
 use crate::state::{ClientState, State};
 
-/// Pools and buffers of one client, at most (guess: far more than any toolkit has).
+/// The maximum number of pools and buffers of one client (guess: far more than any toolkit uses).
 const MAX_OBJECTS: usize = 4096;
 
-/// Descriptors of this process that applications do not get (guess: a host has some dozens).
+/// Number of descriptors of this process that applications do not get (guess: a host uses some dozens).
 const RESERVED: u64 = 256;
 
-/// Below which number a descriptor from an application must be: the kernel gives the lowest free one, so that the number
-/// tells how many are open.
+/// The number below which a descriptor from an application must be. The kernel assigns the lowest free number, so the number
+/// indicates how many are open.
 pub(crate) fn descriptor_limit() -> RawFd {
     let all = getrlimit(Limited::Nofile).current.unwrap_or(u64::MAX);
     let limit = all - RESERVED.min(all / 2);
     RawFd::try_from(limit).unwrap_or(RawFd::MAX)
 }
 
-/// Counts a new object; whether the client may have it. Otherwise it is disconnected.
+/// Counts a new object. Returns whether the client may have it. If not, the client is disconnected.
 fn count(client: &Client, handle: &DisplayHandle) -> bool {
     let data = client.get_data::<ClientState>();
     let before = data.map_or(0, |data| data.shm_objects.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +51,7 @@ fn uncount<R: Resource>(object: &R) {
     }
 }
 
-/// Disconnects a client that takes too much.
+/// Disconnects a client that uses too much.
 fn end(client: &Client, handle: &DisplayHandle, why: &str) {
     let error = ProtocolError {
         // wl_display.error.no_memory

@@ -1,5 +1,5 @@
-//! xwayland_shell, which Xwayland alone sees, and the windows of X11 applications: what their window manager reports, and
-//! where they get.
+//! xwayland_shell, which is visible only to Xwayland, and the windows of X11 applications: the reports of their window
+//! manager, and the handling of these windows.
 
 use smithay::reexports::wayland_protocols::xwayland::shell::v1::server::xwayland_shell_v1::{
     self, XwaylandShellV1,
@@ -18,7 +18,7 @@ use crate::state::{ClientState, State};
 use crate::windows::{OverrideWindow, Role, X11Window};
 use crate::xwayland::wire::{About, Report, SurfaceName, WindowId};
 
-/// The role of a surface with an X11 window's pixels. Before Xwayland 23.1 it has none.
+/// The role of a surface with an X11 window's pixels. Before Xwayland 23.1, it has none.
 pub(crate) const XWAYLAND_ROLE: &str = "xwayland_surface";
 
 impl State {
@@ -39,7 +39,7 @@ impl State {
                     }
                 }
                 if let Some(x11) = &mut self.x11 {
-                    // It is answered even if nothing changes.
+                    // The request is answered even if nothing changes.
                     x11.placed.remove(&id);
                 }
                 self.arrange();
@@ -63,7 +63,7 @@ impl State {
             Report::Move(id) => {
                 let surface = self.windows.x11(id).and_then(|of| of.surface().cloned());
                 let under = self.pointer.current_focus();
-                // Only the window under the pointer may follow it.
+                // Only the window under the pointer may follow the pointer.
                 if let Some(surface) = surface.filter(|of| under.as_ref() == Some(of)) {
                     self.drag(&surface);
                 }
@@ -123,8 +123,8 @@ impl State {
         self.dirty = true;
     }
 
-    /// Gives X11 windows their surfaces, as far as both are known. Not to be called while a request is handled: an object
-    /// that it creates is known before it is complete.
+    /// Assigns X11 windows their surfaces, if both are known. It must not be called while a request is handled, because an
+    /// object that the request creates is known before it is complete.
     pub(crate) fn pair_surfaces(&mut self) {
         let Some(x11) = self.x11.as_mut().filter(|x11| !x11.unpaired.is_empty()) else {
             return;
@@ -165,14 +165,14 @@ impl State {
         }
     }
 
-    /// A surface was committed that is no window of xdg_shell.
+    /// Handles the commit of a surface that is not a window of xdg_shell.
     pub(super) fn x11_committed(&mut self, surface: &WlSurface) {
         if self.windows.of(surface).is_some() {
             self.window_committed(surface);
         }
     }
 
-    /// A surface has gone, which may be that of an X11 window.
+    /// Handles the destruction of a surface, which may be that of an X11 window.
     pub(super) fn x11_surface_destroyed(&mut self, surface: &WlSurface) {
         if let Some(x11) = &mut self.x11 {
             x11.serials.retain(|_, other| other != surface);
@@ -255,7 +255,7 @@ impl Dispatch<XwaylandSurfaceV1, WlSurface> for State {
         {
             let serial = u64::from(serial_lo) | u64::from(serial_hi) << 32;
             if let Some(x11) = &mut state.x11 {
-                // One per surface, of which there are limited numbers.
+                // There is one per surface, and the number of surfaces is limited.
                 x11.serials.retain(|_, other| other != surface);
                 x11.serials.insert(serial, surface.clone());
             }

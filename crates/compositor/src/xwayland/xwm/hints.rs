@@ -1,4 +1,4 @@
-//! What a window says of itself, read from its properties.
+//! The properties of a window that it states itself.
 
 use smithay::utils::Size;
 use x11rb::errors::ReplyError;
@@ -9,16 +9,16 @@ use x11rb::rust_connection::RustConnection;
 use super::Atoms;
 use crate::xwayland::wire::{About, Limits, WindowId};
 
-/// Values that are read of a list: window types and states have a few.
+/// The maximum number of values that are read of a list. Window types and states have a few.
 const MAX_VALUES: u32 = 32;
 
-/// The longest side of a window: X11 coordinates are signed 16-bit.
+/// The maximum side of a window. X11 coordinates are signed 16-bit.
 pub(super) const MAX_SIDE: i32 = 32_767;
 
 /// Reads the properties and the size of a window. Missing or wrong properties count as absent.
 ///
 /// # Errors
-/// The window is gone, or the connection broke.
+/// Returns an error if the window no longer exists or the connection has failed.
 pub(super) fn query(
     conn: &RustConnection,
     atoms: &Atoms,
@@ -59,7 +59,7 @@ pub(super) fn query(
     })
 }
 
-/// Whether the first known type is that of a window beside another one.
+/// Whether the first known type is that of a window that accompanies another one.
 fn is_dialog(atoms: &Atoms, types: &[Atom]) -> bool {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,
@@ -74,7 +74,7 @@ fn is_dialog(atoms: &Atoms, types: &[Atom]) -> bool {
         .is_some_and(|of| dialogs.contains(of))
 }
 
-/// The limits in `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored: a terminal draws a border.
+/// The limits in `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal draws a border.
 fn limits(hints: Option<&WmSizeHints>) -> Limits {
     let side = |pixels: i32, otherwise: i32| match pixels {
         1.. => pixels.min(MAX_SIDE),

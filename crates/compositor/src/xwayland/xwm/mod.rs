@@ -1,7 +1,7 @@
-//! The window manager of the X server: a thread that speaks X11. It maps windows at the places that the compositor gives
-//! them, passes on what they request, sets the keyboard focus, and copies between X11 and Wayland.
+//! The window manager of the X server, a thread that uses X11. It maps windows at the positions that the compositor assigns,
+//! passes on their requests, sets the keyboard focus, and copies between X11 and Wayland.
 //!
-//! It may wait for the server as long as the server likes; the compositor waits for neither.
+//! It may wait for the server for any time. The compositor waits for neither of them.
 //!
 //! Specs: ICCCM 2.0, sections 2 (selections) and 4 (windows); Extended Window Manager Hints 1.5; `WL_SURFACE_ID` and
 //! `WL_SURFACE_SERIAL` as Xwayland's `hw/xwayland/xwayland-window.c` sends them.
@@ -54,12 +54,12 @@ x11rb::atom_manager! {
         _NET_WM_WINDOW_TYPE_SPLASH,
         _NET_WM_WINDOW_TYPE_TOOLBAR,
         _NET_WM_WINDOW_TYPE_UTILITY,
-        // A property of our own, for copied data.
+        // Our own property, for copied data.
         _OPENUVR_COPIED,
     }
 }
 
-/// The window manager's thread. On drop it ends: kill the server first, for which it may wait.
+/// The window manager's thread. On drop it ends. The server must be killed first, because the thread may be waiting for it.
 pub(crate) struct WindowManager {
     board: Arc<Board>,
     thread: Option<JoinHandle<()>>,
@@ -69,7 +69,7 @@ impl WindowManager {
     /// Starts it on a connection to a server that is ready. It reports its end.
     ///
     /// # Errors
-    /// The thread can't be started.
+    /// Returns an error if the thread cannot be started.
     pub(crate) fn start(
         connection: UnixStream,
         cookie: Vec<u8>,
@@ -116,7 +116,8 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Sends a report. Waits while too many wait for the compositor, unless it wants this thread to end.
+    /// Sends a report. Waits while too many reports are waiting for the compositor, unless the compositor requests the end
+    /// of this thread.
     fn send(&self, report: Report) -> Result<(), XwmError> {
         use std::sync::mpsc::TrySendError;
 

@@ -1,7 +1,7 @@
 //! Copied data between X11 and Wayland: the selection CLIPBOARD.
 //!
-//! What an X11 application has copied is fetched when it is pasted, and the other way round. Data passes through memory,
-//! at most [`MOST`] bytes of each of a few transfers, each of which ends without progress.
+//! What an X11 application has copied is fetched when it is pasted, and vice versa. Data passes through memory, at most
+//! [`MOST`] bytes for each of a few transfers. A transfer without progress is ended.
 //!
 //! Spec: ICCCM 2.0, section 2; XFixes 5, "Selection tracking".
 
@@ -28,27 +28,27 @@ use super::{Atoms, XwmError};
 use crate::outside::TEXT_TYPES;
 use crate::xwayland::wire::{MAX_TRANSFERS, Report, WindowId};
 
-/// Bytes of a transfer, at most.
+/// Maximum number of bytes per transfer.
 const MOST: usize = 64 << 20;
 
-/// Bytes of a property; more are sent in parts (`INCR`). Servers accept at least 256 KiB.
+/// Maximum number of bytes of a property. More data is sent in parts (`INCR`). Servers accept at least 256 KiB.
 const PART: usize = 64 << 10;
 
-/// Types of copied data that are passed on.
+/// Maximum number of types of copied data that are passed on.
 const MAX_TYPES: usize = 32;
 
-/// The longest name of a type.
+/// The maximum length of a type's name.
 const MAX_NAME: usize = 128;
 
 /// How long a transfer may take without progress (guess).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Data on its way from an X11 application to `target`.
+/// Data that is sent from an X11 application to `target`.
 struct Fetch {
-    /// The invisible window whose property gets the data.
+    /// The invisible window whose property receives the data.
     window: WindowId,
     target: OwnedFd,
-    /// The rest to write.
+    /// The data that remains to be written.
     data: Vec<u8>,
     total: usize,
     in_parts: bool,
@@ -56,7 +56,7 @@ struct Fetch {
     until: Instant,
 }
 
-/// Data on its way from `source` to an X11 application.
+/// Data that is sent from `source` to an X11 application.
 struct Paste {
     request: SelectionRequestEvent,
     source: OwnedFd,
@@ -71,7 +71,7 @@ struct Paste {
 
 /// The selection, and its transfers.
 pub(super) struct Selection {
-    /// Owns the selection for Wayland.
+    /// The window that owns the selection for Wayland.
     window: WindowId,
     root: WindowId,
     /// The types offered to X11.
@@ -108,7 +108,7 @@ impl Selection {
         self.window
     }
 
-    /// Offers data of these types to X11 applications; empty: nothing.
+    /// Offers data of these types to X11 applications; an empty list offers nothing.
     pub(super) fn offer(
         &mut self,
         conn: &RustConnection,
@@ -203,7 +203,7 @@ impl Selection {
         Ok(())
     }
 
-    /// A property has changed, which may continue a transfer.
+    /// Handles a changed property, which may continue a transfer.
     pub(super) fn property(
         &mut self,
         conn: &RustConnection,
@@ -227,7 +227,7 @@ impl Selection {
         Ok(())
     }
 
-    /// The types in which an X11 application has copied, with text under its Wayland names, too.
+    /// The types in which an X11 application has copied. Text is also listed under its Wayland names.
     fn types(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Vec<String>, XwmError> {
         let (window, name) = (self.window, atoms._OPENUVR_COPIED);
         let reply = conn
@@ -243,7 +243,7 @@ impl Selection {
             types.extend(TEXT_TYPES.map(str::to_owned));
         }
         for name in names {
-            // An atom that does not exist is an error of this atom alone.
+            // If an atom does not exist, the error concerns only this atom.
             let Ok(reply) = name.reply() else { continue };
             let Ok(name) = String::from_utf8(reply.name) else {
                 continue;
@@ -256,7 +256,7 @@ impl Selection {
         Ok(types)
     }
 
-    /// An X11 application pastes.
+    /// Handles an X11 application that pastes.
     fn requested(
         &mut self,
         conn: &RustConnection,
@@ -312,7 +312,7 @@ impl Selection {
             over: false,
             until: clock::now() + PATIENCE,
         });
-        // The writing end waits as its application likes.
+        // The writing end waits for as long as its application does.
         let _ = fcntl_setfl(&target, OFlags::empty());
         report(Report::Paste(kind, target))
     }
@@ -342,7 +342,7 @@ impl Selection {
         failed
     }
 
-    /// Adds what the transfers wait for to `fds`; returns when the first one is overdue.
+    /// Adds the descriptors that the transfers wait for to `fds`. Returns the time at which the first transfer is overdue.
     pub(super) fn waits<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Option<Instant> {
         for fetch in self.fetches.iter().filter(|of| !of.data.is_empty()) {
             fds.push(PollFd::from_borrowed_fd(
@@ -376,7 +376,7 @@ impl Fetch {
             )?
             .reply()?;
         if reply.type_ == atoms.INCR {
-            // The deletion of the property asks for the first part.
+            // Deleting the property requests the first part.
             self.in_parts = true;
             return Ok(());
         }
@@ -474,7 +474,7 @@ fn is_text(kind: &str) -> bool {
     TEXT_TYPES.contains(&kind)
 }
 
-/// Tells the application whether it got the data.
+/// Informs the application whether it has got the data.
 fn answer(
     conn: &RustConnection,
     request: &SelectionRequestEvent,

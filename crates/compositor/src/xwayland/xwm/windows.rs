@@ -1,4 +1,4 @@
-//! The windows: from their requests to reports, and from the compositor's requests to requests.
+//! The windows: converts their requests to reports, and the compositor's requests to X11 requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ use super::selection::Selection;
 use super::{Atoms, Outbox, XwmError, hints};
 use crate::xwayland::wire::{About, Board, Placement, Report, SurfaceName, WindowId};
 
-/// Windows that are known at once; further ones stay invisible (guess: far more than applications have).
+/// The maximum number of known windows. Additional windows stay invisible (guess: far more than applications have).
 const MAX_WINDOWS: usize = 1024;
 
 /// Values of `WM_STATE`.
@@ -43,7 +43,7 @@ const NAME: &[u8] = b"OpenUVR";
 #[derive(Default)]
 struct KnownWindow {
     overrides: bool,
-    /// Whether it was mapped, or wants to be.
+    /// Whether it has been mapped, or should be.
     shown: bool,
     about: Option<About>,
     place: Option<Placement>,
@@ -98,7 +98,7 @@ impl Windows {
         })
     }
 
-    /// Serves the applications until the compositor wants the end.
+    /// Serves the applications until the compositor requests the end.
     pub(super) fn serve(&mut self, board: &Board) -> Result<(), XwmError> {
         loop {
             let requests = board.take();
@@ -205,7 +205,7 @@ impl Windows {
         Ok(())
     }
 
-    /// A window wants to be shown.
+    /// Handles a window that should be shown.
     fn requested(&mut self, window: WindowId) -> Result<(), XwmError> {
         let Some(known) = self.known.get_mut(&window) else {
             return Ok(());
@@ -220,7 +220,7 @@ impl Windows {
         self.outbox.send(Report::Requested(window, about))
     }
 
-    /// There are no frames.
+    /// Sets the frame extents to zero, because there are no frames.
     fn set_extents(&self, window: WindowId) -> Result<(), XwmError> {
         let name = self.atoms._NET_FRAME_EXTENTS;
         self.conn.change_property32(
@@ -258,7 +258,7 @@ impl Windows {
         }
     }
 
-    /// A window requests another position, size or stacking.
+    /// Handles a window's request for another position, size or stacking.
     fn wants_configuration(&mut self, e: &ConfigureRequestEvent) -> Result<(), XwmError> {
         let managed = self.known.get_mut(&e.window).filter(|known| known.shown);
         let Some(about) = managed.and_then(|known| known.about.as_mut()) else {
@@ -275,8 +275,8 @@ impl Windows {
             about.size.h = e.height.into();
         }
         let size = about.size;
-        // Toolkits with frames of their own move a window while a button is pressed; applications position themselves
-        // without.
+        // Toolkits with their own frames move a window while a button is pressed; applications position themselves without a
+        // pressed button.
         let dragged = asks(ConfigWindow::X | ConfigWindow::Y)
             && self
                 .conn
@@ -301,7 +301,7 @@ impl Windows {
             return Ok(());
         };
         let about = About {
-            // These follow requests alone.
+            // These change only on request.
             size: before.size,
             full_screen: before.full_screen,
             maximized: before.maximized,
@@ -318,7 +318,7 @@ impl Windows {
     }
 
     fn message(&mut self, e: &ClientMessageEvent) -> Result<(), XwmError> {
-        // An application may send any message, of any window.
+        // An application may send any message about any window.
         if e.format != 32 || !self.known.contains_key(&e.window) {
             return Ok(());
         }
@@ -347,7 +347,7 @@ impl Windows {
         Ok(())
     }
 
-    /// A window requests the full-screen or the maximized state, or its end.
+    /// Handles a window's request for the full-screen or the maximized state, or for its end.
     fn state_requested(&mut self, window: WindowId, data: [u32; 5]) -> Result<(), XwmError> {
         let Some(before) = self.known.get(&window).and_then(|known| known.about) else {
             return Ok(());
@@ -374,14 +374,14 @@ impl Windows {
         self.changed(window, about)
     }
 
-    /// Gives windows their places, and maps new ones.
+    /// Assigns windows their positions, and maps new ones.
     fn place(&mut self, places: BTreeMap<WindowId, Placement>) -> Result<(), XwmError> {
         for (window, place) in places {
             let Some(known) = self.known.get_mut(&window).filter(|known| known.shown) else {
                 continue;
             };
             if known.place == Some(place) {
-                // A request without effect is answered by the window's own position (ICCCM 2.0, section 4.1.5).
+                // A request without effect is answered with the window's own position (ICCCM 2.0, section 4.1.5).
                 tolerated(self.notify(window, place.at))?;
                 continue;
             }
@@ -405,7 +405,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Tells a window in which state it is.
+    /// Informs a window about its state.
     fn set_states(&self, window: WindowId, place: Placement) -> Result<(), XwmError> {
         let full = self.atoms._NET_WM_STATE_FULLSCREEN;
         let maximized = [
@@ -449,7 +449,7 @@ impl Windows {
         self.conn
             .change_property32(mode, self.root, name, AtomEnum::WINDOW, &named)?;
         let Some(window) = window else {
-            // Menus and games that manage themselves set it; until then keys go to the window under the pointer.
+            // Menus and games that manage themselves set it. Until then, keys go to the window under the pointer.
             let to = u32::from(InputFocus::POINTER_ROOT);
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, to, x11rb::CURRENT_TIME)?;
@@ -486,7 +486,7 @@ impl Windows {
     }
 }
 
-/// Says that there is a window manager, and what it supports.
+/// Announces that there is a window manager, and what it supports.
 fn announce(
     conn: &RustConnection,
     atoms: &Atoms,
@@ -523,7 +523,7 @@ fn announce(
     Ok(())
 }
 
-/// Errors of a single request are those of a window that is gone.
+/// Ignores errors of a single request, because they mean that the window no longer exists.
 fn tolerated(done: Result<(), XwmError>) -> Result<(), XwmError> {
     match done {
         Err(

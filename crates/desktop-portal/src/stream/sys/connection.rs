@@ -1,4 +1,4 @@
-//! A picture stream of a PipeWire server, whose callbacks come in a thread of libpipewire.
+//! A picture stream of a PipeWire server. Its callbacks run in a thread of libpipewire.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,26 +11,26 @@ use super::functions::{self, Hook, PipeWire, PwBuffer, StreamEvents, ThreadLoop}
 use super::memory::Mapping;
 use crate::stream::pod::{self, Pod};
 
-/// The most metadata of one buffer that is looked at. This stream asks for four.
+/// The maximum number of metadata of one buffer that is read. This stream requests four.
 const MOST_METAS: usize = 16;
 
-/// The longest metadata that is looked at, in bytes: a pointer's image of 1024 × 1024 pixels, and as much again.
+/// The maximum length of metadata that is read, in bytes: a pointer's image of 1024 × 1024 pixels, and as much again.
 const LONGEST_META: usize = 8 << 20;
 
 /// The state of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::stream) enum Progress {
-    /// It negotiates, or the other side pauses.
+    /// It is negotiating, or the other side is paused.
     Waiting,
-    /// Pictures may come.
+    /// Pictures may arrive.
     Streaming,
     /// The other side has ended the stream, without a reason.
     Closed,
-    /// The server has gone, or has refused the stream: in its words.
+    /// The server has ended, or has refused the stream, with the server's own message.
     Ended(String),
 }
 
-/// `struct spa_chunk`: where the picture is in its buffer. Not checked.
+/// `struct spa_chunk`: the position of the picture in its buffer. It has not been checked.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::stream) struct Chunk {
     pub(in crate::stream) offset: u32,
@@ -43,7 +43,7 @@ pub(in crate::stream) struct Chunk {
 pub(in crate::stream) struct Arrival<'a> {
     /// Its number.
     pub(in crate::stream) number: u64,
-    /// Its picture; `None`: it has no memory.
+    /// Its picture; `None` if it has no memory.
     pub(in crate::stream) chunk: Option<Chunk>,
     /// Its metadata: kind and bytes.
     pub(in crate::stream) metas: Vec<(u32, &'a [u8])>,
@@ -53,13 +53,15 @@ pub(in crate::stream) struct Arrival<'a> {
 pub(in crate::stream) trait Listener: Send + Sync {
     /// The state has changed.
     fn state(&self, progress: Progress);
-    /// A format was agreed. Returns the buffers to ask for; `None`: it can't be used, and the stream gets no buffers.
+    /// Handles an agreed format. Returns the buffers to request; `None` if the format cannot be used, in which case the
+    /// stream gets no buffers.
     fn format(&self, pod: &[u8]) -> Option<Vec<Pod>>;
-    /// A buffer was added under this number, or can't be read for a reason in a few words.
+    /// Handles a buffer that has been added under this number, or that cannot be read for a short reason.
     fn added(&self, number: u64, memory: Result<Mapping, String>);
-    /// The buffer of this number is gone.
+    /// Handles the removal of the buffer with this number.
     fn removed(&self, number: u64);
-    /// A buffer arrived. Returns the number of one that the compositor can have again, this one or another.
+    /// Handles a buffer that has arrived. Returns the number of a buffer to return to the compositor, which is this one or
+    /// another.
     fn arrived(&self, arrival: &Arrival<'_>) -> Option<u64>;
 }
 
@@ -69,16 +71,16 @@ struct Buffers {
     all: BTreeMap<u64, NonNull<PwBuffer>>,
 }
 
-/// What the callbacks need.
+/// The data that the callbacks need.
 struct Shared {
     library: PipeWire,
     stream: Cell<*mut functions::Stream>,
     listener: Arc<dyn Listener>,
-    /// Locked only within the lock of the loop.
+    /// It is locked only within the lock of the loop.
     buffers: Mutex<Buffers>,
 }
 
-/// A stream of a server, and the thread that serves it. On drop it is disconnected.
+/// A stream of a server, and the thread that serves it. On drop, it is disconnected.
 pub(in crate::stream) struct Connection {
     shared: Box<Shared>,
     hook: Box<Hook>,
@@ -107,11 +109,11 @@ const EVENTS: StreamEvents = StreamEvents {
 static STREAM_EVENTS: StreamEvents = EVENTS;
 
 impl Connection {
-    /// Connects to the server behind `remote`, and to its node of this number, whose pictures are wanted in the `offered`
-    /// formats.
+    /// Connects to the server behind `remote`, and to its node with this number, whose pictures are requested in the
+    /// `offered` formats.
     ///
     /// # Errors
-    /// One line: the server refuses.
+    /// Returns a one-line error if the server refuses.
     pub(in crate::stream) fn open(
         library: PipeWire,
         remote: OwnedFd,
@@ -130,7 +132,7 @@ impl Connection {
         if thread.is_null() {
             return Err(failed("making a thread"));
         }
-        // From here on its drop frees the objects made so far.
+        // From here on, its drop frees the objects that have been created so far.
         let mut connection = Connection {
             shared: Box::new(Shared {
                 library,
@@ -186,12 +188,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns the buffer of this number to the compositor, if it still exists.
+    /// Returns the buffer with this number to the compositor, if it still exists.
     pub(in crate::stream) fn give_back(&self, number: u64) {
         self.locked(|shared| shared.give_back(number));
     }
 
-    /// Lets the compositor send pictures, or not.
+    /// Sets whether the compositor sends pictures.
     pub(in crate::stream) fn set_active(&self, active: bool) {
         self.locked(|shared| {
             // SAFETY: the stream exists as long as `self`, and the loop is locked.
@@ -235,7 +237,7 @@ impl Shared {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Within the lock of the loop.
+    /// Returns the buffer within the lock of the loop.
     fn give_back(&self, number: u64) {
         let buffer = self.buffers().all.get(&number).copied();
         if let Some(buffer) = buffer {
@@ -248,7 +250,7 @@ impl Shared {
 /// The shared state of a callback.
 ///
 /// # Safety
-/// `data` is that of [`Connection::open`].
+/// `data` must be that of [`Connection::open`].
 unsafe fn shared<'a>(data: *mut c_void) -> &'a Shared {
     // SAFETY: the shared state outlives the stream, whose callbacks get it.
     unsafe { &*data.cast::<Shared>() }
@@ -315,9 +317,9 @@ unsafe extern "C" fn on_add(data: *mut c_void, buffer: *mut PwBuffer) {
 /// Maps the memory of a buffer.
 ///
 /// # Safety
-/// The structures behind the pointer are valid.
+/// The structures behind the pointer must be valid.
 unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the requirements.
     let data = unsafe {
         match (*buffer).datas {
             0 => return Err("its buffer has no memory".to_owned()),
@@ -344,12 +346,12 @@ unsafe extern "C" fn on_remove(data: *mut c_void, buffer: *mut PwBuffer) {
     shared.listener.removed(number);
 }
 
-/// The number of a buffer that was added.
+/// The number of a buffer that has been added.
 ///
 /// # Safety
-/// The buffer is valid.
+/// The buffer must be valid.
 unsafe fn number_of(buffer: *const PwBuffer) -> u64 {
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the requirements.
     unsafe { (*buffer).user_data.addr() as u64 }
 }
 
@@ -373,10 +375,10 @@ unsafe extern "C" fn on_process(data: *mut c_void) {
 /// Reads the structures of a buffer.
 ///
 /// # Safety
-/// The buffer is valid for `'a`.
+/// The buffer must be valid for `'a`.
 unsafe fn read<'a>(buffer: *const PwBuffer) -> Arrival<'a> {
-    // SAFETY: by the caller; the library has checked that metadata lies within its memory. The compositor can change it
-    // meanwhile: it is plain words, each of which is checked when it is used.
+    // SAFETY: the caller upholds the requirements; the library has checked that metadata lies within its memory. The
+    // compositor can change it meanwhile, but it consists of plain words, each of which is checked when it is used.
     unsafe {
         let spa = &*(*buffer).buffer;
         let count = usize::try_from(spa.metas).unwrap_or(0).min(MOST_METAS);

@@ -1,6 +1,6 @@
 //! The libpipewire functions in use, and their structures.
 //!
-//! Spec: pipewire/stream.h, pipewire/thread-loop.h, spa/buffer/buffer.h of PipeWire 0.3.65. The library keeps its binary
+//! Spec: pipewire/stream.h, pipewire/thread-loop.h, spa/buffer/buffer.h of PipeWire 0.3.65. The library has kept its binary
 //! interface since 0.3.0: fields are only appended.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -17,7 +17,7 @@ opaque!(ThreadLoop Loop Context Core Properties Stream);
 
 /// `PW_DIRECTION_INPUT`.
 pub(super) const INPUT: c_int = 0;
-/// `PW_STREAM_FLAG_AUTOCONNECT`, `PW_STREAM_FLAG_DONT_RECONNECT`. Without `RT_PROCESS`, so that callbacks come in the
+/// `PW_STREAM_FLAG_AUTOCONNECT`, `PW_STREAM_FLAG_DONT_RECONNECT`. `RT_PROCESS` is not used, so that callbacks run in the
 /// thread of the loop.
 pub(super) const AUTOCONNECT: c_int = 1 << 0;
 pub(super) const DONT_RECONNECT: c_int = 1 << 7;
@@ -28,7 +28,7 @@ pub(super) const STATE_UNCONNECTED: c_int = 0;
 pub(super) const STATE_CONNECTING: c_int = 1;
 pub(super) const STATE_STREAMING: c_int = 3;
 
-/// `struct spa_hook`, which belongs to the library once it is given to it.
+/// `struct spa_hook`, which belongs to the library once it has been passed to it.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Hook([usize; 6]);
@@ -97,7 +97,7 @@ pub(super) struct StreamEvents {
 
 macro_rules! functions {
     ($($field:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The opened library. It stays loaded: its threads may outlive a stream by moments.
+        /// The opened library. It stays loaded, because its threads may briefly outlive a stream.
         pub(in crate::stream) struct PipeWire {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -146,7 +146,7 @@ impl PipeWire {
     /// Opens the library.
     ///
     /// # Errors
-    /// One line: it is not installed.
+    /// Returns a one-line error if it is not installed.
     pub(in crate::stream) fn open() -> Result<PipeWire, String> {
         const NAME: &str = "libpipewire-0.3.so.0";
         let missing = |cause: libloading::Error| {

@@ -1,4 +1,4 @@
-//! Shared memory that a compositor has written a picture into.
+//! Shared memory into which a compositor has written a picture.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -12,9 +12,9 @@ const LARGEST: usize = Size::MAX_SIDE as usize * Size::MAX_SIDE as usize * 8;
 
 /// A mapping of a buffer for reading.
 ///
-/// It stays valid after the compositor or libpipewire have given the buffer up. A compositor can shrink a file that it has
-/// not sealed, which ends this process by a signal: the compositor is the one party that the picture of its screen has to be
-/// trusted to anyway.
+/// It stays valid after the compositor or libpipewire has released the buffer. A compositor can shrink a file that it has
+/// not sealed, and then a signal ends this process. However, the compositor must be trusted with the picture of its screen
+/// anyway.
 #[derive(Debug)]
 pub(in crate::stream) struct Mapping {
     start: NonNull<u8>,
@@ -23,7 +23,7 @@ pub(in crate::stream) struct Mapping {
     offset: usize,
 }
 
-// SAFETY: the mapping is plain memory, read only, and owned by this value alone.
+// SAFETY: the mapping is plain memory, read-only, and owned only by this value.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; reading needs no exclusive access.
 unsafe impl Sync for Mapping {}
@@ -32,7 +32,7 @@ impl Mapping {
     /// Maps `size` bytes of `file` from `offset`.
     ///
     /// # Errors
-    /// In a few words: the file is shorter, or can't be mapped.
+    /// Returns a short reason if the file is shorter or cannot be mapped.
     pub(super) fn new(file: BorrowedFd<'_>, offset: u32, size: u32) -> Result<Mapping, String> {
         let (offset, size) = (offset as usize, size as usize);
         // From its beginning: `mmap` takes whole pages.
@@ -40,7 +40,7 @@ impl Mapping {
         let length = length.filter(|_| size > 0);
         let length =
             length.ok_or_else(|| format!("its buffer of {size} bytes has no valid size"))?;
-        let info = fstat(file).map_err(|cause| format!("its buffer is no file: {cause}"))?;
+        let info = fstat(file).map_err(|cause| format!("its buffer is not a file: {cause}"))?;
         if u64::try_from(info.st_size).unwrap_or(0) < length as u64 {
             return Err(format!(
                 "its buffer is announced with {length} bytes, but has {}",
@@ -59,8 +59,8 @@ impl Mapping {
         })
     }
 
-    /// The bytes of the buffer. The compositor writes to them only while it owns the buffer; a broken one changes pixels
-    /// that are being read, which has no other effect.
+    /// The bytes of the buffer. The compositor writes to them only while it owns the buffer. A faulty compositor changes
+    /// pixels that are being read, which has no other effect.
     pub(in crate::stream) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `length` bytes until drop.
         let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) };

@@ -1,4 +1,4 @@
-//! libpipewire, opened at run time, and the memory of its buffers: the only `unsafe` code of this crate.
+//! libpipewire, which is opened at run time, and the memory of its buffers: the only `unsafe` code of this crate.
 #![allow(unsafe_code)]
 
 mod connection;

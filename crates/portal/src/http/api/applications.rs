@@ -1,4 +1,4 @@
-//! Applications.
+//! The REST interface of applications.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ pub(crate) struct ApplicationView {
     /// URL of its picture.
     picture: Option<String>,
     capture: CaptureMethod,
-    /// Size in pixels, as `1280x720`.
+    /// Size in pixels, such as `1280x720`.
     size: Option<String>,
     /// Number of GPUs that it needs.
     gpus: u32,
-    /// Whether it keeps saves for each user.
+    /// Whether it stores saves for each user.
     saves: bool,
 }
 

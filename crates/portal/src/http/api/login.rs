@@ -37,7 +37,7 @@ pub(crate) struct NewPassword {
     new: String,
 }
 
-/// Log-in methods besides name and password.
+/// Log-in methods other than name and password.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LoginMethods {
     /// Name of the OpenID Connect provider; null: there is none.
@@ -69,7 +69,7 @@ impl Me {
     }
 }
 
-/// The log-in methods besides name and password.
+/// The log-in methods other than name and password.
 #[utoipa::path(get, path = "/api/login", responses((status = 200, body = LoginMethods)))]
 pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<LoginMethods> {
     let provider = app.provider.as_ref().map(|of| of.section().title.clone());
@@ -102,7 +102,7 @@ pub(crate) async fn log_in(
         network: from.into(),
         device: app.devices.read(device.as_deref(), &name),
     };
-    // In a task of its own: a started attempt is counted even if the browser disconnects.
+    // This runs in its own task: a started attempt is counted even if the browser disconnects.
     let checked = tokio::spawn(check(Arc::clone(&app), source, name, password));
     let failed = |why: JoinError| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string());
     let user = checked.await.map_err(failed)?.inspect_err(|why| {
@@ -132,7 +132,7 @@ async fn check(
     })
 }
 
-/// Why a log-in may not be attempted now.
+/// The response if a log-in may not be attempted now.
 fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     app.counts.login_limited();
     match why {
@@ -148,8 +148,8 @@ fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     }
 }
 
-/// Creates a log-in of this account: its cookies, of which the first is the log-in's, and the response for the page.
-/// `until` is the log-in's end in seconds since 1970; `device` is the browser's device cookie from earlier log-ins.
+/// Creates a log-in of this account. Returns its cookies, of which the first is that of the log-in, and the response for the
+/// page. `until` is the log-in's end in seconds since 1970; `device` is the browser's device cookie from earlier log-ins.
 pub(super) async fn enter(
     app: &App,
     user: User,
@@ -179,7 +179,7 @@ pub(super) async fn enter(
     Ok((cookies, me))
 }
 
-/// The device cookie of a browser that logged in before.
+/// The name of the device cookie, which a browser has after an earlier log-in.
 pub(super) fn device_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-device",
@@ -187,8 +187,8 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. A user of a provider with a log-out page gets its URL: otherwise the next person at the browser would
-/// still be logged in at the provider.
+/// Logs out. If the provider has a log-out page, the response contains its URL: otherwise the next person at the browser
+/// would still be logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
@@ -277,7 +277,7 @@ pub(super) fn set_cookie(
     secure: bool,
 ) -> Result<Cookie, Refusal> {
     let secure = if secure { "; Secure" } else { "" };
-    // Lax: links from other sites to the portal, and redirects from a provider, must keep the log-in. GET changes
+    // Lax, because the log-in must survive links from other sites to the portal, and redirects from a provider. GET changes
     // nothing except for the browser's own OpenID Connect response.
     let text = format!("{name}={value}; Path=/; Max-Age={kept}; HttpOnly; SameSite=Lax{secure}");
     let value = HeaderValue::from_str(&text)

@@ -1,4 +1,4 @@
-//! The handlers of the REST interface. `super::router` joins them.
+//! The handlers of the REST interface. `super::router` combines them.
 
 pub(super) mod applications;
 pub(super) mod login;

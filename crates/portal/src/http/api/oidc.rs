@@ -1,7 +1,7 @@
 //! Log-in with an OpenID Connect provider.
 //!
-//! An account is identified by issuer and subject alone. A name or e-mail address from the provider never selects an
-//! existing account: a user who can choose them at the provider could take over another account. The operator links an
+//! An account is identified only by issuer and subject. A name or e-mail address from the provider never selects an existing
+//! account, because a user who can choose them at the provider could take over another account. The operator links an
 //! existing account (`openuvr portal user link`).
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::store::{StoreError, User, now};
 /// Lifetime of the cookie that binds a log-in to a browser, in seconds: the maximum duration of a log-in.
 const COOKIE_LIFETIME: u32 = 600;
 
-/// Maximum length of a state in bytes; the portal's have 22.
+/// Maximum length of a state in bytes. The portal's states have 22.
 const MAX_STATE: usize = 64;
 
 /// Query of the redirect from a provider.
@@ -43,10 +43,10 @@ pub(crate) struct ProviderResponse {
     error: Option<String>,
 }
 
-/// Why a log-in failed. The page has a message for each word.
+/// Why a log-in failed. The page has a message for each value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LoginFailure {
-    /// Not started in this browser, expired, or used up.
+    /// The log-in was not started in this browser, has expired, or has been used.
     State,
     /// The user or the provider denied it.
     Denied,
@@ -54,7 +54,7 @@ enum LoginFailure {
     Provider,
     /// The token is invalid.
     Token,
-    /// The user is in none of the groups with access.
+    /// The user is not in any group with access.
     Group,
     /// There is no account, and none is created.
     Account,
@@ -200,7 +200,7 @@ pub(crate) async fn callback(
     }
 }
 
-/// The account of the user whom the provider authenticated.
+/// The account of the user that the provider has authenticated.
 async fn end(
     app: &App,
     provider: &Provider,
@@ -239,7 +239,7 @@ async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<U
         return Ok(user);
     }
     if !provider.section().create {
-        // The operator needs it to create the account.
+        // The operator needs the subject to create the account.
         info!(subject = identity.subject, "no account for this subject");
         return Err(LoginFailure::Account);
     }

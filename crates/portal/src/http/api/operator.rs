@@ -28,7 +28,7 @@ pub(crate) struct Load {
     trouble: Option<String>,
     /// The skipped applications, with reasons.
     problems: Vec<String>,
-    /// New sessions are refused.
+    /// Whether new sessions are refused.
     draining: bool,
 }
 

@@ -25,7 +25,7 @@ use crate::launch::SessionId;
 /// Maximum number of entries of the history.
 const HISTORY: u32 = 100;
 
-/// Maximum length of a key's text in characters: one of 32 bytes has 43.
+/// Maximum length of a key's text in characters. A key of 32 bytes has 43.
 const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
@@ -42,7 +42,7 @@ pub(crate) struct ShareRequest {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct TicketRequest {
-    /// Observe only. Implied unless the user owns the session.
+    /// Observe only. This is implied unless the user owns the session.
     #[serde(default)]
     watch: bool,
     /// Public key of the client in base64url: the ticket is valid for this client only. Without one, it is valid for
@@ -56,7 +56,7 @@ pub(crate) struct TicketRequest {
 pub(crate) struct TicketView {
     /// Link that opens the native client; null: the session does not accept native clients.
     native: Option<String>,
-    /// The ticket alone.
+    /// The ticket by itself.
     ticket: String,
     /// Expiry, in seconds since 1970.
     not_after: u64,
@@ -102,7 +102,7 @@ pub(crate) async fn session(
 
 /// Starts an application as the session with this id, a random UUID chosen by the caller.
 ///
-/// Idempotent: after a lost response, the caller repeats the request with the same id.
+/// This is idempotent: after a lost response, the caller repeats the request with the same id.
 #[utoipa::path(
     put, path = "/api/sessions/{id}", request_body = StartRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
@@ -137,7 +137,7 @@ pub(crate) async fn start(
     Ok((StatusCode::ACCEPTED, Json(view)))
 }
 
-/// Ends a session: one's own, or any as an operator. Removes an ended session from the list.
+/// Ends a session: one's own or, as an operator, any. Removes an ended session from the list.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", security(("cookie" = [], "csrf" = [])), params(("id" = String, Path)),
     responses(
@@ -247,11 +247,11 @@ fn holder(text: &str) -> Option<Holder> {
 /// The end of a session's log.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LogView {
-    /// The newest lines that its programs wrote to standard error, at most 16 KiB. Empty if its engine keeps no log.
+    /// The newest lines that its programs have written to standard error, at most 16 KiB. Empty if its engine keeps no log.
     text: String,
 }
 
-/// The end of a session's log, also after the session's end: of one's own session, or of any as an operator.
+/// The end of a session's log, even after the session's end: of one's own session or, as an operator, of any.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/log", security(("cookie" = [])), params(("id" = String, Path)),
     responses(

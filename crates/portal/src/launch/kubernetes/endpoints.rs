@@ -1,4 +1,4 @@
-//! Endpoints of sessions: read from their logs once, and stored in an annotation of their Pods.
+//! Endpoints of sessions. They are read from the sessions' logs once, and stored in an annotation of their Pods.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,9 +16,10 @@ use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
 /// Initial delay between two reads; it doubles up to [`MAX_DELAY`].
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay: silent programs are read rarely.
+/// Maximum delay. Programs that print nothing are read rarely.
 const MAX_DELAY: Duration = Duration::from_secs(10);
-/// Logs that are read concurrently; a guess, so that a login storm leaves capacity of the API server for others.
+/// Number of logs that are read concurrently; a guess, so that many simultaneous starts leave capacity of the API server for
+/// other clients.
 const CONCURRENCY: usize = 16;
 
 /// Length of the inspected beginning of a log in bytes; a guess: drivers and display servers print warnings before the
@@ -49,7 +50,8 @@ enum ReadOutcome {
 }
 
 impl Endpoints {
-    /// Watches the log of a running session without an endpoint. Needs a tokio runtime.
+    /// Finds the line in the beginning of a log, in at most [`MAX_LOG_BYTES`] bytes; `None` if it is not there yet. A log
+    /// mixes standard output and standard error, so the line is the first one that looks like JSON.
     pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
@@ -113,8 +115,7 @@ impl Endpoints {
     }
 }
 
-/// Finds the line in the beginning of a log, [`MAX_LOG_BYTES`] bytes at most; `None`: not there yet. A log mixes standard output
-/// and standard error: the line is the first one that looks like JSON.
+/// Returns an error if the line is invalid or has not appeared within the limit.
 ///
 /// # Errors
 /// The line is invalid, or did not appear within the limit.

@@ -28,13 +28,13 @@ const LOG_LINES: i64 = 500;
 #[derive(Clone)]
 pub struct Kubernetes {
     config: Arc<KubernetesConfig>,
-    /// Created on first use, since it needs credentials.
+    /// Created on first use, because it needs credentials.
     client: Arc<OnceCell<Client>>,
     endpoints: Arc<Endpoints>,
 }
 
 impl Kubernetes {
-    /// A launcher for this cluster. Does not connect yet.
+    /// A launcher for this cluster. It does not connect yet.
     #[must_use]
     pub fn new(config: KubernetesConfig) -> Kubernetes {
         Kubernetes {
@@ -99,7 +99,7 @@ impl Launcher for Kubernetes {
         let Some(found) = pods.get_opt(&name).await.map_err(unavailable)? else {
             return Ok(());
         };
-        // No event will report the end of a lost session: its node ends it when it is back.
+        // No event will report the end of a lost session. Its node ends it when the node is back.
         let grace = match phase::of(&found).is_final() {
             true => 0,
             false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
@@ -154,7 +154,7 @@ impl Launcher for Kubernetes {
     }
 
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
-        // The portal has no permission to list nodes: it knows those of its sessions.
+        // The portal has no permission to list nodes, but it knows the nodes of its sessions.
         let mut all: BTreeMap<String, Server> = BTreeMap::new();
         for pod in self.all().await? {
             let Some(observed) = phase::observed(&pod).filter(|of| !of.phase.is_final()) else {
@@ -190,7 +190,7 @@ fn follow(
         .labels(pod::SELECTOR)
         .page_size(PAGE);
     let events = watch_pods(pods.clone(), wanted).default_backoff();
-    // Known before a list restarted; sessions missing in the new list are gone.
+    // Sessions that were known before a list restarted. Those missing in the new list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let changes = events.map(move |event| {
@@ -234,7 +234,7 @@ fn follow(
     changes.flatten().boxed()
 }
 
-/// A session without its Pod.
+/// The state of a session whose Pod is gone.
 fn gone_by(last: Observed) -> Observed {
     match last.phase {
         Phase::Ended { .. } => last,

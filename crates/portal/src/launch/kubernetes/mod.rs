@@ -1,9 +1,9 @@
-//! Sessions as Pods of Kubernetes, one each, through its API.
+//! Sessions as Pods of Kubernetes, one Pod for each, through its API.
 //!
-//! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. It belongs to no Job or Deployment:
-//! no controller may restart a session. The Pod's annotations hold the portal's data about the session. The endpoint is
-//! the first line of the log, which is read once and stored in an annotation, so that one list contains everything that
-//! a restarted portal needs.
+//! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. It belongs to no Job or Deployment,
+//! because no controller may restart a session. The Pod's annotations contain the portal's data about the session. The
+//! endpoint is the first line of the log. It is read once and stored in an annotation, so that one list contains everything
+//! that a restarted portal needs.
 //!
 //! The portal's permissions are in `crates/portal/deploy/kubernetes.yaml`.
 

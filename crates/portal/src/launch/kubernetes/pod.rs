@@ -17,18 +17,18 @@ use crate::launch::{LaunchSpec, SessionId};
 
 /// Name prefix of the portal's Pods.
 pub(super) const PREFIX: &str = "ouvr-";
-/// Their common label.
+/// The common label of the portal's Pods.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "openuvr-portal");
-/// Selects them.
+/// Selects the portal's Pods.
 pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=openuvr-portal";
 
-/// The owner of a session. An annotation, since labels cannot contain every name.
+/// The owner of a session. It is an annotation, because labels cannot contain every name.
 pub(super) const USER: &str = "openuvr/user";
 /// The application.
 pub(super) const APPLICATION: &str = "openuvr/application";
 /// The endpoint line of its program.
 pub(super) const ENDPOINT: &str = "openuvr/endpoint";
-/// Why the portal ended it, if it did so on its own.
+/// The reason if the portal has ended it on its own.
 pub(super) const REFUSED: &str = "openuvr/refused";
 
 /// Default grace period; a guess, enough to save.
@@ -106,7 +106,7 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
         }),
         // Kubernetes creates folders of the volume with its group and permissions.
         fs_group: saves.map(|of| of.group),
-        // Do not delay the start by comparing the owners of all saved files.
+        // This avoids that comparing the owners of all saved files delays the start.
         fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
         ..PodSecurityContext::default()
     }
@@ -193,7 +193,7 @@ fn shared_memory(config: &KubernetesConfig) -> Volume {
 /// Name of the saves volume in a Pod.
 const SAVES: &str = "saves";
 
-/// The volume and mount of the folder in the session's arguments: only that folder.
+/// The volume and mount for the folder in the session's arguments, and for no other folder.
 fn saves<'a>(
     config: &'a KubernetesConfig,
     spec: &LaunchSpec,
@@ -256,8 +256,8 @@ fn resources(config: &KubernetesConfig, spec: &LaunchSpec) -> ResourceRequiremen
     }
 }
 
-/// Unresponsive nodes lose their sessions sooner than by default. By convention of device plugins, nodes with GPUs are
-/// tainted with the resource's name, so that only Pods that need GPUs are placed there.
+/// Sessions on unresponsive nodes end sooner than by default. By convention of device plugins, nodes with GPUs are tainted
+/// with the resource's name, so that only Pods that need GPUs are placed there.
 fn tolerations(config: &KubernetesConfig, spec: &LaunchSpec) -> Vec<Toleration> {
     let mut all: Vec<Toleration> = [
         "node.kubernetes.io/not-ready",
@@ -370,7 +370,7 @@ mod tests {
             (dropped.add, dropped.drop),
             (None, Some(vec!["ALL".to_owned()]))
         );
-        // Volume types of this standard: no path of the node.
+        // The volume types must be those that this standard allows: no path of the node.
         let volumes = pod.volumes.unwrap();
         assert!(volumes.iter().all(|of| of.host_path.is_none()));
     }
@@ -428,7 +428,7 @@ mod tests {
             memory: 3 << 30,
             ..spec(&[])
         };
-        // Processors are not limited: throttling would interrupt a stream.
+        // Processors are not limited, because throttling would interrupt a stream.
         let needed = [
             "asks for cpu 1500m",
             "asks for memory 3221225472",

@@ -1,37 +1,37 @@
-//! Settings of the Kubernetes launcher. A portal without it reads them, too, and names what it lacks.
+//! Settings of the Kubernetes launcher. A portal without this launcher reads them, too, and reports that it is missing.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Size of `/dev/shm` in bytes: browsers and games place images there, and the default of a container is 64 MiB. A
-/// guess, for a few buffers of 3840x2160 pixels.
+/// Size of `/dev/shm` in bytes. Browsers and games place images there, and the default of a container is 64 MiB. A guess,
+/// for a few buffers of 3840x2160 pixels.
 pub const SHARED_MEMORY: u64 = 256 << 20;
 
 /// Configuration of the Kubernetes launcher.
 #[derive(Clone, Debug)]
 pub struct KubernetesConfig {
-    /// kubeconfig file; default: as kubectl, or as a Pod of the cluster itself.
+    /// kubeconfig file; by default as for kubectl, or as for a Pod of the cluster itself.
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of the Pods.
     pub namespace: String,
     /// Image with the session program.
     pub image: String,
-    /// The program and its first arguments, in place of the image's command; empty: the image's.
+    /// The program and its first arguments, which replace the image's command; empty: the image's command.
     pub program: Vec<String>,
     /// Resource name of GPUs.
     pub gpu: String,
-    /// Node label that [`LaunchSpec::zone`](crate::launch::LaunchSpec::zone) selects by.
+    /// Node label by which [`LaunchSpec::zone`](crate::launch::LaunchSpec::zone) selects.
     pub zone: String,
-    /// How long a node may be unreachable before its sessions are lost. Kubernetes' default of 5 minutes is too long
+    /// How long a node may be unreachable before its sessions are lost. The default of Kubernetes, 5 minutes, is too long
     /// for a player.
     pub unreachable: Duration,
-    /// Volume for saves; without it they are deleted with the Pod.
+    /// Volume for saves. Without it, they are deleted with the Pod.
     pub saves: Option<SavesVolume>,
     /// Network of the Pods.
     pub network: Network,
-    /// UID and GID of the program; not root (Pod Security Standards, "restricted").
+    /// UID and GID of the program, which must not be root (Pod Security Standards, "restricted").
     pub user: i64,
     /// Image pull secrets (`imagePullSecrets`).
     pub pull_secrets: Vec<String>,
@@ -45,12 +45,12 @@ pub struct KubernetesConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// The Pod network: the portal connects to it, media needs a relay (TURN) that can, and native clients cannot
+    /// The Pod network. The portal connects to it; media needs a relay (TURN) that can reach it; and native clients cannot
     /// connect unless Pod addresses are routed to them.
     #[default]
     Pod,
-    /// The node's network (`hostNetwork`): media flows directly to browsers and native clients, and the namespace must
-    /// be exempt from the Pod Security Standards "baseline" and "restricted".
+    /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt
+    /// from the Pod Security Standards "baseline" and "restricted".
     Host,
 }
 

@@ -1,4 +1,4 @@
-//! Environment of a session: an allow list, since the portal's environment may contain passwords, tokens and internal
+//! Environment of a session: an allow list, because the portal's environment may contain passwords, tokens and internal
 //! addresses.
 
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ const NAMES: [&str; 26] = [
     "XDG_STATE_HOME",
 ];
 
-/// Prefixes of further variables.
+/// Prefixes of additional variables.
 const PREFIXES: [&str; 15] = [
     "ALSA_",
     "GALLIUM_",
@@ -53,10 +53,10 @@ const PREFIXES: [&str; 15] = [
     "__",
 ];
 
-/// Excluded: the portal's own variables.
+/// The prefix of the portal's own variables, which are excluded.
 const PORTAL: &str = "OPENUVR_PORTAL_";
 
-/// The variables of a session; `more` are configured by the operator.
+/// The variables of a session; the operator configures `more`.
 pub(super) fn allowed(
     all: impl Iterator<Item = (OsString, OsString)>,
     more: &[String],

@@ -46,7 +46,7 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// All sessions under `root`, and the problems of unreadable ones. Removes incomplete folders that were not renamed.
+/// All sessions under `root`, and the problems of unreadable ones. Removes incomplete folders that have not been renamed.
 pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root)? {
@@ -65,7 +65,7 @@ pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
 /// Creates the portal's folder and locks it for this process.
 ///
 /// # Errors
-/// It cannot be created, or another portal uses it ([`ErrorKind::WouldBlock`]).
+/// Returns an error if it cannot be created, or if another portal uses it ([`ErrorKind::WouldBlock`]).
 pub(super) fn take(root: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -121,7 +121,7 @@ impl Folder {
             .ok()
     }
 
-    /// Marks the session as started, before its program starts. An error if it was marked before.
+    /// Marks the session as started, before its program starts. Returns an error if it has been marked before.
     pub(super) fn mark_started(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -158,14 +158,14 @@ impl Folder {
         self.write("process.json", process)
     }
 
-    /// The program's process, if it runs. Also works if the portal was killed before it could store the process.
+    /// The program's process, if it is running. This works even if the portal was killed before it could store the process.
     pub(super) fn process(&self) -> Option<Process> {
         let written: Option<Process> = self.read("process.json").ok().flatten();
         match written {
             Some(process) => process.is_alive().then_some(process),
             None => {
                 let held = self.path.join("held");
-                // Without a lock, no process has it as standard input.
+                // If there is no lock, no process has it as its standard input.
                 let free = File::open(&held).is_ok_and(|file| file.try_lock_shared().is_ok());
                 if free {
                     return None;
@@ -190,12 +190,12 @@ impl Folder {
         Some(end.get("why")?.as_str()?.to_owned())
     }
 
-    /// The last line of its programs' standard error, if any, as printable text.
+    /// The last line that its programs have written to standard error, if any, as printable text.
     pub(super) fn last_words(&self) -> Option<String> {
         self.last_line("log")
     }
 
-    /// The end of its programs' standard error.
+    /// The end of what its programs have written to standard error.
     pub(super) fn log(&self) -> io::Result<Option<String>> {
         tail_of_file(&self.path.join("log"))
     }
@@ -221,7 +221,7 @@ impl Folder {
         )
     }
 
-    /// Truncates outputs that have grown too long, except for the endpoint.
+    /// Truncates outputs that have grown too long, but keeps the endpoint.
     pub(super) fn trim(&self) {
         let long = |name| {
             let path = self.path.join(name);
@@ -231,7 +231,7 @@ impl Folder {
         if let Some(path) = long("log")
             && let Ok(file) = OpenOptions::new().write(true).open(path)
         {
-            // Writers have it open for appending and continue at its new end.
+            // Writers have it open for appending, and continue at its new end.
             let _ = file.set_len(0);
         }
         if let Some(path) = long("said")
@@ -273,7 +273,7 @@ impl Folder {
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 
-    /// Writes atomically, also on power loss.
+    /// Writes atomically, even if the power fails.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let new = self.path.join(format!(".{name}"));
         let mut file = open(&new)?;

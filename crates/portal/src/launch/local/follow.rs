@@ -1,4 +1,4 @@
-//! Follows one session from its start, or from when a restarted portal found it, to its end.
+//! Follows one session to its end, from its start or from when a restarted portal has found it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 /// and to save.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Starts a task that follows it.
+/// Starts a task that follows a session.
 pub(super) fn follow(
     shared: &Arc<Shared>,
     session: SessionId,
@@ -67,7 +67,7 @@ pub(super) fn follow(
                 () = time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
                     process.kill();
                     process::sweep(&session.to_string());
-                    // Repeated, in case a process is blocked in the kernel.
+                    // This is repeated, in case a process is blocked in the kernel.
                     kill_at = Some(Instant::now() + Duration::from_secs(1));
                 }
                 _ = look.tick() => {

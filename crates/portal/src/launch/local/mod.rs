@@ -1,9 +1,9 @@
 //! Sessions as processes of this machine, without a daemon.
 //!
 //! Each session has a folder (`folder`) and a process group. The program's output goes to files there, not to pipes, so
-//! sessions survive the portal. A restarted portal finds them by their folders and compares them with the running
-//! processes. A program that was started is never started again: if its process has disappeared without a recorded end,
-//! the session is [`Phase::Lost`].
+//! sessions survive the portal. A restarted portal finds them by their folders and compares them with the running processes.
+//! A program that has been started is never started again: if its process has disappeared without a recorded end, the
+//! session is [`Phase::Lost`].
 //!
 //! Sessions are not isolated from each other: applications run as the portal's user, or as the user to which the
 //! configured program switches.
@@ -37,7 +37,7 @@ use crate::descriptors;
 /// Name in the configuration.
 pub const NAME: &str = "local";
 
-/// Changes that a watcher may lag behind before it gets a full list; a guess, for a thousand sessions that change at
+/// Number of changes by which a watcher may lag before it gets a full list; a guess, for a thousand sessions that change at
 /// the same time.
 const WATCH_BACKLOG: usize = 4096;
 
@@ -46,13 +46,13 @@ const WATCH_BACKLOG: usize = 4096;
 pub struct LocalConfig {
     /// Folder of the sessions' folders; created if missing. Its file system must support locks.
     pub folder: PathBuf,
-    /// The session program and its first arguments, as `openuvr session`.
+    /// The session program and its first arguments, such as `openuvr session`.
     pub program: Vec<OsString>,
     /// Maximum number of concurrent sessions.
     pub places: u32,
     /// GPUs for all sessions.
     pub gpus: u32,
-    /// Maximum number of queued sessions; more are [`LaunchError::Full`].
+    /// Maximum number of queued sessions. If there are more, [`LaunchError::Full`] is returned.
     pub queue: u32,
     /// Environment variables of the portal that sessions get in addition to the defaults.
     pub environment: Vec<String>,
@@ -95,13 +95,13 @@ impl Local {
     /// Opens the folder and finds its running sessions. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The folder is not usable, or another portal uses it.
+    /// Returns an error if the folder is not usable, or if another portal uses it.
     pub fn open(config: LocalConfig) -> io::Result<Local> {
         let lock = folder::take(&config.folder).map_err(|why| {
             let at = config.folder.display();
             let text = match why.kind() {
                 ErrorKind::WouldBlock => {
-                    format!("another portal uses {at}: stop it, or name another folder")
+                    format!("another portal uses {at}: stop it, or use another folder")
                 }
                 _ => format!("{at}: {why}"),
             };
@@ -200,11 +200,11 @@ impl Launcher for Local {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Entry>> {
-        // Each change of the table is one assignment: the table stays consistent after a panic.
+        // Each change of the table is one assignment, so the table stays consistent after a panic.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares folders and running processes, once when the launcher is opened.
+    /// Compares folders and running processes once, when the launcher is opened.
     fn adopt(self: &Arc<Shared>) -> io::Result<()> {
         for (session, folder) in folder::all(&self.config.folder)? {
             let spec = match folder.spec() {
@@ -334,7 +334,7 @@ impl Shared {
     fn spawn(&self, entry: &Entry) -> Result<(Child, Process), String> {
         let spec = &entry.spec;
         let [program, first @ ..] = self.config.program.as_slice() else {
-            return Err("the portal's configuration names no session program".to_owned());
+            return Err("the portal's configuration has no session program".to_owned());
         };
         let kept = |why: io::Error| format!("cannot write its folder: {why}");
         entry.folder.mark_started().map_err(kept)?;
@@ -361,7 +361,7 @@ impl Shared {
         if let Some(pid) = pid.and_then(Pid::from_raw) {
             descriptors::give(pid);
         }
-        // An exited child keeps its process number until it is waited for, but its start time is unknown.
+        // A child that has exited keeps its process number until it is waited for, but its start time is unknown.
         let process = pid.and_then(Process::of_any);
         let process = process.ok_or("its program exited immediately")?;
         if let Err(why) = entry.folder.write_process(&process) {
@@ -371,7 +371,7 @@ impl Shared {
         Ok((child, process))
     }
 
-    /// The session has ended.
+    /// Records that the session has ended.
     fn over(self: &Arc<Shared>, session: SessionId, code: Option<i32>, why: String) {
         let left = process::sweep(&session.to_string());
         let mut sessions = self.lock();
@@ -404,7 +404,7 @@ impl Shared {
             self.forget(&mut sessions, session);
             return;
         }
-        // Also effective if the portal ends before the session does.
+        // This is effective even if the portal ends before the session does.
         entry.folder.order_stop();
         let waits = is_queued(&entry.phase);
         entry.stop = Some(stop);

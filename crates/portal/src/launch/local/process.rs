@@ -1,4 +1,4 @@
-//! A process that need not be a child: identification, waiting and termination.
+//! A process that need not be a child: its identification, waiting for its end, and its termination.
 //!
 //! The system reuses process numbers, so a process is identified by its number, its start time (proc(5), field 22 of
 //! `stat`) and the machine's boot.
@@ -14,10 +14,12 @@ use serde::{Deserialize, Serialize};
 /// Environment variable that all processes of a session inherit.
 pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
 
-/// Length that is read of a process's environment: the Linux default limit is 2 MiB; the variable is at the beginning.
+/// Number of bytes that are read of a process's environment. The default limit of Linux is 2 MiB; the variable is at the
+/// beginning.
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
-/// Poll interval for the end of a process that is not a child: 10 µs of work, and imperceptible for users.
+/// Poll interval for the end of a process that is not a child. A poll takes 10 µs, and the interval is imperceptible for
+/// users.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The unique identification of a process.
@@ -37,7 +39,7 @@ impl Process {
         (!matches!(state, 'Z' | 'X')).then_some(Process { pid, began, boot })
     }
 
-    /// The same for a child, which may be a zombie.
+    /// Like [`Process::of`], for a child, which may be a zombie.
     pub(super) fn of_any(pid: i32) -> Option<Process> {
         let (_, began) = stat(pid)?;
         let boot = boot();
@@ -52,7 +54,7 @@ impl Process {
         Process::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Returns when it has ended. Polls, since the race-free notifications of an end work only for children.
+    /// Returns when it has ended. It polls, because race-free notifications of an end work only for children.
     pub(super) async fn ended(&self) {
         let mut look = tokio::time::interval(POLL_INTERVAL);
         while self.is_alive() {
@@ -117,7 +119,7 @@ fn all() -> impl Iterator<Item = i32> {
 fn stat(pid: i32) -> Option<(char, u64)> {
     let fields = fields(pid)?;
     let state = fields.first()?.chars().next()?;
-    // proc(5) counts from 1; the third field is the first here.
+    // proc(5) counts from 1, and the third field is the first here.
     Some((state, fields.get(22 - 3)?.parse().ok()?))
 }
 

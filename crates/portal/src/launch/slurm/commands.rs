@@ -42,13 +42,13 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(mut environment: BTreeMap<String, String>) -> Commands {
-        // The output is parsed: fixed locale, and times as seconds since 1970.
+        // The output is parsed, so the locale is fixed, and times are in seconds since 1970.
         environment.insert("LC_ALL".to_owned(), "C".to_owned());
         environment.insert("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned());
         Commands { environment }
     }
 
-    /// Queues a job, as this system account if one is named.
+    /// Queues a job, under this system account if one is specified.
     pub(super) async fn submit(
         &self,
         account: Option<&str>,
@@ -69,7 +69,7 @@ impl Commands {
         self.run(program, &words, script).await.map(|_| ())
     }
 
-    /// The jobs of this user, or of all, one per line, in [`JOB_FORMAT`].
+    /// The jobs of this user, or of all users, one per line, in [`JOB_FORMAT`].
     pub(super) async fn jobs(&self, of_all: bool) -> Result<String, LaunchError> {
         let mut words = vec!["--noheader", "--states=all", "--format", JOB_FORMAT];
         if !of_all {
@@ -105,7 +105,7 @@ impl Commands {
         self.run("scontrol", &words, "").await.map(|_| ())
     }
 
-    /// Ends a job; does nothing if it has ended.
+    /// Ends a job. Does nothing if it has ended.
     pub(super) async fn cancel(&self, number: u32) -> Result<(), LaunchError> {
         self.run("scancel", &["--quiet", &number.to_string()], "")
             .await
@@ -128,7 +128,7 @@ impl Commands {
             .spawn()
             .map_err(|why| unavailable(why.to_string()))?;
         if let Some(mut to) = child.stdin.take() {
-            // A command that does not read its input reports the reason itself.
+            // If a command does not read its input, the command itself reports the reason.
             let _ = to.write_all(input.as_bytes()).await;
         }
         let done = match timeout(LIMIT, child.wait_with_output()).await {

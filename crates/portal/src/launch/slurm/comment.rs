@@ -1,5 +1,5 @@
-//! Session data in a job's comment: four parts separated by dots, arbitrary texts in base64 (RFC 4648, section 5), so
-//! that nothing has a meaning to a shell or to Slurm.
+//! Session data in a job's comment: four parts separated by dots. Arbitrary texts are in base64 (RFC 4648, section 5), so
+//! that nothing has a special meaning to a shell or to Slurm.
 
 use std::fmt;
 
@@ -16,9 +16,9 @@ pub(crate) struct Comment {
     pub(crate) about: SessionLabels,
     /// The endpoint line of its program.
     pub(super) said: Option<String>,
-    /// Why the portal ended it, if it did so on its own.
+    /// The reason if the portal has ended it on its own.
     pub(super) why: Option<String>,
-    /// The session has ended and is forgotten.
+    /// Whether the session has ended and is forgotten.
     pub(super) forgotten: bool,
 }
 
@@ -44,7 +44,7 @@ impl Comment {
         }
     }
 
-    /// Parses a comment; invalid parts count as missing.
+    /// Parses a comment. Invalid parts count as missing.
     pub(crate) fn read(text: &str) -> Comment {
         let mut parts = text.split('.');
         let mut part = || parts.next().filter(|of| !of.is_empty());

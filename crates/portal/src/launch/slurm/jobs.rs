@@ -33,7 +33,7 @@ pub(super) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
 
-/// The portal's jobs in the output of `squeue`; others are skipped.
+/// The portal's jobs in the output of `squeue`. Others are skipped.
 pub(crate) fn read(printed: &str) -> Vec<Job> {
     printed.lines().filter_map(job).collect()
 }
@@ -86,7 +86,7 @@ impl Job {
         )
     }
 
-    /// Whether it has ended, as far as Slurm knows.
+    /// Whether it has ended, as far as Slurm reports.
     pub(crate) fn has_ended(&self) -> bool {
         self.observed(None).phase.is_final() && !self.is_active()
     }
@@ -144,7 +144,7 @@ impl Job {
             "OUT_OF_MEMORY" => ended(None, "memory limit exceeded"),
             "REVOKED" => ended(None, "moved to another cluster of the federation"),
             "PREEMPTED" => ended(None, "preempted by another job"),
-            // NODE_FAIL, BOOT_FAIL, and states of later versions: unknown whether it runs.
+            // NODE_FAIL, BOOT_FAIL, and states of later versions: it is unknown whether it runs.
             _ => Phase::Lost {
                 since: self.ended.unwrap_or(SystemTime::UNIX_EPOCH),
             },

@@ -1,5 +1,4 @@
-//! Logs of jobs, in a folder shared by portal and nodes. The script of a job appends its standard error to a file
-//! there.
+//! Logs of jobs, in a folder that portal and nodes share. The script of a job appends its standard error to a file there.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -11,7 +10,7 @@ use tracing::warn;
 use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchError, SessionId};
 
-/// Interval for checking the length of logs: one request to the file server per session.
+/// Interval for checking the length of logs. Each check costs one request to the file server per session.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The folder of logs.
@@ -50,7 +49,7 @@ impl Logs {
         }
     }
 
-    /// Truncates logs of these sessions that have grown too long, once in [`INTERVAL`].
+    /// Truncates those logs of these sessions that have grown too long, once per [`INTERVAL`].
     pub(super) fn trim(&self, sessions: impl Iterator<Item = SessionId>) {
         let now = Instant::now();
         let Ok(mut trimmed) = self.trimmed.lock() else {
@@ -64,7 +63,7 @@ impl Logs {
         for path in sessions.map(|session| self.path(session)) {
             let long = fs::metadata(&path).is_ok_and(|of| of.len() > MAX_LOG);
             if long && let Ok(file) = OpenOptions::new().write(true).open(&path) {
-                // The job has it open for appending and continues at its new end.
+                // The job has it open for appending, and continues at its new end.
                 let _ = file.set_len(0);
             }
         }

@@ -1,7 +1,7 @@
 //! Sessions as jobs of Slurm, through its commands: `sbatch`, `squeue`, `scontrol`, `scancel`, `sinfo`.
 //!
-//! A job is identified by its name, `ouvr-SESSION`, not by its number: a controller that is killed may lose a job that
-//! it accepted seconds ago, and reuse the number. The job's comment, which the controller stores, holds the portal's
+//! A job is identified by its name, `ouvr-SESSION`, not by its number, because a controller that is killed may lose a job
+//! that it accepted seconds ago, and reuse the number. The job's comment, which the controller stores, contains the portal's
 //! data about the session and its endpoint, so that a restarted portal finds everything there.
 //!
 //! The time for shutting down a job is set by the cluster (`KillWait` in `slurm.conf`).
@@ -33,7 +33,7 @@ use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionI
 /// Name in the configuration.
 pub const NAME: &str = "slurm";
 
-/// Poll interval: one query returns all jobs, and a change is visible after half of it on average.
+/// Poll interval. One query returns all jobs, and a change is visible after half of the interval on average.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Configuration of the Slurm launcher.
@@ -41,18 +41,18 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct SlurmConfig {
     /// The session program and its first arguments, on the cluster's nodes.
     pub program: Vec<String>,
-    /// Further `sbatch` options: an account, a quality of service, a licence.
+    /// Additional `sbatch` options, such as an account, a quality of service, or a licence.
     pub options: Vec<String>,
-    /// Partition for sessions that name none ([`LaunchSpec::zone`]).
+    /// Partition for sessions that specify none ([`LaunchSpec::zone`]).
     pub partition: Option<String>,
-    /// Further `sbatch` options by application name; after `options`.
+    /// Additional `sbatch` options by application name, which follow `options`.
     pub application_options: BTreeMap<String, Vec<String>>,
-    /// Further `sbatch` options by account name; after those of the application.
+    /// Additional `sbatch` options by account name, which follow those of the application.
     pub user_options: BTreeMap<String, Vec<String>>,
-    /// Whether jobs are submitted as the user's own cluster account, which has the same name as the portal's. The
-    /// portal must run as root for it.
+    /// Whether jobs are submitted as the user's own cluster account, which has the same name as the portal account. The
+    /// portal must run as root for this.
     pub as_user: bool,
-    /// Folder shared by portal and nodes for the standard error of each job. Without it there are no logs.
+    /// Folder shared by portal and nodes for the standard error of each job. Without it, there are no logs.
     pub logs: Option<PathBuf>,
     /// Environment variables of Slurm's commands, such as `SLURM_CONF`.
     pub environment: BTreeMap<String, String>,
@@ -68,16 +68,16 @@ struct Shared {
     config: SlurmConfig,
     commands: Commands,
     logs: Option<Arc<Logs>>,
-    /// Held from checking for a job's name until it is submitted: Slurm allows duplicate names.
+    /// Held from the check for a job's name until the job has been submitted, because Slurm allows duplicate names.
     launching: Mutex<()>,
-    /// Exit codes of ended jobs by their numbers, since the list of jobs does not contain them.
+    /// Exit codes of ended jobs by their numbers, because the list of jobs does not contain them.
     codes: Mutex<BTreeMap<u32, Option<i32>>>,
-    /// Forgotten jobs; Slurm lists them for some minutes (`MinJobAge`).
+    /// Forgotten jobs, which Slurm lists for some minutes (`MinJobAge`).
     forgotten: Mutex<BTreeMap<u32, ()>>,
 }
 
 impl Slurm {
-    /// A launcher for the cluster of Slurm's commands.
+    /// A launcher for the cluster that Slurm's commands use.
     #[must_use]
     pub fn new(config: SlurmConfig) -> Slurm {
         let commands = Commands::new(config.environment.clone());
@@ -192,14 +192,14 @@ impl Shared {
         Ok(jobs)
     }
 
-    /// The newest job of a session that was not forgotten.
+    /// The newest job of a session that has not been forgotten.
     async fn find(&self, session: SessionId) -> Result<Option<Job>, LaunchError> {
         let jobs = self.jobs().await?;
         let of = jobs.into_iter().filter(|job| job.session == session);
         Ok(of.max_by_key(|job| (!job.comment.forgotten, job.number)))
     }
 
-    /// All sessions, and whether each has ended and was forgotten.
+    /// All sessions, and whether each has ended and been forgotten.
     async fn observe(&self) -> Result<Vec<(Observed, bool)>, LaunchError> {
         let mut all = Vec::new();
         for job in self.jobs().await? {
@@ -257,7 +257,7 @@ impl Shared {
     }
 }
 
-/// Maximum number of remembered jobs: Slurm's default limit (`MaxJobCount`).
+/// Maximum number of remembered jobs, which is Slurm's default limit (`MaxJobCount`).
 const MOST_JOBS: usize = 10_000;
 
 impl SlurmConfig {
@@ -283,7 +283,7 @@ impl SlurmConfig {
             options.push(format!("--mem={}K", spec.memory.div_ceil(1024)));
         }
         if let Some(limit) = spec.max_duration {
-            // In minutes; the script enforces the limit to the second.
+            // The limit is in minutes here. The script enforces it to the second.
             options.push(format!("--time={}", limit.as_secs().div_ceil(60) + 1));
         }
         if let Some(partition) = spec.zone.as_ref().or(self.partition.as_ref()) {

@@ -5,13 +5,13 @@ use tokio::process::Command;
 
 use crate::launch::LaunchError;
 
-/// The first UID of regular accounts: `UID_MIN` in login.defs(5). Lower ones belong to the system, including root.
+/// The first UID of regular accounts: `UID_MIN` in login.defs(5). Lower UIDs belong to the system, including root.
 const FIRST: u32 = 1000;
 
 /// Checks that jobs may be submitted as the account with this name.
 ///
 /// # Errors
-/// It does not exist, is a system account, or the portal may not use other accounts.
+/// Returns an error if the account does not exist or is a system account, or if the portal may not use other accounts.
 pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
     if !geteuid().is_root() {
         return Err(LaunchError::Denied(
@@ -40,7 +40,7 @@ async fn number(name: &str) -> Option<u32> {
         .filter(|of| of.status.success())?;
     let line = String::from_utf8(asked.stdout).ok()?;
     let mut fields = line.split(':');
-    // A lookup by number would succeed with another name.
+    // A lookup by number would succeed with a different name.
     (fields.next()? == name).then_some(())?;
     fields.nth(1)?.parse().ok()
 }

@@ -76,7 +76,7 @@ const OWNERS: &[(&str, &str)] = &[
     ("Partition", "of its partition"),
 ];
 
-/// Subject of a limit, by a part of its code; the first match counts.
+/// Subject of a limit, by a part of its code. The first match counts.
 const COUNTED: &[(&str, &str)] = &[
     ("GRES", "GPUs"),
     ("Cpu", "processors"),
@@ -89,7 +89,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("SubmitJobs", "jobs"),
 ];
 
-/// Why a job is pending, for the session's owner; an unknown code is shown as it is.
+/// Why a job is pending, for the session's owner. An unknown code is shown unchanged.
 pub(super) fn in_words(reason: &str) -> String {
     // Some codes have details after a comma: `ReqNodeNotAvail, UnavailableNodes:edge1`.
     let code = match reason.split_once(", ") {
@@ -103,7 +103,7 @@ pub(super) fn in_words(reason: &str) -> String {
     }
 }
 
-/// `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `PartitionMaxMemPerNode` and some sixty more of their kind.
+/// Handles `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `PartitionMaxMemPerNode` and some sixty similar codes.
 fn of_limit(code: &str) -> Option<String> {
     let (prefix, owner) = OWNERS.iter().find(|(prefix, _)| code.starts_with(prefix))?;
     let rest = &code[prefix.len()..];

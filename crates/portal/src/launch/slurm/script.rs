@@ -1,5 +1,5 @@
-//! The script of a job: it starts the session program, and stores its endpoint in the job's comment, and the reason of
-//! its end if the exit code does not tell it.
+//! The script of a job. It starts the session program, stores its endpoint in the job's comment, and also stores the reason
+//! for its end if the exit code does not reveal it.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use crate::launch::{LaunchSpec, MAX_LINE};
 /// Grace period in seconds after the time limit: a guess, enough to save.
 const GRACE: u32 = 10;
 
-/// The script for bash. Standard error goes to `log`, if one is named.
+/// The script for bash. Standard error goes to `log`, if one is specified.
 ///
-/// Its exit code is the program's. Since 124 and 127 are also those of timeout(1) and env(1), the script itself checks
+/// The script's exit code is the program's. Because timeout(1) and env(1) also return 124 and 127, the script itself checks
 /// the time limit and whether the program exists.
 pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) -> String {
     let session = spec.session;
@@ -77,7 +77,7 @@ fn line(words: &[String]) -> String {
     quoted.join(" ")
 }
 
-/// The word quoted for bash.
+/// The word, quoted for bash.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -119,7 +119,7 @@ mod tests {
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let file_name = file.display().to_string();
         let program = ["bash", "-c", program, &file_name].map(str::to_owned);
-        // As Slurm starts it.
+        // This is how Slurm starts it.
         let status = Command::new("/bin/bash")
             .env_clear()
             .arg("-c")

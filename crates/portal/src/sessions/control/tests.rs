@@ -1,4 +1,4 @@
-//! Real TLS with programs that claim to be sessions and send arbitrary responses.
+//! Real TLS with programs that pretend to be sessions and send arbitrary responses.
 
 use std::sync::Arc;
 

@@ -14,9 +14,9 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// The announced window-manager name. Java's windows wait for a frame and stay empty without one (seen with OpenJDK 17),
-/// except with the name of a window manager without frames. Other such window managers use this one, too: that of
-/// Sun's Looking Glass.
+/// The announced window-manager name. Windows of Java wait for a frame and stay empty without one (seen with OpenJDK 17),
+/// except with the name of a window manager without frames. Other such window managers use this name, too: that of Sun's
+/// Looking Glass.
 const NAME: &[u8] = b"LG3D";
 
 /// The ownership: the selection `WM_Sn`, and properties of the root window.
@@ -28,10 +28,10 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Takes the ownership, if it is free. Requests and notifications then arrive as events of the root window.
+    /// Takes the ownership, if it is free. From then on, requests and notifications arrive as events of the root window.
     ///
     /// # Errors
-    /// Another client owns it, or the server does not answer.
+    /// Returns an error if another client owns it, or if the server does not answer.
     pub(super) fn take(conn: &RustConnection, screen: usize, atoms: &Atoms) -> Result<Claim> {
         let shown = conn.setup().roots.get(screen);
         let root = shown.context("the display has no such screen")?.root;
@@ -100,7 +100,7 @@ impl Claim {
         let check = atoms._NET_SUPPORTING_WM_CHECK;
         let named = conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?;
         let named = named.reply()?.value32().and_then(|mut ids| ids.next());
-        // Unless the new owner has set its own already.
+        // This is skipped if the new owner has already set its own.
         if named == Some(self.window) {
             for property in [atoms._NET_ACTIVE_WINDOW, atoms._NET_SUPPORTED, check] {
                 conn.delete_property(self.root, property)?;

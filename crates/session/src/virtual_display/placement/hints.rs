@@ -13,7 +13,7 @@ use x11rb::rust_connection::RustConnection;
 use super::Atoms;
 use super::rectangle::Limits;
 
-/// The number of values read from a property; the longest one, WM_NORMAL_HINTS, has 18.
+/// The maximum number of values read from a property. The longest one, WM_NORMAL_HINTS, has 18.
 const MAX_VALUES: u32 = 32;
 
 /// The kind of a window.
@@ -21,22 +21,21 @@ const MAX_VALUES: u32 = 32;
 pub(super) enum Kind {
     /// A main window of the application.
     Main,
-    /// A window that belongs to a main window: `of`, if it is named.
+    /// A window that belongs to a main window, which is `of` if it is stated.
     Dialog {
-        /// The value of WM_TRANSIENT_FOR; the window need not exist.
+        /// The value of WM_TRANSIENT_FOR. The window need not exist.
         of: Option<Window>,
     },
-    /// A desktop, a panel, a menu or an invisible window: its application positions it, and it does not receive the
-    /// focus.
+    /// A desktop, a panel, a menu or an invisible window. Its application positions it, and it does not receive the focus.
     Unmanaged,
 }
 
 /// How a window receives the focus (ICCCM 2.0, section 4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FocusModel {
-    /// The focus is set to the window.
+    /// Whether the focus is set to the window.
     pub(super) is_set: bool,
-    /// The window is notified that it may take the focus.
+    /// Whether the window is notified that it may take the focus.
     pub(super) is_notified: bool,
 }
 
@@ -62,7 +61,7 @@ impl WindowHints {
     /// Queries a child of `root`. Invalid hints count as absent.
     ///
     /// # Errors
-    /// An X error, if the window has been destroyed.
+    /// Returns an X error if the window has been destroyed.
     pub(super) fn query(
         conn: &RustConnection,
         atoms: &Atoms,
@@ -74,7 +73,7 @@ impl WindowHints {
         };
         let numbers =
             |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
-        // All requests at once: one round trip to the server.
+        // All requests are sent at once, so that they take one round trip to the server.
         let attributes = conn.get_window_attributes(window)?;
         let geometry = conn.get_geometry(window)?;
         let types = requested(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;

@@ -1,9 +1,9 @@
-//! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest
-//! of them has the keyboard focus.
+//! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest of
+//! them has the keyboard focus.
 //!
-//! It is no interactive window manager: it draws nothing, and has no frames, no list of windows and no shortcuts. A window
-//! manager of an application can replace it (`--replace`); then it stays inactive until the display ends. After an error
-//! windows stay where their applications put them. See `docs/adr/0019-placement.md` for the reasons.
+//! It is not an interactive window manager: it draws nothing, and has no frames, no list of windows and no shortcuts. A
+//! window manager of an application can replace it (`--replace`); in that case, it stays inactive until the display ends.
+//! After an error, windows stay where their applications have put them. See `docs/adr/0019-placement.md` for the reasons.
 //!
 //! Specs: ICCCM 2.0, sections 2.8 (WM_Sn), 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_TAKE_FOCUS, synthetic
 //! ConfigureNotify); Extended Window Manager Hints 1.5.
@@ -54,17 +54,17 @@ x11rb::atom_manager! {
     }
 }
 
-/// The placement thread, which ends on drop. Drop it after its server has ended, since it may wait for the server.
+/// The placement thread, which ends on drop. Drop it after its server has ended, because it may be waiting for the server.
 pub(super) struct Placement {
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Placement {
-    /// Starts on the display of this connection and screen: from then on no window is mapped before it is placed.
+    /// Starts on the display of this connection and screen. From then on, no window is mapped before it has been placed.
     ///
     /// # Errors
-    /// Another client already places windows there, or the server does not answer.
+    /// Returns an error if another client already places windows there, or if the server does not answer.
     pub(super) fn start((conn, screen): (RustConnection, usize)) -> Result<Placement> {
         let mut placer = WindowPlacer::open(conn, screen)?;
         let stop = Waker::new()?;

@@ -25,15 +25,15 @@ use super::claim::Claim;
 use super::hints::{Kind, WindowHints};
 use super::rectangle::{Rectangle, within};
 
-/// The maximum number of placed windows; further ones stay where their applications put them (guess: far more than any
-/// user needs).
+/// The maximum number of placed windows. Additional ones stay where their applications have put them (guess: far more than
+/// any user needs).
 const MAX_WINDOWS: usize = 256;
 
 /// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
 const NORMAL: u32 = 1;
 const WITHDRAWN: u32 = 0;
 
-/// Actions on a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; any other value toggles it.
+/// Actions on a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD. Any other value toggles the state.
 const REMOVE: u32 = 0;
 const ADD: u32 = 1;
 
@@ -41,11 +41,11 @@ const ADD: u32 = 1;
 struct PlacedWindow {
     window: Window,
     hints: WindowHints,
-    /// Where the user has dragged it.
+    /// The position to which the user has dragged it.
     dragged: Option<(i32, i32)>,
     /// Its last position and size.
     geometry: Option<Rectangle>,
-    /// The activation order; the highest is the newest.
+    /// The activation order. The highest is the newest.
     activation: u64,
     /// Whether its clicks are intercepted.
     intercepts_clicks: bool,
@@ -58,9 +58,9 @@ pub(super) struct WindowPlacer {
     claim: Claim,
     /// The display's size.
     all: Size,
-    /// In the order in which they were mapped.
+    /// The windows in the order in which they were mapped.
     placed: Vec<PlacedWindow>,
-    /// The main window that fills the display, below the others: the first one mapped.
+    /// The main window that fills the display, below the others. It is the first one mapped.
     filler: Option<Window>,
     activations: u64,
     /// The window with the keyboard focus, as far as it is assigned here.
@@ -73,7 +73,7 @@ impl WindowPlacer {
     /// Takes over the display of this connection and screen.
     ///
     /// # Errors
-    /// Another client owns it, or the server does not answer.
+    /// Returns an error if another client owns it, or if the server does not answer.
     pub(super) fn open(conn: RustConnection, screen: usize) -> Result<WindowPlacer> {
         let atoms = Atoms::new(&conn)?.reply()?;
         let claim = Claim::take(&conn, screen, &atoms)?;
@@ -91,10 +91,10 @@ impl WindowPlacer {
         })
     }
 
-    /// Places windows until `stop` is raised, or a window manager takes over.
+    /// Places windows until `stop` is woken, or until a window manager takes over.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// Returns an error if the connection has failed.
     pub(super) fn serve(&mut self, stop: &Waker) -> Result<(), ReplyError> {
         loop {
             self.conn.flush()?;
@@ -116,7 +116,7 @@ impl WindowPlacer {
         }
     }
 
-    /// Waits for events of the server or for `stop`; whether it was `stop`.
+    /// Waits for events of the server or for `stop`. Returns whether it was `stop`.
     fn wait_or_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
@@ -179,9 +179,9 @@ impl WindowPlacer {
             .position(|placed| placed.window == window)
     }
 
-    /// An application maps a window.
+    /// Handles an application that maps a window.
     fn show(&mut self, window: Window) -> Result<(), ReplyError> {
-        // First, so that no later change is missed.
+        // This comes first, so that no later change is missed.
         let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         self.conn.change_window_attributes(window, &watched)?;
         let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, window)?;
@@ -212,7 +212,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// An application unmaps a window.
+    /// Handles an application that unmaps a window.
     fn unmapped(&mut self, window: Window) -> Result<(), ReplyError> {
         if self.find(window).is_none() {
             return Ok(());
@@ -229,7 +229,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// A window no longer exists; the previously active window becomes active again.
+    /// Handles a window that no longer exists. The previously active window becomes active again.
     fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -242,7 +242,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// An application requests another position or size.
+    /// Handles an application's request for another position or size.
     fn on_configure_request(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
             // It is not mapped yet, or not placed.
@@ -277,8 +277,8 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Whether a mouse button is pressed: toolkits with client-side frames move a window then, while applications request
-    /// their own positions without a pressed button.
+    /// Whether a mouse button is pressed. Toolkits with client-side frames move a window while a button is pressed, and
+    /// applications request their own positions without a pressed button.
     fn is_dragging(&self) -> Result<bool, ReplyError> {
         let pointer = self.conn.query_pointer(self.claim.root)?.reply()?;
         Ok(pointer.mask.intersects(KeyButMask::BUTTON1))
@@ -306,7 +306,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// A window changes its hints after it was mapped.
+    /// Handles a window that changes its hints after it has been mapped.
     fn on_hints_changed(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
         let hint_atoms: [Atom; 5] = [
             AtomEnum::WM_NORMAL_HINTS.into(),
@@ -335,7 +335,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// An application requests the full-screen state, or its end.
+    /// Handles an application's request for the full-screen state, or for its end.
     fn on_state_request(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
         let [action, first, second, ..] = data;
         let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
@@ -370,8 +370,8 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// The user clicks into a window without the focus: it receives the focus, and then the click. The window that fills the
-    /// display stays below the others, which it would hide.
+    /// Handles the user's click into a window without the focus: the window receives the focus, and then the click. The
+    /// window that fills the display stays below the others, which it would hide.
     fn on_click(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
         if self.filler != Some(e.event) {
             self.raise(e.event)?;
@@ -428,7 +428,7 @@ impl WindowPlacer {
         over.unwrap_or(whole).centred(size, self.all)
     }
 
-    /// The window to which this one belongs, if that is mapped.
+    /// The window to which this one belongs, if it is mapped.
     fn parent_of(&self, placed: &PlacedWindow) -> Option<&PlacedWindow> {
         let Kind::Dialog { of: Some(of) } = placed.hints.kind else {
             return None;
@@ -436,7 +436,7 @@ impl WindowPlacer {
         self.placed.iter().find(|parent| parent.window == of)
     }
 
-    /// Raises a window, and above it the windows that belong to it; with a main window also dialogs without a parent
+    /// Raises a window, and above it the windows that belong to it. With a main window, also raises dialogs without a parent
     /// window.
     fn raise(&self, window: Window) -> Result<(), ConnectionError> {
         let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
@@ -468,7 +468,7 @@ impl WindowPlacer {
         self.assign_focus()
     }
 
-    /// Gives the newest window the focus, and intercepts clicks into the others, so that they can receive it.
+    /// Assigns the focus to the newest window, and intercepts clicks into the others, so that they can receive it.
     fn assign_focus(&mut self) -> Result<(), ConnectionError> {
         let focusable = (self.placed.iter()).filter(|placed| placed.hints.focus.accepts_focus());
         let newest = focusable.max_by_key(|placed| placed.activation);
@@ -507,7 +507,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// The server's time is known.
+    /// Handles the server's time.
     fn on_server_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
         let Some(at) = self
             .focus_pending

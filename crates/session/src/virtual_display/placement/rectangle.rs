@@ -3,7 +3,7 @@
 use openuvr_proto::units::Size;
 use x11rb::properties::WmSizeHints;
 
-/// The maximum side of a window: X11 coordinates are signed 16-bit.
+/// The maximum side of a window. X11 coordinates are signed 16-bit.
 const MAX_SIDE: u32 = 32_767;
 
 /// A position on the display and a size, in pixels.
@@ -20,8 +20,8 @@ impl Rectangle {
         Rectangle { at: (0, 0), size }
     }
 
-    /// A rectangle of `size` centred on this one, within a display of `all` pixels. Of a rectangle that is larger than the
-    /// display the upper left corner is visible.
+    /// A rectangle of `size` centred on this one, within a display of `all` pixels. If it is larger than the display, its
+    /// upper left corner is visible.
     pub(super) fn centred(self, size: Size, all: Size) -> Rectangle {
         let place = |from: i32, has: u32, takes: u32, all: u32| {
             let middle = i64::from(from) + (i64::from(has) - i64::from(takes)) / 2;
@@ -42,8 +42,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored: a terminal draws a border, a
-    /// video player bars.
+    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal draws a
+    /// border and a video player draws bars.
     pub(super) fn of(hints: Option<&WmSizeHints>) -> Limits {
         let side = |pixels: i32, otherwise: u32| {
             let pixels = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);
@@ -55,7 +55,7 @@ impl Limits {
         };
         let least = size(hints.and_then(|hints| hints.min_size), 1);
         let most = size(hints.and_then(|hints| hints.max_size), MAX_SIDE);
-        // With contradicting limits the minimum applies.
+        // If limits contradict each other, the minimum applies.
         let most = Size::new(most.width.max(least.width), most.height.max(least.height));
         Limits { least, most }
     }

@@ -1,7 +1,7 @@
-//! Copies by `ext-image-copy-capture-v1`: a session announces the form of its buffers, and each copy
-//! updates only what changed since the buffer was used last.
+//! Copies with `ext-image-copy-capture-v1`. A session announces the form of its buffers, and each copy updates only the
+//! parts that have changed since the buffer was last used.
 //!
-//! The first copy of a session is made at once, further ones when there is damage.
+//! The first copy of a session is made at once, later copies when there is damage.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_buffer::WlBuffer;
@@ -24,12 +24,12 @@ use crate::capture::copy::{Copier, Progress, Subject};
 use crate::capture::turn::Transform;
 use openuvr_media::damage::Block;
 
-/// The compositor's objects that make sources and sessions.
+/// The compositor's objects that create sources and sessions.
 #[derive(Clone)]
 pub(crate) struct Managers {
     pub(in crate::capture) sessions: ExtImageCopyCaptureManagerV1,
     pub(in crate::capture) outputs: ExtOutputImageCaptureSourceManagerV1,
-    /// Where windows can be captured.
+    /// Present if windows can be captured.
     pub(in crate::capture) windows: Option<ExtForeignToplevelImageCaptureSourceManagerV1>,
 }
 
@@ -47,12 +47,12 @@ pub(in crate::capture) struct ImageCopy {
 pub(in crate::capture) struct CaptureSession {
     session: Option<ExtImageCopyCaptureSessionV1>,
     frame: Option<ExtImageCopyCaptureFrameV1>,
-    /// Whether a copy of this session was begun: further ones wait for damage.
+    /// Whether a copy of this session has been started. Later copies wait for damage.
     used: bool,
 }
 
 impl ImageCopy {
-    /// `pointer`: whether the compositor draws its pointer into the picture.
+    /// Creates the copies. `pointer` is whether the compositor draws its pointer into the picture.
     pub(in crate::capture) fn new(
         managers: Managers,
         handle: QueueHandle<State>,
@@ -80,7 +80,7 @@ impl ImageCopy {
 }
 
 impl Managers {
-    /// The source for a subject; `None` for a window that can't be captured.
+    /// The source for a subject; `None` for a window that cannot be captured.
     pub(in crate::capture) fn source(
         &self,
         subject: &Subject,

@@ -1,4 +1,4 @@
-//! The pointer of an output: its image and position, each announced by itself.
+//! The pointer of an output: its image and its position, each of which is announced separately.
 //!
 //! Spec: `ext-image-copy-capture-v1`, cursor sessions.
 
@@ -25,31 +25,31 @@ use openuvr_media::cursor::CursorShape;
 use openuvr_media::damage::Block;
 use openuvr_media::sys::memory::SharedMemory;
 
-/// The largest side of an image that the compositor may copy (guess: twice that of a large cursor on a
-/// display of four times the usual density).
+/// The maximum side of an image that the compositor may copy (guess: twice that of a large cursor on a display with four
+/// times the usual density).
 const LONGEST_SIDE: u32 = 1024;
 
-/// How long to wait after further failed copies before the next one (guess: as that of pictures).
+/// How long to wait after additional failed copies before the next one (guess: the same as for pictures).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The largest side of an image that is read, in pixels: that of a [`CursorShape`]. Cursors of
-/// Wayland compositors have 24 to 64 pixels, times the scale.
+/// The maximum side of an image that is read, in pixels, which is that of a [`CursorShape`]. Cursors of Wayland compositors
+/// have 24 to 64 pixels, times the scale.
 const MAX_SIDE: u32 = 256;
 
 /// The receiver of the pointer's events.
 #[derive(Default)]
 pub(in crate::capture) struct PointerState {
     seat: Option<WlSeat>,
-    /// Whether the seat has a pointer: one that was never there can't be named.
+    /// Whether the seat has a pointer. A pointer that has never existed cannot be referred to.
     exists: bool,
-    /// The cursor session whose events count.
+    /// The number of the cursor session whose events count.
     number: u64,
     entered: bool,
     position: (i32, i32),
     hot_spot: (i32, i32),
 }
 
-/// Watches the pointer on the chosen output.
+/// Watches the pointer on the selected output.
 pub(crate) struct PointerWatch {
     compositor: Compositor,
     managers: Managers,
@@ -73,11 +73,11 @@ struct Image {
 }
 
 impl PointerWatch {
-    /// Watches the pointer on the output of this name (`None`: the first one) of `display`; `None`: the
-    /// compositor can't, or the output is turned, where the image would be turned too.
+    /// Watches the pointer on the output with this name (`None`: the first one) of `display`. Returns `None` if the
+    /// compositor does not support it, or if the output is rotated, because the image would be rotated, too.
     ///
     /// # Errors
-    /// One line: the display can't be reached.
+    /// Returns a one-line error if the display cannot be reached.
     pub(crate) fn open(
         display: Option<&str>,
         output: Option<&str>,
@@ -103,17 +103,17 @@ impl PointerWatch {
         }))
     }
 
-    /// Processes the events that have arrived, and requests the next image; returns a new image.
+    /// Processes the events that have arrived, and requests the next image. Returns a new image.
     ///
     /// # Errors
-    /// One line: the connection failed, or the image can't be read.
+    /// Returns a one-line error if the connection has failed or the image cannot be read.
     pub(crate) fn advance(&mut self, now: Instant) -> Result<Option<CursorShape>, CaptureError> {
         self.compositor.dispatch()?;
         if self.compositor.state.outputs.choose() || !self.compositor.state.pointer.exists {
             self.stop();
         }
         if self.compositor.state.progress.is_failed() {
-            // A cursor of another size needs another buffer: once at once.
+            // A cursor of another size needs another buffer. The first retry is at once.
             self.stop();
             self.failures += 1;
             self.retry_at = (self.failures > 1).then(|| now + RETRY_INTERVAL);
@@ -151,16 +151,16 @@ impl PointerWatch {
         Ok(shape)
     }
 
-    /// Waits for events, the waker, or until then.
+    /// Waits for events, for the waker, or until the specified time.
     ///
     /// # Errors
-    /// One line: the connection failed.
+    /// Returns a one-line error if the connection has failed.
     pub(crate) fn wait(&self, waker: &Waker, until: Option<Instant>) -> Result<(), CaptureError> {
         let next = [until, self.retry_at].into_iter().flatten().min();
         self.compositor.wait(waker, next)
     }
 
-    /// The position of the hot spot in the picture, and the size of the picture; `None`: it is outside.
+    /// The position of the hot spot in the picture, and the size of the picture; `None` if it is outside the picture.
     pub(crate) fn position(&self) -> Option<((i32, i32), Size)> {
         let output = self.compositor.state.outputs.chosen()?;
         let pointer = &self.compositor.state.pointer;
@@ -211,7 +211,7 @@ impl Image {
     fn new(compositor: &Compositor, form: BufferForm) -> Result<Image, CaptureError> {
         let name = &compositor.name;
         let size = form.size;
-        // Without its alpha the image would be a rectangle.
+        // Without its alpha, the image would be a rectangle.
         let sides = size.width.max(size.height);
         if !size.is_valid() || sides > LONGEST_SIDE || form.format != WEnum::Value(Format::Argb8888)
         {
@@ -232,7 +232,7 @@ impl Image {
         })
     }
 
-    /// The image, of which the upper left part is kept if it is too large.
+    /// The image. If it is too large, its upper left part is kept.
     fn shape(&self, hot_spot: (i32, i32)) -> CursorShape {
         let side = |n: u32| u16::try_from(n.min(MAX_SIDE)).unwrap_or(0);
         let (width, height) = (side(self.form.size.width), side(self.form.size.height));
@@ -309,5 +309,5 @@ impl Dispatch<ExtImageCopyCaptureCursorSessionV1, u64> for State {
     }
 }
 
-// The pointer is only named: this connection has no window that it could enter.
+// The pointer is only referred to: this connection has no window that it could enter.
 delegate_noop!(State: ignore WlPointer);

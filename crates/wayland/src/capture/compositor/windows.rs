@@ -12,8 +12,7 @@ use wayland_protocols::ext::foreign_toplevel_list::v1::client::ext_foreign_tople
 
 use super::State;
 
-/// Most windows that are known at a time (guess: far more than a desktop has); of further ones nothing
-/// is kept.
+/// The maximum number of known windows (guess: far more than a desktop has). Nothing is stored about additional windows.
 const MAX_WINDOWS: usize = 4096;
 
 /// The open windows, in the order in which they were listed.
@@ -26,7 +25,7 @@ struct Window {
     proxy: ExtForeignToplevelHandleV1,
     title: String,
     application: String,
-    /// Title and application are complete.
+    /// Whether title and application are complete.
     known: bool,
 }
 
@@ -40,7 +39,7 @@ impl Windows {
         found.next().map(|window| window.proxy.clone())
     }
 
-    /// The title of an open window; `None`: it is closed.
+    /// The title of an open window; `None` if it has been closed.
     pub(in crate::capture) fn title(&self, proxy: &ExtForeignToplevelHandleV1) -> Option<&str> {
         let window = self.all.iter().find(|window| window.proxy == *proxy);
         window.map(|window| window.title.as_str())
