@@ -36,17 +36,16 @@ use self::portal::PortalAttack;
 use self::table::{Figures, Judged, Row};
 use openuvr_clock as clock;
 
-/// Attack one's own host and portal, and report which attacks they withstood.
+/// Attack your own host and portal, and report which attacks they withstood.
 ///
 /// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
 /// between them that sees and replays datagrams, and tries one attack after the other. For each it
 /// prints the complete frames per second that the client still received, the host's CPU and memory
 /// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
 /// whether a client reconnected.
-/// With --host it attacks a running host, without an honest client: then only the host's answers
-/// are judged. The address must belong to this machine (to the network namespace of this process);
-/// any other is refused. No attack needs a key, except probes, which only an admitted observer can
-/// send.
+/// With --host, it attacks a running host without an honest client, and judges only the host's answers. The address must
+/// belong to this machine (to the network namespace of this process); any other is refused. No attack needs a key, except
+/// probes, which only an admitted observer can send.
 ///
 /// The attacks on a portal start one, and request the list of sessions 20 times a second where an
 /// attack could prevent that. The attack on displays starts sessions, which need Xvfb; without Xvfb
@@ -67,7 +66,7 @@ pub(crate) struct Args {
     /// Only these attacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
     only: Vec<Kind>,
-    /// One second per attack: a smoke test, too short for figures
+    /// Smoke test: one second per attack, too short for figures
     #[arg(long)]
     quick: bool,
     /// How long each attack lasts [default: 5s]
@@ -91,17 +90,17 @@ A host in its own network namespace, from within it:
 enum Kind {
     /// Random bytes from eight unknown addresses
     Garbage,
-    /// The client's datagrams, altered, from its address
+    /// Altered copies of the client's datagrams, sent from the client's address
     Forged,
-    /// The client's datagrams, replayed from its address
+    /// Replayed copies of the client's datagrams, sent from the client's address
     Replay,
-    /// The host's datagrams to the client, altered, from the host's address
+    /// Altered copies of the host's datagrams to the client, sent from the host's address
     Client,
     /// Every other datagram of the client has a source address that never answers
     Paths,
     /// An observer requests bursts of full datagrams 1000 times a second
     Probes,
-    /// One random PIN after the other
+    /// Random PINs, one after the other
     Pins,
     /// 3000 unfinished handshakes a second, while the client has to reconnect
     Begins,
@@ -109,7 +108,7 @@ enum Kind {
     Logins,
     /// Idle connections from four networks to the web and RTSP servers
     Places,
-    /// The same, with no file descriptors left on the host
+    /// Idle connections to the web and RTSP servers of a host without free file descriptors
     Descriptors,
     /// A portal: 10,000 log-ins without a body, from four networks
     PortalBodies,
@@ -174,7 +173,8 @@ const BEGINS: u32 = 3000;
 /// Probes per second of [`Kind::Probes`].
 const PROBES: u32 = 1000;
 
-/// Interruption of the client's link before it has to reconnect: the client detects it after 2 s.
+/// How long the client's link is interrupted before the client has to reconnect. The client detects the interruption after 2
+/// s.
 const CUT: Duration = Duration::from_millis(2500);
 
 /// Deadline of the reconnection.
@@ -183,7 +183,7 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Runs the attacks and prints the verdicts.
 ///
 /// # Errors
-/// The host is not on this machine, or host or client can't be started.
+/// Returns an error if the host is not on this machine, or if host or client cannot be started.
 pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     let kinds = chosen(args)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -269,8 +269,8 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
     if let Some(host) = args.host {
         if !own(host.ip()) {
             bail!(
-                "{host} is not on this machine: `openuvr lab attack` attacks only one's own host; run \
-                 it there, or in its network namespace"
+                "{host} is not on this machine: `openuvr lab attack` attacks only hosts on this machine; run it there, or \
+                 in its network namespace"
             );
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.own_target().is_some()) {
@@ -343,7 +343,7 @@ impl Target<'_> {
         Ok(row)
     }
 
-    /// The number of strikes, and the verdict's own criterion, if frames are not the only one.
+    /// Makes an attack. Returns the number of strikes, and the verdict's own criterion if frames are not the only one.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {
@@ -365,7 +365,7 @@ impl Target<'_> {
             | Kind::PortalGuesses
             | Kind::PortalFiles
             | Kind::PortalEnvironment
-            | Kind::Displays => bail!("it is no attack on a host"),
+            | Kind::Displays => bail!("it is not an attack on a host"),
         }
     }
 
@@ -393,7 +393,7 @@ impl Target<'_> {
         }
         let judged = Judged {
             words: format!(
-                "{drawn} bytes drawn with {requested} to an address that never answered"
+                "{requested} bytes caused {drawn} bytes to an address that never answered"
             ),
             held: drawn <= 3 * requested,
         };
@@ -410,18 +410,18 @@ impl Target<'_> {
         // 12 within 2 s, and those that straddle two windows.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
-            words: format!("{bursts} bursts drawn with {requested} probes"),
+            words: format!("{requested} probes caused {bursts} bursts"),
             held: bursts <= may,
         };
         Ok((requested, Some(judged)))
     }
 
-    /// One PIN after the other.
+    /// Tries one PIN after the other.
     fn pins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         let (tried, mut done) = self.run(vec![(Guessing::new(self.host), 50)], honest)?;
         let (paired, refused) = done.pop().map_or((0, 0), |guessing| guessing.outcome());
         let judged = Judged {
-            words: format!("{paired} of {} PINs were taken", paired + refused),
+            words: format!("{paired} of {} PINs were accepted", paired + refused),
             held: paired == 0,
         };
         Ok((tried, Some(judged)))

@@ -1,8 +1,8 @@
-//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of
-//! most streaming programs. The value of our own parts is measured against these.
+//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of most streaming programs.
+//! The value of our own parts is measured against these.
 //!
-//! It is the same code with the same options and the same record, run by this program. `bench
-//! ablation` starts it for all of its configurations, so that they differ in nothing else.
+//! It is the same code with the same options and the same record, run by this program. `bench ablation` starts it for all of
+//! its configurations, so that they differ in nothing else.
 
 mod links;
 mod polled;
@@ -109,7 +109,7 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
 /// Runs the subcommand of [`commands`] with this name.
 ///
 /// # Errors
-/// As `openuvr host`; or a prerequisite of a baseline is missing.
+/// As for `openuvr host`. Also returns an error if a prerequisite of a baseline is missing.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     // The hidden subcommand has no such option.
     let asked = matches.try_get_many::<Baseline>(KEY).ok().flatten();
@@ -117,7 +117,7 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     host::run(name, matches, &baselines)
 }
 
-/// The parts of a host, with these baselines in place of our own.
+/// The parts of a host, with these baselines instead of our own.
 struct Baselines(Vec<Baseline>);
 
 impl Baselines {

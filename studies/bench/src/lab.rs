@@ -39,8 +39,8 @@ pub(crate) struct LabArgs {
 enum Study {
     /// Emulate a link, as a UDP relay or as an Ethernet bridge.
     ///
-    /// With --to it is a relay: clients connect to the --listen address as if it were the host, and
-    /// each has its own link. With --bridge it forwards every Ethernet frame between two network
+    /// With --to, it is a relay: clients connect to the --listen address as if it were the host, and
+    /// each has its own link. With --bridge, it forwards every Ethernet frame between two network
     /// interfaces; run it as root in a network namespace with one end of two cables, without
     /// addresses.
     ///
@@ -122,7 +122,7 @@ struct HopArgs {
     /// A script for the direction from the host; without a value: the options above apply only there
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// The same for the direction to the host
+    /// A script for the direction to the host; without a value: the options above apply only there
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
     /// A Wi-Fi network instead of such a link: NAME=VALUE, see `openuvr lab wifi --help`. Clients
@@ -152,10 +152,10 @@ struct HopArgs {
     lasting: Option<Duration>,
 }
 
-/// Runs a study until its end or a signal; exit code 3 if its figures are invalid.
+/// Runs a study until its end or a signal. The exit code is 3 if its figures are invalid.
 ///
 /// # Errors
-/// The failure, in one line.
+/// Returns the failure, in one line.
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
@@ -195,7 +195,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         let came = report.up.sent + report.down.sent;
         (report.to_string(), came, report.lateness)
     } else {
-        let to = args.to.context("neither --to nor --bridge is given")?;
+        let to = args.to.context("neither --to nor --bridge is set")?;
         let mut hop = Hop::open(hop::Config {
             listen: args.listen,
             to,
@@ -281,8 +281,8 @@ impl HopArgs {
         Ok(result?)
     }
 
-    /// Why the figures of this run are invalid, if they are; the link received `came` datagrams or
-    /// frames.
+    /// The reason why the figures of this run are invalid, if they are. `came` is the number of datagrams or frames that the
+    /// link has received.
     fn invalid_reason(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {

@@ -69,7 +69,7 @@ pub(crate) struct Load {
     loopback_bytes: u64,
 }
 
-/// What happened between two [`Load`]s.
+/// The usage between two [`Load`]s.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Used {
     /// Cores used by all processes outside our tree.
@@ -117,7 +117,7 @@ impl Load {
         }
     }
 
-    /// What happened since `earlier`.
+    /// The usage since `earlier`.
     pub(crate) fn since(&self, earlier: &Load) -> Used {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(0.001);
         let cores = |ticks: u64| ticks as f64 / USER_HZ / seconds;
@@ -265,7 +265,7 @@ fn policy(fields: &[&str]) -> String {
     }
 }
 
-/// The name and the fields from the third on; the name stands in parentheses and may contain some.
+/// The name, and the fields from the third one onwards. The name is in parentheses and may itself contain parentheses.
 fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     Some((
@@ -291,8 +291,7 @@ fn on_cpu_ns(task: &Path) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Parent and ticks used of every process; children that ended count for the parent that has
-/// waited for them.
+/// Parent and used ticks of every process. Children that have ended count for the parent that has waited for them.
 fn processes() -> BTreeMap<u32, (u32, u64)> {
     let Ok(dir) = std::fs::read_dir("/proc") else {
         return BTreeMap::new();
@@ -340,7 +339,7 @@ fn loopback_bytes() -> u64 {
         .unwrap_or(0)
 }
 
-/// Cores of other processes above which milliseconds are unreliable.
+/// Number of cores used by other processes above which milliseconds are unreliable.
 pub(crate) const QUIET: f64 = 0.1;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The program `openuvr-bench`: benchmarks and studies of OpenUVR.
 //!
-//! `openuvr bench` and `openuvr lab` execute this program, with the same arguments. It observes
-//! OpenUVR from outside, with the testbed's instruments: hosts, clients and the scene are processes
-//! of `openuvr`, and their pictures are read from displays. A stream needs nothing from this crate;
-//! it contains a host with inferior parts for comparison (`baseline`).
+//! `openuvr bench` and `openuvr lab` execute this program with the same arguments. It observes OpenUVR from outside, with
+//! the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures are read from
+//! displays. A stream needs nothing from this crate. For comparison, it contains a host with inferior parts (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

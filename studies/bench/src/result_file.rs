@@ -1,5 +1,5 @@
-//! Result files, which the reporter (`studies/report`) reads: JSON with a common header, and CSV for
-//! long data beside it.
+//! Result files, which the reporter (`studies/report`) reads: JSON with a common header, and CSV files for long data next to
+//! it.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,11 +19,11 @@ const SCHEMA_VERSION: u32 = 1;
 /// exist. `name` is the bench or study: `bench.latency`, `lab.wifi`.
 ///
 /// # Errors
-/// The file can't be written.
+/// Returns an error if the file cannot be written.
 pub(crate) fn write(path: &Path, name: &str, content: &impl Serialize) -> Result<()> {
     let mut file = serde_json::to_value(content)?;
     let fields = file.as_object_mut();
-    let fields = fields.with_context(|| format!("the content of {name} is no object"))?;
+    let fields = fields.with_context(|| format!("the content of {name} is not an object"))?;
     fields.extend(header(name));
     write_bytes(path, serde_json::to_string_pretty(&file)?.as_bytes())
 }
@@ -31,7 +31,7 @@ pub(crate) fn write(path: &Path, name: &str, content: &impl Serialize) -> Result
 /// Writes a table with one line of column names.
 ///
 /// # Errors
-/// The file can't be written.
+/// Returns an error if the file cannot be written.
 pub(crate) fn write_csv<R>(path: &Path, heads: &[&str], rows: R) -> Result<()>
 where
     R: IntoIterator<Item = Vec<String>>,
@@ -53,7 +53,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display()))
 }
 
-/// What a measurement needs to be judged and repeated.
+/// The data with which a measurement can be judged and repeated.
 fn header(name: &str) -> Map<String, Value> {
     let fields = [
         ("schema", format!("openuvr.{name}").into()),
@@ -90,7 +90,7 @@ fn date() -> Option<String> {
     Some(format!("{day}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
-/// The command line, quoted for a shell; the program's name without its path.
+/// The command line, quoted for a shell, with the program's name without its path.
 pub(crate) fn command() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
     format!("openuvr {}", quoted(&words))

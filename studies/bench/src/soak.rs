@@ -1,8 +1,8 @@
-//! `openuvr lab soak`: long streaming between a host and a client, observed from outside: whether
-//! their memory grows, and whether every captured frame has exactly one outcome.
+//! `openuvr lab soak`: long streaming between a host and a client, observed from outside. It checks whether their memory
+//! grows, and whether every captured frame has exactly one outcome.
 //!
-//! It measures no latency (`openuvr bench latency` does), and cannot find a leak that becomes
-//! visible only beyond its duration.
+//! It measures no latency (`openuvr bench latency` does), and cannot find a leak that becomes visible only after a longer
+//! time.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Interval of memory readings [default: a 200th of the time, at most 5s]
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     every: Option<Duration>,
-    /// Further argument for the host; may be repeated
+    /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
@@ -74,7 +74,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 /// Warm-up until frames flow, before the first reading.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Minimum duration: below it, growth within the slack would be gigabytes per hour (a guess).
+/// Minimum duration. Below it, growth within the slack would be gigabytes per hour (a guess).
 const LEAST: Duration = Duration::from_secs(60);
 
 /// Minimum share of requested frames that must be complete; otherwise the run did not test
@@ -90,7 +90,7 @@ const SLACK: f64 = 1_048_576.0;
 /// Streams, observes, and prints the verdict.
 ///
 /// # Errors
-/// One line if host, client or display can't be started, or ended early.
+/// Returns a one-line error if host, client or display cannot be started, or has ended early.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
@@ -175,7 +175,7 @@ fn doubt(ran: Duration, asked: Duration, complete: f64) -> Option<String> {
     }
 }
 
-/// Displays and application, if the source needs them. Dropped in this order.
+/// Displays and application, if the source needs them. They are dropped in this order.
 struct Stage {
     scene: Option<Child>,
     displays: Option<[VirtualDisplay; 2]>,
@@ -200,7 +200,7 @@ impl Stage {
         })
     }
 
-    /// An error if the application has ended.
+    /// Returns an error if the application has ended.
     fn check(&mut self) -> Result<()> {
         self.scene.as_mut().map_or(Ok(()), Child::check)
     }
@@ -297,7 +297,7 @@ impl Trend {
         })
     }
 
-    /// `None`: it is too short to tell.
+    /// Whether it is flat; `None` if it is too short to determine this.
     fn is_flat(&self) -> Option<bool> {
         // The last reading is one interval before the end.
         (self.span >= LEAST.as_secs_f64() * 0.4)
@@ -359,7 +359,7 @@ impl Account {
         account
     }
 
-    /// Frames between the first and the last: the host numbers them without a gap.
+    /// Number of frames between the first and the last, because the host numbers them without a gap.
     fn captured(&self) -> usize {
         match (self.frames.first(), self.frames.last()) {
             (Some(first), Some(last)) => (last - first) as usize + 1,

@@ -1,8 +1,8 @@
-//! Attacks on one's own host, as an attacker on the network without keys can make them: all
-//! datagrams are built from public information.
+//! Attacks on one's own host, as an attacker on the network without keys can make them. All datagrams are built from public
+//! information.
 //!
-//! It is not a scanner: [`own`] limits targets to hosts of this machine, and nothing here searches
-//! for others. It gives no verdicts either: the caller measures.
+//! It is not a scanner: [`own`] limits targets to hosts on this machine, and nothing here searches for others. It gives no
+//! verdicts, either: the caller measures.
 
 pub mod browsers;
 pub mod device;
@@ -21,11 +21,11 @@ pub trait Attack: Send {
     /// Strikes for the `n`-th time, counted from 0. Unsent datagrams are not counted.
     ///
     /// # Errors
-    /// The system's, for a datagram that was not sent.
+    /// Returns the system's error for a datagram that was not sent.
     fn strike(&mut self, n: u64) -> io::Result<()>;
 }
 
-/// Runs an attack `per_second` times a second until `stop` is set; `struck` counts the strikes.
+/// Runs an attack `per_second` times a second until `stop` is set. `struck` counts the strikes.
 pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: &AtomicU64) {
     let (begun, mut n) = (Instant::now(), 0_u64);
     while !stop.load(Ordering::Relaxed) {

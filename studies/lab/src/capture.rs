@@ -89,7 +89,7 @@ pub fn is_capture(begins: &[u8]) -> bool {
 /// Reads a capture and passes each packet to `each` until that breaks. Uses at most 8 MB of memory.
 ///
 /// # Errors
-/// Not a capture, or corrupt; the packets before the error have been passed to `each`.
+/// Returns an error if it is not a capture or is corrupt. The packets before the error have been passed to `each`.
 pub fn read(
     mut file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,

@@ -28,10 +28,10 @@ const HELD: usize = 600;
 /// Attempts of the honest browser and player during one attack.
 const TRIES: u32 = 10;
 
-/// File descriptors left to the host: the attack uses them up within a second.
+/// File descriptors that remain for the host. The attack uses them up within a second.
 const LEFT: u64 = 16;
 
-/// The CPU share of an accept thread that waits for descriptors; a busy-looping one takes a whole core.
+/// Maximum CPU share of an accept thread that waits for descriptors. A busy-looping one takes a whole core.
 const WAITS: f64 = 0.2;
 
 fn strangers() -> impl Iterator<Item = IpAddr> {
@@ -72,7 +72,7 @@ pub(super) fn logins(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, O
     Ok((struck, Some(judged(tried))))
 }
 
-/// Connections that exhaust the limits of both servers.
+/// Opens connections that exhaust the limits of both servers.
 pub(super) fn places(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
     let servers = honest.servers();
     let silent = |to| {
@@ -87,7 +87,7 @@ pub(super) fn places(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, O
     Ok((struck, Some(judged(tried))))
 }
 
-/// More connections than the host has descriptors: whether its accept threads busy-loop.
+/// Opens more connections than the host has descriptors, and checks whether its accept threads busy-loop.
 pub(super) fn descriptors(
     target: &Target<'_>,
     honest: &mut Honest,

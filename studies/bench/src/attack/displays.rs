@@ -1,4 +1,4 @@
-//! Two sessions of one account: whether the application of one can capture the display of the other, and type there.
+//! Two sessions of one account: tests whether the application of one can capture the display of the other, and type there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn has_sandbox() -> bool {
 /// Starts a session, and next to it, one after the other, sessions with an application that tries to reach its display.
 ///
 /// # Errors
-/// A session can't be started, or ended.
+/// Returns an error if a session cannot be started, or has ended.
 pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     let figures = Figures::start(None);
     if !Xvfb::is_installed() {
@@ -78,12 +78,12 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
 /// The results of the attempts.
 #[derive(Default)]
 struct AttemptCounts {
-    /// Attempts that must be refused: all at the other display, and those without a cookie at its own.
+    /// Number of attempts that must be refused: all at the other display, and those without a cookie at its own.
     tries: u64,
     refused: u64,
     looked: u64,
     typed: u64,
-    /// Control attempts, at the session's own display with its cookie, which must succeed, and successes.
+    /// Number of control attempts, at the session's own display with its cookie, which must succeed, and of successes.
     controls: u64,
     reached: u64,
     /// Whether a client with the cookie of the other display can connect to it.
@@ -176,7 +176,7 @@ impl Session {
         })
     }
 
-    /// Waits for the display to start; its number.
+    /// Waits for the display to start. Returns its number.
     fn display(&mut self) -> Result<u32> {
         let file = self.folder.join("running.json");
         wait_for(&mut self.child, "report its display", |_| {
@@ -185,7 +185,7 @@ impl Session {
         })
     }
 
-    /// Whether a client with its cookie can connect by both sockets, read the picture and type.
+    /// Whether a client with its cookie can connect through both sockets, read the picture and type.
     fn is_reached(&self, display: u32) -> Result<bool> {
         let cookie = Cookie::read(&self.folder.join("xauthority"))?;
         let whole = AttemptResult::In {

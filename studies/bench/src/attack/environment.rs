@@ -1,5 +1,5 @@
-//! The secrets of a portal: whether one is in a command line, which every account on the machine
-//! can read, or in the environment of a session, which its application can read.
+//! The secrets of a portal: tests whether one is in a command line, which every account on the machine can read, or in the
+//! environment of a session, which its application can read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use super::displays::NO_XVFB;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{PortalFolder, Victim};
 
-/// The portal's variable with a secret: one that operators set where a portal uses remote storage.
+/// The portal's variable with a secret, which operators set if a portal uses remote storage.
 const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";
 
 /// A variable with the prefix of those that sessions get, but for the portal only.
@@ -28,13 +28,13 @@ const START: Duration = Duration::from_secs(30);
 /// Deadline of a session's end.
 const END: Duration = Duration::from_secs(20);
 
-/// Sampling period: some processes live only a moment while a session starts.
+/// Sampling period. Some processes exist only briefly while a session starts.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Starts a portal with secrets and one session, and searches `/proc` for the secrets.
 ///
 /// # Errors
-/// The portal or the session can't be started, or ended.
+/// Returns an error if the portal or the session cannot be started, or has ended.
 pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
     if !Xvfb::is_installed() {
         let judged = Judged {
@@ -190,7 +190,7 @@ struct Observations {
     of_session: BTreeSet<u32>,
     program: bool,
     application: bool,
-    /// The portal itself has the secret.
+    /// Whether the portal itself has the secret.
     portal: bool,
     /// Other locations of a secret.
     given_away: BTreeSet<String>,

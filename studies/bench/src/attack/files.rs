@@ -1,6 +1,5 @@
-//! The files of a portal's database, which hold the ticket signing key and the password hashes:
-//! whether another account of the machine can open them if folder and file were world-readable
-//! before the portal started.
+//! The files of a portal's database, which contain the ticket signing key and the password hashes: tests whether another
+//! account of the machine can open them if folder and file were world-readable before the portal started.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +13,7 @@ use rustix::process::geteuid;
 use super::table::{Figures, Judged, Row};
 use super::victim::PortalFolder;
 
-/// The account without files: the kernel's overflow UID.
+/// An account that owns no files: the kernel's overflow UID.
 const UNPRIVILEGED: u32 = 65534;
 
 /// The database, and the files that SQLite keeps next to it while it is open. The ticket key is in
@@ -27,7 +26,7 @@ const CONTROL: &str = "for-all";
 /// Starts a portal on a world-readable folder, then on a world-readable file, and has another account open the files.
 ///
 /// # Errors
-/// A portal can't be started, or ended.
+/// Returns an error if a portal cannot be started, or has ended.
 pub(super) fn attack(name: String) -> Result<Row> {
     let place = PortalFolder::new("")?;
     let data = place.path().join("data");

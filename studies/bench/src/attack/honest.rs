@@ -110,7 +110,7 @@ impl Honest {
         Ok(honest)
     }
 
-    /// An error if host or client has ended: no attack may cause that.
+    /// Returns an error if host or client has ended, because no attack may cause that.
     pub(super) fn check(&mut self) -> Result<()> {
         self.pair.check()
     }
@@ -130,7 +130,7 @@ impl Honest {
         &self.servers
     }
 
-    /// Limits the host to `left` file descriptors beyond the open ones. Returns the previous limit.
+    /// Limits the host to `left` file descriptors in addition to the open ones. Returns the previous limit.
     pub(super) fn limit_descriptors(&self, left: u64) -> Result<Rlimit> {
         let id = self.pair.host.id();
         let open = std::fs::read_dir(format!("/proc/{id}/fd"));
@@ -174,7 +174,7 @@ impl Honest {
         use_of(self.pair.host.id())
     }
 
-    /// Stops the stream; capture timestamps of the complete frames that the client received.
+    /// Stops the stream. Returns the capture timestamps of the complete frames that the client has received.
     pub(super) fn whole_frames(mut self) -> Result<Vec<i64>> {
         self.pair.client.stop();
         self.pair.host.stop();

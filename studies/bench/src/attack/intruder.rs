@@ -1,5 +1,5 @@
-//! An application of a session that tries to reach X displays, and reports how far it came: it
-//! captures the root window, and presses a key.
+//! An application of a session that tries to reach X displays, and reports how far it got: it captures the root window, and
+//! presses a key.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -24,10 +24,10 @@ pub(crate) const NAME: &str = "intrude";
 /// The report, a file in its home directory.
 pub(super) const REPORT: &str = "intruded.json";
 
-/// Lifetime: a session ends with its application.
+/// How long it runs, because a session ends with its application.
 const STAYS: Duration = Duration::from_secs(600);
 
-/// The left Shift key, on all keyboards of X servers for Linux: alone it types nothing.
+/// The left Shift key, on all keyboards of X servers for Linux. By itself, it types nothing.
 const SHIFT: u8 = 50;
 
 /// Try to reach another display from within a session; started by openuvr lab attack
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 /// Tries both sockets of its own display and of the other one, then waits for a signal.
 ///
 /// # Errors
-/// It is in no session, or can't write its report.
+/// Returns an error if it is not in a session, or cannot write its report.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (home, display) = (set("HOME")?, set("DISPLAY")?);
@@ -86,7 +86,7 @@ pub(super) struct Attempt {
 /// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SocketKind {
-    /// In the abstract namespace, which sandboxes with the host's network see.
+    /// In the abstract namespace, which is visible in sandboxes with the host's network.
     Abstract,
     /// In the file system.
     Path,
@@ -115,14 +115,14 @@ impl Cookie {
     /// Reads the first cookie of an authority file.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns an error if there is none.
     pub(super) fn read(file: &Path) -> Result<Cookie> {
         let shown = file.display();
         let bytes = fs::read(file).with_context(|| format!("can't read {shown}"))?;
         Cookie::parse(&bytes).with_context(|| format!("there is no cookie in {shown}"))
     }
 
-    /// Xau(3): the family, then address, number, name and data, each after its length.
+    /// Parses the format of Xau(3): the family, then address, number, name and data, each preceded by its length.
     fn parse(bytes: &[u8]) -> Option<Cookie> {
         let (_, rest) = bytes.split_at_checked(2)?;
         let (_, rest) = part(rest)?;
@@ -141,7 +141,7 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
-/// The number of a display of this machine, as of `:12.0`.
+/// The number of a display of this machine, such as `:12.0`.
 pub(super) fn number_of(display: &str) -> Option<u32> {
     let number = display.strip_prefix(':')?.split('.').next()?;
     number.parse().ok()

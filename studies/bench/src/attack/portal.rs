@@ -24,9 +24,8 @@ const OPENED: u32 = 20_000;
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
-/// The permitted growth of a portal, in bytes, while each of the four networks holds its share of
-/// 512 connections: hyper's buffers have at least 8 KiB, and a waiting request takes about the
-/// same. 32 KiB each (a guess) is 67 MB.
+/// The permitted growth of a portal's memory, in bytes, while each of the four networks holds its share of 512 connections.
+/// hyper's buffers have at least 8 KiB, and a waiting request takes about the same. 32 KiB each (a guess) gives 67 MB.
 const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
 
 /// Deadline of the list.
@@ -50,7 +49,7 @@ pub(super) enum PortalAttack {
 /// Starts a portal, attacks it, and measures the remaining service.
 ///
 /// # Errors
-/// The portal can't be started, or ended.
+/// Returns an error if the portal cannot be started, or has ended.
 pub(super) fn attack(
     name: String,
     against: PortalAttack,
@@ -189,7 +188,7 @@ impl ListPoller {
         ListPoller { stop, thread }
     }
 
-    /// The number of lists received, and the longest response time; `None` if a request failed.
+    /// Returns the number of lists received, and the longest response time; `None` if a request failed.
     fn end(self) -> (u32, Option<Duration>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or((0, None))

@@ -6,41 +6,41 @@ use openuvr_proto::time::Instant;
 
 use super::core_use::hundredths;
 
-/// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames
-/// may lack three on a machine that does other things).
+/// The share of the complete frames without an attack that must remain during an attack (a guess: a second of 60 frames may
+/// lack three on a machine that does other things).
 const LEFT: f64 = 0.95;
 
-/// Growth of the host's memory that is none: what buffers take that were never full before.
+/// Growth of the host's memory that is tolerated, because buffers may be full for the first time.
 const GROWTH: f64 = 20e6;
 
-/// What an attack did.
+/// The effects of an attack.
 pub(super) struct Row {
     name: String,
     begun: Instant,
     ended: Instant,
     struck: u64,
-    /// Whole frames per second, if a client was there.
+    /// Complete frames per second, if there was a client.
     whole: Option<f64>,
-    /// Of one core, and bytes.
+    /// The host's share of one core, and its memory in bytes.
     host: Option<(f64, f64)>,
-    /// By how many bytes its memory may grow.
+    /// By how many bytes the host's memory may grow.
     growth: f64,
     judged: Judged,
 }
 
-/// What an attack is judged by, beside the frames.
+/// A criterion of an attack's verdict, in addition to the frames.
 pub(super) struct Judged {
     pub(super) words: String,
     pub(super) held: bool,
 }
 
-/// Seconds of a core that a host or portal has taken, and bytes of memory that it has.
+/// CPU time in seconds that a host or portal has used, and its memory in bytes.
 pub(super) type HostUse = (f64, f64);
 
-/// Seconds of a core that a process has taken, and bytes of memory that it has.
+/// CPU time in seconds that a process has used, and its memory in bytes.
 ///
 /// # Errors
-/// It has ended.
+/// Returns an error if it has ended.
 pub(super) fn use_of(id: u32) -> Result<HostUse> {
     let read = |file: &str| {
         std::fs::read_to_string(format!("/proc/{id}/{file}"))
@@ -61,7 +61,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// At the begin of an attack; `host`: the host's use of resources until now, if it is measured.
+    /// Starts at the beginning of an attack. `host` is the host's use of resources until now, if it is measured.
     pub(super) fn start(host: Option<HostUse>) -> Figures {
         Figures {
             begun: clock::now(),
@@ -69,7 +69,7 @@ impl Figures {
         }
     }
 
-    /// The attack is over; `now`: what the host has taken until now.
+    /// Ends the attack. `now` is the host's use of resources until now.
     pub(super) fn end(
         self,
         name: String,
@@ -98,8 +98,8 @@ impl Row {
         self.ended.since(self.begun).as_secs_f64()
     }
 
-    /// Counts the whole frames of its time, given when each was captured. A frame that two got is two
-    /// times in them.
+    /// Counts the complete frames in its time from the times at which they were captured. A frame that two clients have
+    /// received occurs twice.
     pub(super) fn count(&mut self, captured: &[i64]) {
         let mut of_it: Vec<i64> = captured
             .iter()
@@ -111,13 +111,13 @@ impl Row {
         self.whole = Some(of_it.len() as f64 / self.seconds());
     }
 
-    /// The same, with a limit in bytes for the state that an attacker may cause.
+    /// Sets a limit in bytes for the state that an attacker may cause.
     pub(super) fn with_growth(mut self, growth: f64) -> Row {
         self.growth = growth;
         self
     }
 
-    /// The same, but it did not hold.
+    /// Marks it as failed.
     pub(super) fn failed(mut self, why: &str) -> Row {
         self.judged = Judged {
             words: why.to_owned(),
@@ -126,7 +126,7 @@ impl Row {
         self
     }
 
-    /// Whether it held, beside `undisturbed`.
+    /// Whether the target withstood the attack, compared with `undisturbed`.
     fn held(&self, undisturbed: Option<f64>) -> bool {
         // Its own link was cut for most of the time.
         let came_back = self.name == "begins";
@@ -139,7 +139,7 @@ impl Row {
     }
 }
 
-/// Prints the table; whether everything held.
+/// Prints the table. Returns whether the target withstood all attacks.
 pub(super) fn print(rows: &[Row]) -> bool {
     let undisturbed = rows.first().and_then(|row| row.whole);
     println!("| attack | a second | whole frames/s | host, of a core | memory | | held |");

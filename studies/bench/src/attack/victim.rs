@@ -28,7 +28,7 @@ pub(super) struct PortalFolder {
 }
 
 impl PortalFolder {
-    /// A new folder; `config` follows the line `data = "data"` in the configuration.
+    /// Creates a new folder. `config` follows the line `data = "data"` in the configuration.
     pub(super) fn new(config: &str) -> Result<PortalFolder> {
         let place = PortalFolder {
             dir: TemporaryDir::new()?,

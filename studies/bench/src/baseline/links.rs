@@ -73,7 +73,7 @@ impl Batches {
     /// Starts the sending thread; `rate` is the video's bitrate.
     ///
     /// # Errors
-    /// The thread can't be started.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn start(
         link: Arc<dyn Link>,
         rate: Bitrate,

@@ -17,12 +17,12 @@ pub(super) struct Polled {
     inner: Box<dyn Capture>,
     /// Pictures per second.
     fps: f64,
-    /// Limit of the rate; 0: none.
+    /// Limit of the rate; 0 means none.
     limit: f64,
     /// When the next picture is due.
     due: Instant,
     watched: bool,
-    /// The inner capture was woken during a capture; not reported yet.
+    /// Whether the inner capture was woken during a capture and this has not been reported yet.
     woken: bool,
 }
 
@@ -50,8 +50,8 @@ impl Polled {
         Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0))
     }
 
-    /// Captures a picture; or returns another event of the source, after which the picture is still
-    /// due. `TimedOut`: the source shows none.
+    /// Captures a picture, or returns another event of the source, after which the picture is still due. `TimedOut` means
+    /// that the source shows none.
     fn take(&mut self) -> Result<CaptureEvent, CaptureError> {
         self.inner.set_watched(true);
         let event = loop {
@@ -121,7 +121,7 @@ impl Capture for Polled {
         self.limit = fps;
     }
 
-    /// A new observer gets a picture at once.
+    /// Sets whether there is an observer. A new observer gets a picture at once.
     fn set_watched(&mut self, watched: bool) {
         if watched && !self.watched {
             self.due = clock::now();

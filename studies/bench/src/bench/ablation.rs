@@ -1,10 +1,8 @@
-//! `openuvr bench ablation`: the value of each optimisation on this machine; the paper's Fig. 11 by
-//! experiment.
+//! `openuvr bench ablation`: the value of each optimisation on this machine, which is the paper's Fig. 11 by experiment.
 //!
-//! Every configuration is a real host and client on the same two displays with the same scene,
-//! measured from pixels like `bench latency`. The host is always that of this program
-//! (`crate::baseline`). The configurations take turns (A B C A B C …), so that changes of the
-//! machine affect all of them. The result says nothing about other machines, networks or graphics
+//! Every configuration is a real host and client on the same two displays with the same scene, measured from pixels like
+//! `bench latency`. The host is always that of this program (`crate::baseline`). The configurations take turns (A B C A B C
+//! …), so that changes of the machine affect all of them. The result does not apply to other machines, networks or graphics
 //! cards.
 
 mod busy;
@@ -170,7 +168,7 @@ fn measure(
     })
 }
 
-/// The reason in an error: the program's own line, or else the last.
+/// The reason in an error: the program's own line, otherwise the last line.
 fn reason(text: &str) -> String {
     let message = text.lines().find_map(|line| {
         let own = ["openuvr: ", "error: "]

@@ -1,9 +1,9 @@
 //! `openuvr bench capture`: the cost of each capture method for the viewer and the application.
 //!
-//! The scene alone; with each picture read back and discarded, the lower bound for capturing an
-//! application; streamed by each capture method, from each kind of display; and shown in each kind of the client's window.
-//! Once at the display's rate, with drawn-to-visible latency and the application's frame time, and once unthrottled, with
-//! the application's loss of frame rate.
+//! The scene by itself; with each picture read back and discarded, which is the lower bound for capturing an application;
+//! streamed by each capture method, from each kind of display; and shown in each kind of the client's window. Each is
+//! measured once at the display's rate, with drawn-to-visible latency and the application's frame time, and once
+//! unthrottled, with the application's loss of frame rate.
 
 mod methods;
 
@@ -27,14 +27,12 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 /// application, host and client together; the application's frame time, from the frame's start
 /// until the swap has returned; and its own frame rate when the display does not limit it. "alone"
 /// streams nothing; "read-back" reads each picture back and discards it. A second table has the
-/// cores of the host, and of the scene's display where that is a process of its own; those of the
-/// host while the picture does not change; and the time from a key press to its effect. Medians
-/// and ranges over interleaved repetitions.
+/// cores of the host, and of the scene's display where that is a separate process; those of the host while the picture does
+/// not change; and the time from a key press to its effect. Medians and ranges over interleaved repetitions.
 ///
-/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland; without them
-/// they are left out unless they are named. The scene's frames are counted on its own X display,
-/// but in the sessions, "virtual-xvfb" and "virtual-wayland" on the client's: frames after the last
-/// visible one do not count there.
+/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland; without them, they are left out
+/// unless `--ways` lists them. The scene's frames are counted on its own X display, but in the sessions, "virtual-xvfb" and
+/// "virtual-wayland" on the client's: frames after the last visible one do not count there.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -42,7 +40,7 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// What to measure, of alone, read-back, screen, session, session-240, virtual-xvfb,
+    /// What to measure: alone, read-back, screen, session, session-240, virtual-xvfb,
     /// virtual-wayland, hook, c-api, c-api-sync, client-x11, client-wayland (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = named)]
     ways: Vec<&'static CaptureMethod>,
@@ -54,10 +52,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Unthrottled: more than any scene draws.
+/// The unthrottled rate, which is higher than any scene's.
 const UNHELD: f64 = 1000.0;
 
-/// Key presses of a quick run, at most.
+/// Maximum number of key presses of a quick run.
 const QUICK_PRESSES: u32 = 4;
 
 /// The host's limit of frames per second.
@@ -89,9 +87,9 @@ struct Row {
     frame_p50_ms: Option<Range>,
     frame_p99_ms: Option<Range>,
     unheld_fps: Option<Range>,
-    /// Cores of the host alone; `None` also where it is in the application's process.
+    /// Cores of the host by itself; also `None` if it is in the application's process.
     host_cores: Option<Range>,
-    /// Cores of the scene's display, where that is a process of its own.
+    /// Cores of the scene's display, if it is a separate process.
     display_cores: Option<Range>,
     /// Cores of the host while the picture does not change.
     still_cores: Option<Range>,
@@ -150,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures one method once; with key presses and a still picture, unless `presses` is `None`.
+/// Measures one method once, with key presses and a still picture unless `presses` is `None`.
 fn once(
     args: &Args,
     how: StreamMode,

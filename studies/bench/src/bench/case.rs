@@ -19,7 +19,7 @@ pub(super) struct Case {
     #[serde(skip)]
     pub(super) window: [Instant; 2],
     pub(super) seconds: f64,
-    /// Drawn to visible; of the stream only complete frames.
+    /// Drawn to visible. For the stream, only complete frames count.
     pub(super) latency_ms: Option<Summary>,
     /// Display changes without a readable bar code.
     pub(super) unreadable: usize,

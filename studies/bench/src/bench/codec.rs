@@ -1,12 +1,11 @@
-//! The cost of the codec alone, on pictures of the scene: step by step, and pipelined as in host
-//! and client. No network, no display.
+//! The cost of the codec by itself, on pictures of the scene: step by step, and pipelined as in host and client. There is no
+//! network and no display.
 //!
-//! **Serial time** is defined here and nowhere else: BGRX to NV12 (SIMD), x264 with one slice, one
-//! thread and its own rate control (CBR, a buffer of one frame), decoding of the whole picture,
-//! and back to BGRX (SIMD), each step when the one before is done. Motion search is that of the
-//! stream does it, so that both make the same effort. **Pipelined time** is that of the host's
-//! defaults: its slices, threads and own rate control, each slice decoded while the next is
-//! encoded; from the picture until its successor in BGRX.
+//! **Serial time** is defined here and nowhere else: BGRX to NV12 (SIMD), x264 with one slice, one thread and its own rate
+//! control (CBR, a buffer of one frame), decoding of the whole picture, and conversion back to BGRX (SIMD). Each step starts
+//! when the previous one has finished. Motion search is the same as in the stream, so that both make the same effort.
+//! **Pipelined time** is that of the host's defaults: its slices, threads and own rate control, with each slice decoded
+//! while the next is encoded, from the picture until its decoded copy in BGRX.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +52,7 @@ pub(super) struct Cost {
 /// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CodecSetup {
-    /// Pictures per second; both paths are paced, so that caches are as cold as in a stream.
+    /// Pictures per second. Both paths are paced, so that caches are as cold as in a stream.
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
     /// Pictures on each path, after the warm-up.
@@ -64,7 +63,7 @@ pub(super) struct CodecSetup {
 /// Encodes and decodes the pictures of `film`, forwards and backwards, on both paths.
 ///
 /// # Errors
-/// Fewer than two pictures, or a codec that can't be opened.
+/// Returns an error if there are fewer than two pictures, or if a codec cannot be opened.
 pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) -> Result<Cost> {
     ensure!(film.len() >= 2, "fewer than two pictures of the scene");
     let scheduler = match how.sched {
@@ -181,7 +180,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// Encodes as the host does by default; the megabits per second.
+/// Encodes as the host does by default. Returns the megabits per second.
 fn encode_all(
     film: &[Shot],
     how: CodecSetup,
@@ -226,7 +225,7 @@ fn encode_all(
     Ok(mbps(bytes, how))
 }
 
-/// Decodes each slice on arrival; the times from the picture's start until it is BGRX again.
+/// Decodes each slice on arrival. Returns the times from the picture's start until it is BGRX again.
 fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     let mut decoder: Box<dyn Decoder> = decode::open(Codec::H264)?;
     let (mut bgrx, mut samples) = (Vec::new(), Vec::new());

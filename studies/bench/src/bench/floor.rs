@@ -1,8 +1,7 @@
 //! The floor: a copier from one display to another, without a codec and without a network.
 //!
-//! Its latency is that of the displays, the events and the reader: a lower bound for any stream
-//! between these displays. Both servers share one memory segment: one writes the picture there, the
-//! other reads it.
+//! Its latency is that of the displays, the events and the reader, which is a lower bound for any stream between these
+//! displays. Both servers share one memory segment: one writes the picture there, and the other reads it.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl Copier {
         })
     }
 
-    /// Stops the copier; an error if it had failed.
+    /// Stops the copier. Returns an error if it had failed.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }

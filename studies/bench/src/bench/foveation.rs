@@ -1,9 +1,8 @@
 //! `openuvr bench foveation`: whether stereo pictures cost less with fewer pixels at their edges,
 //! or with one encoder per eye.
 //!
-//! No stream: frames of a room seen by a turning head are encoded and decoded in this process at
-//! several quantisers; bits and times are compared at equal quality of the middle third of each
-//! eye.
+//! There is no stream: frames of a room seen by a turning head are encoded and decoded in this process at several
+//! quantisers. Bits and times are compared at equal quality of the middle third of each eye.
 
 mod coder;
 mod room;
@@ -99,20 +98,23 @@ struct Report {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let sides = args.eye.split_once('x').context("--eye is WIDTHxHEIGHT")?;
+    let sides = args
+        .eye
+        .split_once('x')
+        .context("--eye must be WIDTHxHEIGHT")?;
     let eye = Size::new(sides.0.parse()?, sides.1.parse()?);
     let even = eye.width.is_multiple_of(32) && eye.height.is_multiple_of(32);
     ensure!(
         even && (128..=2048).contains(&eye.width) && (128..=2048).contains(&eye.height),
-        UsageError::new("--eye has sides of 128 to 2048 pixels, multiples of 32")
+        UsageError::new("--eye must have sides of 128 to 2048 pixels, multiples of 32")
     );
     ensure!(
         (10..=10_000).contains(&args.frames),
-        UsageError::new("--frames is 10 to 10000")
+        UsageError::new("--frames must be 10 to 10000")
     );
     ensure!(
         (10..=44).contains(&args.qp),
-        UsageError::new("--qp is 10 to 44")
+        UsageError::new("--qp must be 10 to 44")
     );
     let tables = [Table::new(eye.width), Table::new(eye.height)];
     let small = Size::new(tables[0].coded(), tables[1].coded());

@@ -1,5 +1,5 @@
-//! An X client that receives each key press on a display regardless of the focus: the earliest time
-//! at which the application there can receive it.
+//! An X client that receives each key press on a display regardless of the focus, at the earliest time at which the
+//! application there can receive it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

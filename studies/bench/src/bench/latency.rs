@@ -1,10 +1,9 @@
 //! `openuvr bench latency`: latency from drawn to visible, and from a key press to its effect.
 //!
-//! Two virtual displays; the scene on the first; on the second either the copier (the floor) or our
-//! client, connected to our host. A reader decodes the bar codes on the second display. Sender and
-//! receiver are on one machine and one clock, so this is the software's share of the latency: no
-//! panel, no radio. The same run measures the codec alone on pictures of the same scene
-//! ([`super::codec`]).
+//! Two virtual displays are used. The scene is on the first; on the second is either the copier (the floor) or our client,
+//! which is connected to our host. A reader decodes the bar codes on the second display. Sender and receiver are on one
+//! machine and one clock, so this is the software's share of the latency: no panel, no radio. The same run measures the
+//! codec by itself on pictures of the same scene ([`super::codec`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,21 +29,20 @@ use crate::result_file;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
-/// Starts two virtual displays, the scene on one, and compares on the other the latency of a copier
+/// Starts two virtual displays, the scene on one, and compares, on the other, the latency of a copier
 /// without codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080
 /// with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames per second, so
 /// that each phase against a 60 Hz clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
 /// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
-/// colour conversions, one after the other. (end to end - floor) / serial rates the pipeline: 1
-/// would be no overlap, and no further delay.
+/// colour conversions, one after the other. (end to end - floor) / serial rates the pipeline: 1 would mean no overlap and no
+/// additional delay.
 ///
-/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. Due are
-/// the frames that the scene drew, read from its own display; with fewer than 99 % of them complete
-/// nothing else is judged, and if the scene drew too slowly no rate is. If other processes used
-/// more than 0.1 core, the run prints multiples of the floor instead of milliseconds and no
-/// verdict: measure on a quiet machine.
+/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. The frames due are those that
+/// the scene drew, read from its own display. If fewer than 99 % of them are complete, nothing else is judged; if the scene
+/// drew too slowly, no rate is judged. If other processes used more than 0.1 core, the run prints multiples of the floor
+/// instead of milliseconds and no verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -83,13 +81,13 @@ pub(crate) struct Args {
     /// Write the figures to this file, and each frame seen to the CSV file of the same name
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keep the host's record of each frame here (one case only)
+    /// Write the host's record of each frame to this file (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
-    /// Further argument for the host; may be repeated
+    /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
-    /// Further argument for the client; may be repeated
+    /// Additional argument for the client; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     client_arg: Vec<String>,
 }
@@ -128,7 +126,7 @@ impl From<CaptureMethod> for Source {
     }
 }
 
-/// Warm-up of a case, in which caches, rate control and schedulers settle.
+/// Warm-up of a case, during which caches, rate control and schedulers settle.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Warm-up of a smoke test.
 const QUICK_WARM_UP: Duration = Duration::from_millis(500);
@@ -142,7 +140,7 @@ const DEFAULT_ENCODER: &str = "x264";
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         args.seconds >= 1,
-        UsageError::new("--duration is at least 1s")
+        UsageError::new("--duration must be at least 1s")
     );
     let settings = settings(args);
     ensure!(
@@ -172,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes the result file, and the frames seen beside it.
+/// Writes the result file, and a file with the frames seen next to it.
 fn write(path: &Path, reports: &[Report]) -> Result<()> {
     let csv = path.with_extension("csv");
     let name = csv.file_name().context("--json names no file")?;
@@ -295,7 +293,7 @@ fn settings(args: &Args) -> Vec<Setting> {
     args.cases.iter().map(preset).collect()
 }
 
-/// One case: floor, stream, and the codec alone.
+/// Measures one case: the floor, the stream, and the codec by itself.
 fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<()> {
     let setting = report.setting.clone();
     let setup = Setup {

@@ -48,8 +48,8 @@ use openuvr_clock as clock;
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay
 /// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each
 /// for --duration; its figures are the longest freeze, the p99 from two seconds after the drop to the
-/// end of the narrow part, and the recovery time of the rate. `start` carries 8 Mb/s behind 64 KiB
-/// of queue, less than the stream's 10, and counts from the first frame.
+/// end of the narrow part, and the recovery time of the rate. `start` carries 8 Mb/s, less than the stream's 10, with a
+/// queue of 64 KiB, and counts from the first frame.
 ///
 /// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` is one station that
 /// loses a tenth of all MPDUs, `wifi-far` one with a fading signal, `wifi-shared` one of four,
@@ -64,7 +64,7 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// Reaction to a loss, as the host's --recovery; measures each case with each value
+    /// Reaction to a loss, as with the host's --recovery; each case is measured with each value
     #[arg(
         long,
         value_delimiter = ',',
@@ -93,10 +93,10 @@ pub(crate) struct Args {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keep the host's record of each frame here (one case only)
+    /// Write the host's record of each frame to this file (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
-    /// Further argument for the host; may be repeated
+    /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
@@ -121,9 +121,9 @@ enum Case {
     Bursts,
     /// 10 % random loss
     Heavy,
-    /// 50, 8, 50 Mb/s
+    /// 50, then 8, then 50 Mb/s
     Narrow,
-    /// 8 Mb/s and 64 KiB of queue, from the first frame
+    /// 8 Mb/s with a 64 KiB queue, measured from the first frame on
     Start,
     /// 802.11ax, one station, 10 % of the MPDUs lost
     Wifi,
@@ -139,7 +139,7 @@ const FPS: f64 = 60.0;
 const NEAR: Duration = Duration::from_millis(2);
 /// Warm-up before counting: pairing and the first pictures.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// Interval of key presses: not a multiple of the frame period, so that every phase occurs.
+/// Interval of key presses, which is not a multiple of the frame period, so that every phase occurs.
 const PRESS_EVERY: Duration = Duration::from_millis(87);
 /// Time allowed for the reports of the last frames.
 const REPORTED: Duration = Duration::from_millis(500);
@@ -209,7 +209,7 @@ impl Case {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         args.seconds >= 1.0,
-        UsageError::new("--duration is at least 1s")
+        UsageError::new("--duration must be at least 1s")
     );
     ensure!(
         args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
@@ -231,7 +231,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The result of a case: the host's record, and the observations besides.
+/// The result of a case: the host's record, and the other observations.
 struct StreamResult {
     record: Vec<Row>,
     time: Measured,

@@ -1,8 +1,8 @@
 //! `openuvr bench pads`: latency from a game pad to a game.
 //!
-//! The scene runs under `openuvr run` and reads a pad's device itself; this program serves the
-//! client's pad. Both ends use one clock. The pad's own path into the kernel (USB, Bluetooth) is
-//! not included, nor the game's polling, which may happen only once per frame.
+//! The scene runs under `openuvr run` and reads a pad's device itself; this program serves the client's pad. Both ends use
+//! one clock. The pad's own path into the kernel (USB, Bluetooth) is not included, nor is the game's polling, which may
+//! happen only once per frame.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,8 @@ use crate::machine::QUIET;
 
 /// Measure the latency from a game pad to a game.
 ///
-/// The figure: from a report of the pad to its read by the scene, which `openuvr run` started and
-/// streams. Reports occur at irregular times, about 80 per second. This bench serves the client's
-/// pad.
+/// The figure: from a report of the pad until it is read by the scene, which `openuvr run` started and streams. Reports
+/// occur at irregular times, about 80 per second. This bench serves the client's pad.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -42,7 +41,7 @@ pub(crate) struct Args {
 /// Target of the median latency from a pad's report to the game's read, on a local link: ms.
 const TARGET: f64 = 1.0;
 
-/// The first reported position of the stick: well outside of its dead zone.
+/// The first reported position of the stick, which is well outside its dead zone.
 const FIRST: i32 = 1000;
 
 /// Grace period for the last report of the measurement.

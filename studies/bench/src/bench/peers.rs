@@ -1,9 +1,9 @@
 //! `openuvr bench peers`: our stream compared with those of other programs, in turn, with the same
 //! scene, size, bitrate and reader.
 //!
-//! Unavoidable differences: the others poll the display, ours waits for damage, so the scene draws
-//! slightly faster than they poll, which covers each phase; ours requests real-time scheduling, so
-//! it is measured without it as well; neither TCP connections, browsers nor Moonlight use the emulated link.
+//! Some differences are unavoidable: the others poll the display, and ours waits for damage, so the scene draws slightly
+//! faster than they poll, which covers each phase; ours requests real-time scheduling, so it is measured without it as well;
+//! TCP connections, browsers and Moonlight do not use the emulated link.
 
 mod figures;
 pub(super) mod moonlight;
@@ -39,9 +39,8 @@ use crate::machine::QUIET;
 
 /// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
-/// Our stream is shown by our own client, and by our host's page in a window of Chromium; further
-/// rendering paths of that window, and its lower bound, are measured where `--only` names them. A
-/// Moonlight client of our host is measured, too.
+/// Our stream is shown by our own client, and by our host's page in a window of Chromium; other rendering paths of that
+/// window, and its lower bound, are measured only if `--only` lists them. A Moonlight client of our host is also measured.
 ///
 /// The figures, for the same scene at the same size and bitrate, read from the pixels of the
 /// receiver's display: drawn to visible; distinct frames seen per second; the share of compared
@@ -66,7 +65,7 @@ pub(crate) struct Args {
     /// Key presses in each run, where they reach the application
     #[arg(long, default_value_t = 15)]
     presses: u32,
-    /// Further arguments of Chromium, for what no page can request
+    /// Additional arguments for Chromium, for features that no page can request
     #[arg(
         long,
         value_name = "WORDS",
@@ -122,7 +121,7 @@ const OURS: [(&str, &str, &[&str]); 2] = [
 /// A compared program.
 #[derive(Clone, Copy, Debug)]
 enum Contender {
-    /// Ours, with further arguments for both ends.
+    /// Ours, with additional arguments for both ends.
     Ours(&'static [&'static str]),
     Other(&'static Peer),
     /// A browser's window.
@@ -157,7 +156,7 @@ struct Row {
     /// Both command lines, with display, port and size in braces. For a browser, only the non-default options.
     commands: Vec<String>,
     takes_input: bool,
-    /// The packages to install: it was not measured.
+    /// The packages to install, if it was not measured.
     skipped: Option<String>,
     /// Why its measurement failed.
     failed: Option<String>,
@@ -320,7 +319,7 @@ fn rows(args: &Args) -> Vec<Row> {
         .collect()
 }
 
-/// Further arguments of a browser.
+/// Additional arguments of a browser.
 fn arguments(window: &Window, args: &Args) -> String {
     let both = format!("{} {}", window.arguments, args.browser_args);
     both.trim().to_owned()
@@ -511,7 +510,7 @@ impl Bench<'_> {
         Emulated::start(courses, None, to, self.args.seed, true)
     }
 
-    /// The others' polling rate: that of a 60 Hz display, while the scene draws slightly faster.
+    /// The others' polling rate, which is that of a 60 Hz display, while the scene draws slightly faster.
     fn polled_fps(&self) -> f64 {
         self.args.options.scene_fps.floor().max(1.0)
     }

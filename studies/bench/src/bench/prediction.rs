@@ -1,7 +1,7 @@
-//! `openuvr bench prediction`: error of the predicted head pose against the prediction horizon.
+//! `openuvr bench prediction`: the error of the predicted head pose as a function of the prediction horizon.
 //!
-//! No clock and no stream: a motion is known at all times, a tracker samples it, and the OpenXR
-//! runtime's prediction from a sample (`openuvr_proto::motion`) is compared with the true pose.
+//! There is no clock and no stream: a motion is known at all times, a tracker samples it, and the OpenXR runtime's
+//! prediction from a sample (`openuvr_proto::motion`) is compared with the true pose.
 
 mod motion;
 
@@ -21,7 +21,7 @@ use crate::durations;
 
 /// Measure the error of head pose prediction against the horizon.
 ///
-/// Without --motion the head's motion is generated: it rests, turns by 10 to 80 degrees (minimum
+/// Without --motion, the head's motion is generated: it rests, turns by 10 to 80 degrees (minimum
 /// jerk, at most 100 to 300 degrees per second), sways by millimetres and leans by centimetres; the
 /// seed is fixed. A tracker samples it, with a noise of 0.02 degrees and 0.2 mm.
 #[derive(clap::Args, Clone, Debug)]
@@ -89,7 +89,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (20.0..=2000.0).contains(&args.rate) && (1.0..=36_000.0).contains(&args.seconds),
-        UsageError::new("--rate is 20 to 2000, --duration 1s to 10h")
+        UsageError::new("--rate must be 20 to 2000, --duration 1s to 10h")
     );
     let (motion, what) = match &args.motion {
         Some(file) => {

@@ -1,5 +1,4 @@
-//! `openuvr bench quality`: picture quality at the client, against link conditions and coding
-//! parameters.
+//! `openuvr bench quality`: picture quality at the client, as a function of link conditions and coding parameters.
 //!
 //! After GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and 6.4 (video quality,
 //! figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
@@ -33,7 +32,7 @@ use point::Setup;
 /// place. A frame that did not arrive is compared with the picture displayed instead, so that
 /// freezes count.
 ///
-/// PSNR is of luma, in decibel: 10 log10 of 255² over the mean squared difference; above 37
+/// PSNR is of luma, in decibels: 10 log10 of 255² over the mean squared difference; above 37
 /// differences are hardly visible, below 30 they are obvious. SSIM is of luma, 0 to 1, in windows
 /// of 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of
 /// the worst batch of 150 frames, which the mean over a run hides.
@@ -58,8 +57,8 @@ pub(crate) struct Args {
         default_value = "delay,loss,bandwidth,gop"
     )]
     vary: Vec<Vary>,
-    /// Only these points of the varied quantity, such as 0,50,100; none is no limit, or no periodic
-    /// key frame. With one --vary only
+    /// Only these points of the varied quantity, such as 0,50,100; none means no limit, or no periodic key frame. Only with
+    /// a single --vary
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
     points: Vec<AxisValue>,
     /// The clip in addition to the scene: openarena (a match of bots, recorded at the first run),
@@ -96,7 +95,7 @@ pub(crate) struct Args {
     /// Write the figures, as lists of points
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Further argument for the host; may be repeated
+    /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
@@ -114,7 +113,9 @@ fn content(text: &str) -> Result<Content, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (0.5..=30.0).contains(&args.seconds),
-        UsageError::new("--duration is 0.5s to 30s: all pictures of a point are kept in memory")
+        UsageError::new(
+            "--duration must be 0.5s to 30s: all pictures of a point are kept in memory"
+        )
     );
     ensure!(
         args.points.is_empty() || args.vary.len() == 1,
@@ -124,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         args.vary.iter().copied().all(valid),
         UsageError::new(
-            "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+            "--points: a delay must be at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
         )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -209,7 +210,7 @@ impl Args {
         varied
     }
 
-    /// Every condition once, the best first, as the reference of the others.
+    /// Every condition once, with the best first, as the reference for the others.
     fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![Condition::default()];
         for vary in self.varied() {

@@ -8,7 +8,7 @@ use super::case::{Case, Stream, ratio};
 use super::codec::Cost;
 use crate::machine::{Machine, QUIET};
 
-/// How far above its frames per second the host goes (`--fps`): a display of 60 Hz has 60.2.
+/// Factor up to which the host may exceed its frames per second (`--fps`), because a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;
 
 /// One size and bitrate.
@@ -47,7 +47,7 @@ pub(super) struct Setting {
 /// A figure to reach.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(super) struct Target {
-    /// Short of it, the target is missed; `None`: there is none.
+    /// If the figure does not reach it, the target is missed; `None` if there is none.
     pub(super) pass: Option<f64>,
     /// A better value, beyond the target.
     pub(super) aim: Option<f64>,
@@ -78,14 +78,14 @@ impl Target {
     }
 }
 
-/// The targets, as far as there are any.
+/// The targets, if there are any.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Targets {
     /// Drawn to visible, at most.
     pub(super) p50_ms: Target,
-    /// Likewise.
+    /// Drawn to visible, at most.
     pub(super) p99_ms: Target,
-    /// Median of press to visible beyond that on the application's own display, at most.
+    /// Median of press to visible minus that on the application's own display, at most.
     pub(super) reaction_ms: Target,
     /// (end to end - floor) / serial codec time, medians, at most.
     pub(super) ratio: Target,
@@ -95,7 +95,7 @@ pub(super) struct Targets {
     pub(super) wire_mbps: Target,
     /// Median luma PSNR, at least.
     pub(super) psnr_db: Target,
-    /// Whole frames of those due, at least.
+    /// Share of complete frames among those due, at least.
     pub(super) complete: Target,
 }
 
@@ -111,7 +111,7 @@ impl Report {
         }
     }
 
-    /// What the pipeline is worth; `None` if a part was not measured.
+    /// The improvement by the pipeline; `None` if a part was not measured.
     pub(super) fn ratio(&self) -> Option<f64> {
         let end = self.stream.as_ref()?.case.latency_ms?;
         let floor = self.floor.as_ref()?.latency_ms?;
@@ -123,8 +123,8 @@ impl Report {
         floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
     }
 
-    /// Whole frames of those due: of what the scene drew, or, if it draws more than the host may
-    /// send, of that.
+    /// Share of complete frames among those due: what the scene has drawn or, if it draws more than the host may send, that
+    /// number.
     pub(super) fn complete_of_due(&self) -> Option<f64> {
         let stream = self.stream.as_ref()?;
         let Setting { fps, scene_fps, .. } = self.setting;

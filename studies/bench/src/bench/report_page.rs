@@ -47,10 +47,9 @@ pub(crate) struct Args {
 struct Measurement {
     /// Its result file.
     file: &'static str,
-    /// Its command line; `{folder}` and `{file}` stand for the output, `{captures}` for a folder
-    /// beside the results.
+    /// Its command line. `{folder}` and `{file}` stand for the output, and `{captures}` for a folder next to the results.
     command: &'static str,
-    /// Further words of the short version.
+    /// Additional arguments of the short version.
     quick: &'static str,
 }
 
@@ -99,8 +98,7 @@ const MEASUREMENTS: [Measurement; 16] = [
     bench("jitter.json", "lab jitter --out {folder}"),
 ];
 
-/// Exit code of a study with a figure that differs from its paper's, or with missing cells: its
-/// results count.
+/// Exit code of a study with a figure that differs from its paper's, or with missing cells. Its results count.
 const DIFFERS: i32 = 1;
 
 /// Time for a bench to end its processes: hosts, clients, displays, namespaces.
@@ -118,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if !args.quick && measurement.has_full_run(first) {
                 continue;
             }
-            // A failure says nothing about the others.
+            // A failure does not affect the others.
             let outcome = measurement.run(first, args.quick, &stop);
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             if let Err(error) = outcome {
@@ -152,8 +150,8 @@ impl Measurement {
             .collect()
     }
 
-    /// Whether there is a result file of a run that was not quick. A file without a command line, as
-    /// of generated captures, is made again.
+    /// Whether there is a result file of a run that was not quick. A file without a command line, such as those of generated
+    /// captures, is created again.
     fn has_full_run(&self, folder: &Path) -> bool {
         let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
         let file = serde_json::from_str::<Value>(&text).unwrap_or_default();
@@ -200,7 +198,7 @@ fn has_quick(value: &Value) -> bool {
     }
 }
 
-/// The distribution's Python, which has the distribution's packages; one installed for a user has not.
+/// The distribution's Python, which has the distribution's packages. One that was installed for a user does not have them.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Starts the reporter on the folders.
@@ -226,9 +224,9 @@ fn draw(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The reporter's folder: of the installation of this program, or of the sources.
+/// The reporter's folder, from the installation of this program or from the sources.
 fn reporter() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let program = std::env::current_exe().context("can't find the path of this executable")?;
     let installed = program.ancestors().nth(2);
     let installed = installed.map(|prefix| prefix.join("share/openuvr/report"));
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();

@@ -1,4 +1,4 @@
-//! What `openuvr bench latency` has found, for people.
+//! The results of `openuvr bench latency`, as text for users.
 
 use openuvr_terminal::wrap::wrapped;
 use openuvr_testbed::stats::{Frames, Summary};
@@ -8,7 +8,7 @@ use super::report::Report;
 use super::verdict::verdicts;
 use crate::machine::QUIET;
 
-/// Columns of a terminal that text may take.
+/// Maximum number of terminal columns for text.
 const WIDTH: usize = 96;
 
 pub(super) fn print(report: &Report) {
@@ -34,7 +34,7 @@ pub(super) fn print(report: &Report) {
     println!();
 }
 
-/// By what times are multiplied, and what they are then.
+/// The factor by which times are multiplied, and their unit after that.
 fn scale(report: &Report) -> (f64, &'static str) {
     let floor = report.floor.as_ref().and_then(|case| case.latency_ms);
     match floor {
@@ -241,7 +241,7 @@ fn print_verdicts(report: &Report) {
     }
 }
 
-/// Prints `text` behind `first`, in lines that fit.
+/// Prints `text` after `first`, in lines that fit.
 fn lines(first: &str, text: &str) {
     let mut first = first.to_owned();
     for line in wrapped(text, WIDTH - first.len()) {

@@ -1,10 +1,9 @@
 //! `openuvr bench reprojection`: angular error of pictures while the head turns, read from pixels.
 //!
-//! A host in this process draws coloured poles all around with the latest received pose, without
-//! prediction; `openuvr client` shows them on a virtual display, with a head that turns at constant
-//! speed; between them is a link with a delay. At each display change, the angle is read from the
-//! picture and compared with the head's pose at that moment, as reported by the client: both are on
-//! one machine with one clock.
+//! A host in this process draws coloured poles all around with the latest received pose, without prediction. `openuvr
+//! client` shows them on a virtual display, with a head that turns at constant speed. Between them is a link with a delay.
+//! At each display change, the angle is read from the picture and compared with the head's pose at that moment, as reported
+//! by the client. Both are on one machine with one clock.
 
 mod around;
 mod run;
@@ -47,7 +46,7 @@ pub(crate) struct Args {
     /// How long each measurement takes
     #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Reprojection: software, gl, or both (without a graphics card gl is a software renderer, too)
+    /// Reprojection: software, gl, or both (without a graphics card, gl is also a software renderer)
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
     with: Vec<String>,
     /// Write reprojection.json into this folder
@@ -93,7 +92,7 @@ struct Row {
 struct Reprojected {
     with: String,
     degrees: Option<Degrees>,
-    /// The client's report, which names the renderer.
+    /// The client's report, which states the renderer.
     cost: Option<String>,
 }
 
@@ -115,17 +114,17 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (64..=2048).contains(&args.eye) && args.eye.is_multiple_of(2),
-        UsageError::new("--eye is an even number of 64 to 2048")
+        UsageError::new("--eye must be an even number from 64 to 2048")
     );
     ensure!(
         (1.0..=240.0).contains(&args.rate)
             && (1.0..=300.0).contains(&args.speed)
             && (0.5..=600.0).contains(&args.seconds),
-        UsageError::new("--rate is 1 to 240, --speed 1 to 300, --duration 0.5s to 10m")
+        UsageError::new("--rate must be 1 to 240, --speed 1 to 300, --duration 0.5s to 10m")
     );
     ensure!(
         args.round_trips.iter().all(|ms| *ms <= 2000),
-        UsageError::new("--round-trips are at most 2000")
+        UsageError::new("--round-trips must be at most 2000")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

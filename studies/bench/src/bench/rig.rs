@@ -1,7 +1,6 @@
-//! The base of every measurement from pixels: two virtual displays, an application on the first,
-//! and a reader of the second.
+//! The base of every measurement from pixels: two virtual displays, an application on the first, and a reader of the second.
 //!
-//! It does not choose the comparison, and prints nothing.
+//! It does not select the comparison, and prints nothing.
 
 mod beside;
 mod browser;
@@ -220,8 +219,8 @@ impl<'a> Rig<'a> {
         Ok(Load::now().since(&before).other_cores)
     }
 
-    /// The scene's own reaction time to a press: its wait for the next frame and that frame's
-    /// drawing. Nothing streams meanwhile.
+    /// The scene's own reaction time to a press, which is its wait for the next frame and the drawing of that frame. Nothing
+    /// streams meanwhile.
     pub(super) fn application_reaction(&mut self, presses: u32) -> Result<Vec<f64>> {
         self.with_scene()?;
         let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
@@ -229,7 +228,7 @@ impl<'a> Rig<'a> {
         self.reactions(self.near.name(), &reader, presses)
     }
 
-    /// Measures the latency of the displays and the reader alone.
+    /// Measures the latency of only the displays and the reader.
     pub(super) fn floor(&mut self, seconds: f64) -> Result<Case> {
         self.with_scene()?;
         let sched = self.setup.sched;
@@ -369,9 +368,8 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Measures the scene on the display `source` (`None`: on one that only the host can read): for `seconds`, then
-    /// until `enough` is satisfied, since a busy machine may show nothing for that long, and a run without a figure is
-    /// useless.
+    /// Measures the scene on the display `source` (`None`: on one that only the host can read) for `seconds`, then until
+    /// `enough` is satisfied, because a busy machine may show nothing for that long, and a run without a figure is useless.
     fn measure(
         &self,
         source: Option<&str>,
@@ -519,7 +517,7 @@ fn carried_bytes(meter: &Meter) -> u64 {
 /// Waits as long as `check` succeeds.
 ///
 /// # Errors
-/// The error of `check`, or an interruption by the user.
+/// Returns the error of `check`, or an error if the user interrupts.
 pub(super) fn pass(
     until: Instant,
     stop: &AtomicBool,

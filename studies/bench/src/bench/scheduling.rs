@@ -1,9 +1,9 @@
-//! `openuvr bench scheduling`: scheduling latency from one thread to the next, and the time to seal a
-//! frame: the parts of the path that do not depend on the codec.
+//! `openuvr bench scheduling`: scheduling latency from one thread to the next, and the time to seal a frame. These are the
+//! parts of the path that do not depend on the codec.
 //!
-//! The primitives are those of the runtime: a polled eventfd (which wakes capture and links) and a
-//! bounded channel of the standard library. One paced message at a time, so that the receiver
-//! sleeps before each, as between frames. A closed loop would measure something else.
+//! The primitives are those of the runtime: a polled eventfd (which wakes capture and links) and a bounded channel of the
+//! standard library. One paced message is sent at a time, so that the receiver sleeps before each, as between frames. A
+//! closed loop would measure something else.
 
 mod idle;
 mod one;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// How long each measurement takes
     #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
-    /// One second of each, at 1000 messages per second
+    /// Run each measurement for one second, at 1000 messages per second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
     quick: bool,
     /// Write scheduling.json into this folder
@@ -54,10 +54,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Targets of real-time threads: p99 and p99.9, µs.
+/// Targets of real-time threads: p99 and p99.9, in µs.
 const TARGET_P99: f64 = 10.0;
 const TARGET_P999: f64 = 50.0;
-/// Minimum number of messages: with fewer, p99.9 would be the maximum.
+/// Minimum number of messages. With fewer, p99.9 would be the maximum.
 const ENOUGH: usize = 1000;
 /// Target of the median of sealing, µs per frame.
 const TARGET_SEAL: f64 = 10.0;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (1.0..=10_000.0).contains(&rate) && (0.1..=3600.0).contains(&seconds),
-        UsageError::new("--rate is 1 to 10000, --duration 0.1s to 1h")
+        UsageError::new("--rate must be 1 to 10000, --duration 0.1s to 1h")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

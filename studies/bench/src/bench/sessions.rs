@@ -1,10 +1,9 @@
 //! `openuvr bench sessions`: the number of portal sessions that a machine can run, and the cost of each.
 //!
-//! Sessions are started one after the other, each with its own display, application and host, as
-//! the portal's local launcher does, and each is played by an OpenUVR client. After each start all
-//! of them are measured together. The bench ends when one no longer gets its frames. The clients
-//! run on the same machine, decode all pictures and display none; their CPU use is reported
-//! separately, but is not available to sessions.
+//! Sessions are started one after the other, each with its own display, application and host, as the portal's local launcher
+//! does, and each is played by an OpenUVR client. After each start, all of them are measured together. The bench ends when a
+//! session no longer gets its frames. The clients run on the same machine, decode all pictures and display none; their CPU
+//! use is reported separately, but is not available to sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,11 +32,11 @@ use crate::machine::{Load, Machine, QUIET, memory_mib};
 
 /// Measure how many portal sessions this machine can run.
 ///
-/// Starts one session after the other, as `openuvr portal` does on one machine, plays each by a
-/// client that decodes pictures without display, and measures all running sessions for some
-/// seconds: complete frames per second, latency from capture to decoded picture, and processor and
-/// memory use of sessions and clients. It ends when the first session falls below --enough, or with
-/// --most of them. The application is our light 3D scene, unless another is named after `--`.
+/// Starts one session after the other, as `openuvr portal` does on one machine, plays each with a client that decodes
+/// pictures without displaying them, and measures all running sessions for some seconds: complete frames per second, latency
+/// from capture to decoded picture, and processor and memory use of sessions and clients. It ends when the first session
+/// falls below --enough, or when --most of them run. The application is our light 3D scene, unless another is named after
+/// `--`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Capture method: screen, or run
@@ -69,13 +68,13 @@ pub(crate) struct Args {
     application: Vec<String>,
 }
 
-/// Validity of a ticket: the client presents it at once.
+/// Validity of a ticket, which the client presents at once.
 const TICKET_LIFE: Duration = Duration::from_secs(30);
 
 /// Warm-up, in which caches and estimates settle.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// Time until the record is complete: the host writes it once a second.
+/// Time until the record is complete, because the host writes it once a second.
 const WRITTEN: Duration = Duration::from_millis(1500);
 
 /// Frames of one session during a measurement.
@@ -126,7 +125,7 @@ struct Report {
 /// Measures, prints, writes.
 ///
 /// # Errors
-/// One line: a session or a client can't be started or ended early.
+/// Returns a one-line error if a session or a client cannot be started, or has ended early.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (seconds, most) = match args.quick {
         true => (1.0, 1),
@@ -134,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (0.5..=3600.0).contains(&seconds),
-        UsageError::new("--duration is 0.5s to 1h")
+        UsageError::new("--duration must be 0.5s to 1h")
     );
     ensure!(most > 0, UsageError::new("--most must be at least 1"));
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -303,7 +302,7 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
     .to_string())
 }
 
-/// Measures all sessions together; `None` on interruption.
+/// Measures all sessions together; `None` if interrupted.
 fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Option<Step>> {
     clock::sleep_until(clock::now() + WARM_UP);
     let (before, from) = (Load::now(), clock::now());

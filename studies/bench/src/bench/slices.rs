@@ -1,8 +1,8 @@
-//! `openuvr bench slices`: pictures that are displayed slice by slice (`openuvr client --present-slices`) against whole
-//! ones.
+//! `openuvr bench slices`: pictures that are displayed slice by slice (`openuvr client --present-slices`) compared with
+//! whole ones.
 //!
-//! The scene has its bar code at both ends of the picture, and the reader reads both of the client's window in one
-//! request: a picture whose codes differ consists of two frames.
+//! The scene has its bar code at both ends of the picture, and the reader reads both in the client's window in one request.
+//! A picture whose codes differ consists of two frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// The host's limit of frames per second.
 const FPS: f64 = 60.0;
 
-/// The least time by which the first rows should be visible earlier, in milliseconds.
+/// The minimum time by which the first rows should be visible earlier, in milliseconds.
 const TARGET_MS: f64 = 2.0;
 
 /// The configurations: name, description, and options of the client.
@@ -68,7 +68,7 @@ struct Run {
 struct EndTimes {
     /// Drawn to visible of the first rows, in milliseconds.
     top_ms: Vec<f64>,
-    /// The same of the last rows.
+    /// Drawn to visible of the last rows, in milliseconds.
     bottom_ms: Vec<f64>,
     /// Share of the time with rows of two frames; `None` without pictures.
     mixed: Option<f64>,

@@ -1,11 +1,10 @@
 //! `openuvr bench sound`: audio latency, also relative to the video, and its cost for the video and
 //! the processors.
 //!
-//! The scene clicks and flashes at the same moment. The click goes to a null sink of a private
-//! sound server, which the host captures; the client plays into another sink. The bench records
-//! both sinks, and reads the flash from the client's window: all measurements are external. Streams
-//! with and without sound alternate, also over lossy links. The latency of a sound card is not
-//! included.
+//! The scene clicks and flashes at the same moment. The click goes to a null sink of a private sound server, which the host
+//! captures; the client plays into another sink. The bench records both sinks, and reads the flash from the client's window,
+//! so all measurements are external. Streams with and without sound alternate, and some have lossy links. The latency of a
+//! sound card is not included.
 
 mod rows;
 
@@ -26,7 +25,7 @@ use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use rows::{LinkRow, Report, Row, Targets};
 
-/// Measure audio latency, also relative to the video, and its cost.
+/// Measure audio latency, absolute and relative to the video, and its cost.
 ///
 /// The figures: a click from the host's sink to the client's, and the same less the latency of the
 /// simultaneous flash; buffer and concealment, as the client reports them; drawn to visible, and

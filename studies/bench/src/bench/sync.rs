@@ -1,11 +1,11 @@
-//! `openuvr bench sync`: a host that encodes concurrently with the application, against an
-//! application that waits for the host (the paper's section V-E).
+//! `openuvr bench sync`: a host that encodes concurrently with the application, compared with an application that waits for
+//! the host (the paper's section V-E).
 //!
-//! Three configurations of the same scene: captured from its display by another process; submitted
-//! in the host's own process while drawing continues; submitted and waiting until the picture is
-//! encoded and sent. The first two are "continuous", the third is "synchronous". The second and the
-//! third differ only in the waiting; the first and the second in the process boundary with the cost
-//! of capture. Not covered: a GPU encoder, a multi-threaded engine, and energy.
+//! There are three configurations of the same scene: captured from its display by another process; submitted in the host's
+//! own process while drawing continues; and submitted while waiting until the picture has been encoded and sent. The first
+//! two are "continuous", and the third is "synchronous". The second and the third differ only in the waiting, and the first
+//! and the second in the process boundary with the cost of capture. Not covered: a GPU encoder, a multi-threaded engine, and
+//! energy.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ struct Row {
     p99_ms: Option<Range>,
     /// Frames per second drawn by the scene.
     drawn_fps: Option<Range>,
-    /// Share of those displayed completely; the minimum of the repetitions.
+    /// Share of the drawn frames that were displayed completely; the minimum of the repetitions.
     complete: Option<f64>,
     /// Cores of scene, host and client together.
     cores: Option<Range>,

@@ -48,7 +48,7 @@ impl Turns {
     /// From the options; a quick run has one repetition of `short` seconds.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(super) fn new(options: &ComparisonOptions, short: f64) -> Result<Turns> {
         let ComparisonOptions {
             repetitions,
@@ -62,7 +62,7 @@ impl Turns {
         );
         ensure!(
             (0.1..=3600.0).contains(&seconds),
-            UsageError::new("--duration is 0.1s to 1h")
+            UsageError::new("--duration must be 0.1s to 1h")
         );
         let (repetitions, seconds) = match quick {
             true => (1, short),

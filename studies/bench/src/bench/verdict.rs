@@ -1,4 +1,4 @@
-//! Whether a case reaches its targets, and by how much; or why that can't be said.
+//! Whether a case reaches its targets, and by how much, or why this cannot be determined.
 
 use openuvr_testbed::stats::Summary;
 use serde::Serialize;
@@ -18,22 +18,22 @@ pub(super) struct Verdict {
     withheld: Option<&'static str>,
 }
 
-/// The share of due frames that must be complete before anything is judged. A missing frame is later
-/// than every other: with more than 1 % missing, there is no p99.
+/// The share of due frames that must be complete before anything is judged. A missing frame is later than every other, so
+/// with more than 1 % missing, there is no p99.
 pub(super) const LEAST_COMPLETE: f64 = 0.99;
 
-/// Presses below which their median is chance (a guess).
+/// Minimum number of presses. With fewer, their median is chance (a guess).
 const FEWEST_PRESSES: usize = 10;
 
-/// The share of its frame rate that the scene must reach before figures per second are judged (a
-/// guess): fewer frames cost less of everything.
+/// The share of its frame rate that the scene must reach before figures per second are judged (a guess), because fewer
+/// frames cost less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 
-/// Compared pictures below which their median is chance; the targets need this number.
+/// Minimum number of compared pictures. With fewer, their median is chance; the targets need this number.
 const FEWEST_COMPARED: usize = 10;
 
 impl Verdict {
-    /// That it is at most so much.
+    /// The verdict for an upper bound.
     pub(super) fn at_most(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
         Verdict {
             what,
@@ -45,7 +45,7 @@ impl Verdict {
         }
     }
 
-    /// That it is at least so much.
+    /// The verdict for a lower bound.
     pub(super) fn at_least(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
         Verdict {
             at_least: true,
@@ -119,9 +119,9 @@ struct Withheld {
     loud: Option<&'static str>,
     /// Frames are missing.
     lacking: Option<&'static str>,
-    /// The scene did not draw what it was asked for.
+    /// The scene did not draw as many frames as requested.
     slow: Option<&'static str>,
-    /// Few presses were seen.
+    /// Few presses had a visible effect.
     unseen: Option<&'static str>,
 }
 
@@ -145,7 +145,7 @@ impl Withheld {
         }
     }
 
-    /// For times.
+    /// The reason why times are not judged.
     fn time(&self) -> Option<&'static str> {
         self.loud.or(self.lacking)
     }

@@ -1,11 +1,10 @@
-//! `openuvr bench web`: a browser and video players on our encode, and the observer overhead for the player.
+//! `openuvr bench web`: a browser and video players that receive our encode, and the overhead of observers for the player.
 //!
-//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar
-//! code in a picture's pixels identifies the picture handed to the compositor, and the browser's
-//! clock, which is this machine's, gives the time. Key presses are made in the browser and received
-//! by an X client on the host's display. Then the native player is measured alone and with
-//! observers, by the reader that all benches share. All of them share one machine's processors, so
-//! a browser takes CPU time here that it would not take on another machine.
+//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar code in a picture's
+//! pixels identifies the picture handed to the compositor, and the browser's clock, which is this machine's, gives the time.
+//! Key presses are made in the browser and received by an X client on the host's display. Then the native player is measured
+//! by itself and with observers, by the reader that all benches share. All of them share one machine's processors, so a
+//! browser takes CPU time here that it would not take on another machine.
 
 mod figures;
 mod goals;
@@ -37,7 +36,7 @@ use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 
-/// Measure a browser and video players on our encode, and the observer overhead.
+/// Measure a browser and video players that show our encode, and the overhead of observers.
 ///
 /// Of a browser that plays: drawn to handed to the compositor, and that time by stage; frames per
 /// second decoded and handed over, and the longest freeze; from a press in the page to the

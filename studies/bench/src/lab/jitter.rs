@@ -1,5 +1,4 @@
-//! `openuvr lab jitter`: latency of a message from one thread or actor to another, and the causes
-//! of its outliers.
+//! `openuvr lab jitter`: latency of a message from one thread or actor to another, and the causes of its outliers.
 //!
 //! The probes are programs of `studies/probes/`; crate `lab` analyses their samples.
 
@@ -37,13 +36,12 @@ const INCOMPLETE: u8 = 1;
 /// Four scheduling policies, applied to every thread of the probe: OTHER, FIFO, RR, DEADLINE. Six
 /// garbage collectors, with pauses matched to the samples.
 ///
-/// Without options it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms,
-/// in about half an hour. Each cell is
-/// stored when it ends: a later run with --only repeats some and keeps the others, and one with
-/// --continue measures the missing ones, so that a study can be done in portions (--duration). Real-time
-/// cells monopolise the machine while they run.
+/// Without options, it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about half an hour.
+/// Each cell is stored when it ends: a later run with --only repeats some and keeps the others, and one with --continue
+/// measures the missing ones, so that a study can be done in portions (--duration). Real-time cells monopolise the machine
+/// while they run.
 ///
-/// --quick takes half of the cells, with 16 000 messages instead of 10 million: each runtime with
+/// --quick measures half of the cells, with 16 000 messages instead of 10 million: each runtime with
 /// each pattern, all cells of the slides, each collector, and each policy for threads. It takes
 /// less than a minute and tests that everything works; its figures do not count for verdicts.
 ///
@@ -113,7 +111,7 @@ Examples:
 /// Runs the study.
 ///
 /// # Errors
-/// The failure, in one line.
+/// Returns the failure, in one line.
 pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     if let Some(Action::Analyse(args)) = &args.action {
         return analyse::run(args);
@@ -127,7 +125,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     );
     ensure!(
         args.rate.is_finite() && args.rate > 0.0 && args.rate <= 100_000.0,
-        UsageError::new("--rate is above 0 and at most 100000")
+        UsageError::new("--rate must be above 0 and at most 100000")
     );
     let mut cells = cells::all();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|w| name.contains(w));
@@ -136,7 +134,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     cells.retain(|cell| wanted(&cell.to_string()) && has(cell));
     ensure!(
         !cells.is_empty(),
-        "--only {}: no cell has such a name; one is pthread/ping-pong/other",
+        "--only {}: no cell has such a name; a valid one is pthread/ping-pong/other",
         args.only.join(",")
     );
     let folder = match &args.probes {
@@ -223,7 +221,7 @@ fn size(args: &JitterArgs) -> Size {
 }
 
 fn beside_this_program() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("can't find where this program is")?;
+    let program = std::env::current_exe().context("can't find the path of this executable")?;
     Ok(program.with_file_name("probes"))
 }
 

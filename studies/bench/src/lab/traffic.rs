@@ -161,7 +161,7 @@ struct Capture {
 /// Analyses or generates captures.
 ///
 /// # Errors
-/// The failure, in one line.
+/// Returns the failure, in one line.
 pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     if args.generate {
         return generate::run(args);

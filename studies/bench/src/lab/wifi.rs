@@ -50,7 +50,7 @@ pub(crate) struct WifiArgs {
     /// Reproduce the published study
     #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
     paper: bool,
-    /// Compare peers with ways over a router
+    /// Compare peers with paths over a router
     #[arg(long, conflicts_with_all = ["paper", "vary", "replay"])]
     topology: bool,
     /// One word at several values, separated by commas (or | if values have commas):
@@ -104,7 +104,7 @@ struct RunSettings {
 /// Runs the study.
 ///
 /// # Errors
-/// The failure, in one line.
+/// Returns the failure, in one line.
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(
         args.runs > 0,

@@ -59,7 +59,7 @@ fn errors_and_exit_codes_pass_through() {
     for (words, message) in [
         (
             &["bench", "scheduling", "--duration", "0s"][..],
-            "openuvr: --rate is 1 to 10000, --duration 0.1s to 1h\n",
+            "openuvr: --rate must be 1 to 10000, --duration 0.1s to 1h\n",
         ),
         (
             &["bench", "latncy"],

@@ -17,10 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::openuvr_bench;
 
-/// Of all attackers together.
+/// Rate of all attackers together.
 const A_SECOND: u32 = 3000;
 
-/// Limit of each wait: far longer than needed, even on a machine with much other load.
+/// Limit of each wait. It is far longer than needed, even on a heavily loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `openuvr` with this subcommand, and its keys in `folder`.
@@ -99,7 +99,7 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
         }
     };
     more(1000);
-    // Its client must not hear of an orderly end.
+    // Its client must not be informed of a graceful end.
     let id = i32::try_from(first.id()).ok().and_then(Pid::from_raw);
     kill_process(id.expect("an id"), Signal::KILL).expect("it runs");
     drop(first);

@@ -171,7 +171,7 @@ fn a_browsers_window_is_read_like_any_other() {
     }
 }
 
-/// Xvfb, and nothing else.
+/// Creates a search path with only Xvfb and the programs that it needs.
 fn little(folder: &TempDir) -> std::path::PathBuf {
     let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("room");

@@ -1,5 +1,5 @@
-//! Floods of browsers and video players: log-ins with wrong signatures, and idle connections; and
-//! their victims, a browser that the host knows and a player with the token.
+//! Floods from browsers and video players (log-ins with wrong signatures, and idle connections), and their victims: a
+//! browser that the host knows, and a player with the token.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -43,7 +43,7 @@ impl Page {
     /// The page at this address.
     ///
     /// # Errors
-    /// The library's, if it has no TLS.
+    /// Returns the library's error if it has no TLS.
     pub fn new(at: SocketAddr) -> io::Result<Page> {
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
@@ -135,7 +135,7 @@ impl Browser {
     /// Creates a browser with a new key.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// Returns an error if the system has no randomness.
     pub fn new(page: Page) -> io::Result<Browser> {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
         let key = key.map_err(io::Error::other)?;
@@ -148,10 +148,10 @@ impl Browser {
         foreign_key("browser P-256", self.key.public_key().as_ref())
     }
 
-    /// Logs in from this address, without a PIN; returns whether that succeeded.
+    /// Logs in from this address, without a PIN. Returns whether this has succeeded.
     ///
     /// # Errors
-    /// The page is unreachable or does not answer.
+    /// Returns an error if the page is unreachable or does not answer.
     pub fn log_in(&self, from: IpAddr) -> io::Result<bool> {
         let mut stream = self.page.connect(from)?;
         let challenge = self.page.challenge(&mut stream)?;
@@ -188,7 +188,7 @@ impl JunkLogins {
     /// From this address.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// Returns an error if the system has no randomness.
     pub fn new(page: Page, from: IpAddr) -> io::Result<JunkLogins> {
         Ok(JunkLogins {
             browser: Browser::new(page)?,
@@ -266,7 +266,7 @@ impl Attack for IdleConnections {
 /// Whether a video player at this address can DESCRIBE the stream.
 ///
 /// # Errors
-/// The server is unreachable or does not answer.
+/// Returns an error if the server is unreachable or does not answer.
 pub fn described(server: SocketAddr, token: &str, from: IpAddr) -> io::Result<bool> {
     let mut stream = connected(from, server)?;
     let request = format!(

@@ -21,10 +21,10 @@ use super::Attack;
 /// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Performs a handshake for at most `span`. `Ok(None)`: no answer in time.
+/// Performs a handshake for at most `span`. `Ok(None)` means that there was no answer in time.
 ///
 /// # Errors
-/// The system's, or inside, the host's refusal.
+/// Returns the system's error or, as the inner error, the host's refusal.
 fn shake_hands(
     socket: &UdpSocket,
     identity: &Identity,
@@ -75,7 +75,7 @@ impl Probing {
     /// Joins `host`, which knows `identity`, as an observer.
     ///
     /// # Errors
-    /// One line: the host refused it.
+    /// Returns a one-line error if the host has refused it.
     pub fn join(host: SocketAddr, identity: &Identity, trust: Trust) -> io::Result<Probing> {
         let socket = UdpSocket::bind(SocketAddr::new(host.ip(), 0))?;
         socket.connect(host)?;

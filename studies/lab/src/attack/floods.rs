@@ -22,7 +22,7 @@ impl Garbage {
     /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn open(
         host: SocketAddr,
         from: impl IntoIterator<Item = IpAddr>,
@@ -69,7 +69,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Replays them unchanged; with `altered`, one bit of each is flipped, or the whole payload replaced.
+    /// Replays them unchanged. With `altered`, one bit of each is flipped, or the whole payload is replaced.
     #[must_use]
     pub fn new(forger: Forger, altered: bool, seed: u64) -> Replayed {
         Replayed {

@@ -1,5 +1,4 @@
-//! Unfinished handshakes from several addresses, each of which has proven that it receives: they
-//! cost a host computation.
+//! Unfinished handshakes from several addresses, each of which has proven that it receives. They cost a host computation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,7 +22,7 @@ pub enum Claim {
     Stranger,
 }
 
-/// A cookie is valid for at least 8 s.
+/// How long a cookie is used. It is valid for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
 /// Timeout of a host's challenge.
@@ -49,7 +48,7 @@ impl HandshakeFlood {
     /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
-    /// The system's, if one of the addresses is not this machine's.
+    /// Returns the system's error if one of the addresses does not belong to this machine.
     pub fn open(
         host: SocketAddr,
         from: impl IntoIterator<Item = IpAddr>,
@@ -73,7 +72,7 @@ impl HandshakeFlood {
 /// Whether the host answers a greeting.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn answers(host: SocketAddr) -> io::Result<bool> {
     let mut begins = HandshakeFlood::open(host, [host.ip()], Claim::Stranger)?;
     let sender = &mut begins.senders[0];

@@ -1,5 +1,5 @@
-//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password; and
-//! a minimal HTTP client for the honest user.
+//! Attacks on a portal over HTTP (requests that never end, and guesses at an account's password), and a minimal HTTP client
+//! for the honest user.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ pub struct Answer {
 /// Sends a request to a portal.
 ///
 /// # Errors
-/// There is no answer, or it is not HTTP.
+/// Returns an error if there is no answer, or if it is not HTTP.
 pub fn request(
     portal: SocketAddr,
     method: &str,
@@ -72,8 +72,8 @@ pub fn log_in(name: &str, password: &str) -> String {
     format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
 }
 
-/// Connections that have each started a log-in, but never send its body: a configured number, and a
-/// new one for each that the portal closes.
+/// Connections, each of which has started a log-in but never sends its body: a configured number, and a new one for each
+/// that the portal closes.
 pub struct SlowBodies {
     portal: SocketAddr,
     from: Vec<IpAddr>,
@@ -158,8 +158,8 @@ fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
 }
 
-/// Wrong passwords for one account, each from another address, in one /64 or several. Addresses are
-/// given in a proxy's header, since a machine rarely has enough.
+/// Wrong passwords for one account, each from another address, in one /64 or several. Addresses are passed in a proxy's
+/// header, because a machine rarely has enough.
 pub struct Guessing {
     portal: SocketAddr,
     name: String,

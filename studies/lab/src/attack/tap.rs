@@ -1,7 +1,7 @@
 //! An on-path attacker between an honest client and its host: a relay that records datagrams, and
 //! that can send datagrams to either end with the source address of the other.
 //!
-//! It is not a link emulator: that is the hop of the testbed.
+//! It is not a link emulator, which is the hop of the testbed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -57,7 +57,7 @@ impl Tap {
     /// Starts a relay in front of `host`, on an address chosen by the system.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn open(host: SocketAddr) -> io::Result<Tap> {
         let any = SocketAddr::new(host.ip(), 0);
         let (front, back) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
@@ -87,7 +87,7 @@ impl Tap {
     /// The address for the client.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.shared.front.local_addr()
     }
@@ -103,7 +103,7 @@ impl Tap {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Sends every other datagram of the client from `socket`; `None`: undoes that.
+    /// Sends every other datagram of the client from `socket`; `None` undoes this.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }
@@ -200,7 +200,7 @@ impl Forger {
     /// Sends a datagram.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn send(&self, datagram: &[u8]) -> io::Result<()> {
         let shared = &self.0;
         match (self.1, *locked(&shared.client)) {
@@ -215,7 +215,7 @@ impl Forger {
 /// Opens sockets that never answer, at an address of this machine; received bytes are counted.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn silent_sockets(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
     let socket = UdpSocket::bind(SocketAddr::new(at, 0))?;
     socket.set_nonblocking(true)?;

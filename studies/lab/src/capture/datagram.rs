@@ -133,7 +133,7 @@ impl<'a> Datagram<'a> {
     /// Finds the datagram in a packet.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns the reason if there is none.
     pub fn of(packet: &Packet<'a>) -> Result<Datagram<'a>, NoDatagram> {
         let data = packet.data;
         let cooked = |(header, kind): (usize, usize)| {

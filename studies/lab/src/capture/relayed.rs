@@ -35,7 +35,7 @@ impl LinkCaptures {
     /// relay's.
     ///
     /// # Errors
-    /// The files can't be created.
+    /// Returns an error if the files cannot be created.
     pub fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
         std::fs::create_dir_all(folder)?;
         let create = |name: &str| {

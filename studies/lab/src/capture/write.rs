@@ -33,7 +33,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Starts a capture; `application` is recorded as its author.
     ///
     /// # Errors
-    /// The writer's.
+    /// Returns the writer's error.
     pub fn new(file: W, application: &str) -> io::Result<CaptureWriter<W>> {
         let name = SectionHeaderOption::UserApplication(Cow::Owned(application.to_owned()));
         let section = SectionHeaderBlock {
@@ -53,7 +53,8 @@ impl<W: Write> CaptureWriter<W> {
     /// Adds a UDP datagram with timestamp `at` (nanoseconds since 1970).
     ///
     /// # Errors
-    /// The writer's; sender and receiver differ in their IP version; the datagram is too long.
+    /// Returns the writer's error, or an error if sender and receiver differ in their IP version or the datagram is too
+    /// long.
     pub fn udp(
         &mut self,
         at: u64,
@@ -87,7 +88,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Finishes the capture.
     ///
     /// # Errors
-    /// The writer's.
+    /// Returns the writer's error.
     pub fn finish(mut self) -> io::Result<W> {
         self.writer.get_mut().flush()?;
         Ok(self.writer.into_inner())

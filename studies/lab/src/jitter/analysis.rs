@@ -90,7 +90,7 @@ pub struct Analysis {
 /// Reads and analyses a file in two passes. `pauses` are in starting order; `None`: unknown.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analysis, SamplesError> {
     let (mut sent, mut intended) = (Distribution::default(), Distribution::default());
     let (mut backwards, mut last, mut first) = (0, 0, Nanos::MAX);

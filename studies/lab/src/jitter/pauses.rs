@@ -40,7 +40,7 @@ const MOST: usize = 1_000_000;
 /// Reads the pauses of a log, in starting order. Other lines are skipped.
 ///
 /// # Errors
-/// The system's error, or a log without nanosecond stamps.
+/// Returns the system's error, or an error if the log has no nanosecond stamps.
 pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
     let mut reader = BufReader::new(File::open(path)?);
     let (mut pauses, mut line, mut stamped, mut lines) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
@@ -129,8 +129,8 @@ impl Covered {
         self.0.get(first).is_some_and(|(start, _)| *start <= to)
     }
 
-    /// The probability that an interval of this length overlaps a pause, if its start is uniformly
-    /// distributed over the test.
+    /// The probability that an interval of this length overlaps a pause, if its start is uniformly distributed over the
+    /// test.
     #[must_use]
     pub fn chance(&self, length: Nanos, begin: Nanos, end: Nanos) -> f64 {
         let mut met = 0;

@@ -98,7 +98,7 @@ impl Samples {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// The system's error, or an invalid header. A truncated file is not an error: see
+    /// Returns the system's error, or an error for an invalid header. A truncated file is not an error: see
     /// [`missing`](Self::missing).
     pub fn open(path: &Path) -> Result<Samples, SamplesError> {
         let failed = |error| SamplesError::Io(path.to_owned(), error);
@@ -138,7 +138,7 @@ impl Samples {
     /// Calls `each` with every sample, pair by pair and in order.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     pub fn for_each(&mut self, mut each: impl FnMut(Sample)) -> Result<(), SamplesError> {
         let failed = |error| SamplesError::Io(self.path.clone(), error);
         for (pair, count) in (0..).zip(&self.present) {
@@ -185,12 +185,12 @@ impl Header {
         let sizes = (word(bytes, 8), word(bytes, 12));
         if sizes != (HEADER as u32, RECORD as u32) {
             return Err(format!(
-                "header and records of {sizes:?} bytes, not (4096, 24)"
+                "header and record sizes are {sizes:?} bytes, expected (4096, 24)"
             ));
         }
         let pairs = word(bytes, 16) as usize;
         if !(1..=MOST_PAIRS).contains(&pairs) {
-            return Err(format!("{pairs} pairs, not 1 to {MOST_PAIRS}"));
+            return Err(format!("{pairs} pairs, expected 1 to {MOST_PAIRS}"));
         }
         let pattern = word(bytes, 20);
         let pattern = Pattern::ALL
@@ -256,7 +256,7 @@ impl Header {
 /// Writes a file of one pair, for loops that measure themselves.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub fn write(path: &Path, header: &Header, samples: &[Sample]) -> io::Result<()> {
     let header = Header {
         capacity: samples.len() as u64,

@@ -206,7 +206,7 @@ impl Plan {
     /// Generates both captures.
     ///
     /// # Errors
-    /// The network or the video is impossible.
+    /// Returns an error if the network or the video is impossible.
     pub fn generate(&self) -> Result<Generated, Impossible> {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
@@ -458,7 +458,7 @@ impl Generated {
     /// Writes one of the captures, as pcapng.
     ///
     /// # Errors
-    /// The writer's.
+    /// Returns the writer's error.
     pub fn write(&self, captured: &[Captured], file: impl Write) -> io::Result<()> {
         let server = SocketAddr::from(([192, 168, 50, 2], 50_000));
         let client = SocketAddr::from(([192, 168, 50, 3], 60_000));

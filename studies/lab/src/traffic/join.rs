@@ -24,7 +24,7 @@ use crate::wifi::Direction;
 /// The result of joining two captures.
 #[derive(Debug, Serialize)]
 pub struct JoinedCaptures {
-    /// Whether the captures were given in reverse order: packets arrive before they leave.
+    /// Whether the captures were passed in reverse order, so that packets arrive before they are sent.
     pub swapped: bool,
     /// The client's clock minus the server's in the middle, ns; `None` if there are packets in only
     /// one direction.
@@ -50,7 +50,7 @@ pub struct Crossing {
     pub sent: u64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// Delays, ns; without a known offset, relative to the fastest.
+    /// Delays, ns. If the offset is unknown, they are relative to the fastest.
     pub delay_ns: Distribution,
     /// The same for video only.
     pub video_delay_ns: Distribution,
@@ -188,7 +188,7 @@ struct Pair {
 /// Joins the captures of server and client, each with its analysis.
 ///
 /// # Errors
-/// They have nothing in common.
+/// Returns an error if they have nothing in common.
 pub fn join(
     server: (&mut Open<'_>, &Analysis),
     client: (&mut Open<'_>, &Analysis),

@@ -91,7 +91,7 @@ pub enum NothingFound {
 /// there; the result contains the error.
 ///
 /// # Errors
-/// There is no datagram, or the capture is unreadable.
+/// Returns an error if there is no datagram, or if the capture is unreadable.
 pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingFound> {
     let mut survey = Survey::default();
     let (account, read) = walk(open, window, &mut |seen| survey.record(seen));
@@ -198,7 +198,7 @@ impl StreamFound {
     /// Its name in tables.
     #[must_use]
     pub fn name(&self) -> String {
-        let relayed = if self.key.relayed { ", by TURN" } else { "" };
+        let relayed = if self.key.relayed { ", over TURN" } else { "" };
         let what = match (self.key.kind, self.role) {
             (Kind::Rtp, Some((Role::Video, _))) => "RTP video",
             (Kind::Rtp, Some((Role::Audio, _))) => "RTP audio",

@@ -128,7 +128,7 @@ const MOST_SIZES: usize = 1024;
 /// Reads a capture, and passes each datagram of the window to `each`.
 ///
 /// # Errors
-/// A read error, with the statistics until then.
+/// Returns a read error, with the statistics until then.
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,
@@ -183,7 +183,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Returns whether to continue.
+    /// Processes a packet. Returns whether to continue.
     fn packet(
         &mut self,
         packet: &Packet<'_>,

@@ -30,7 +30,7 @@ pub enum Role {
     Audio,
     /// Its timestamps repeat those of another stream: retransmissions (RFC 4588), or FEC.
     Repair,
-    /// Too short to tell.
+    /// Too short to determine this.
     Unknown,
 }
 

@@ -158,7 +158,7 @@ impl Bss {
     /// A new network, idle since time 0.
     ///
     /// # Errors
-    /// The setup is impossible.
+    /// Returns an error if the setup is impossible.
     pub fn new(setup: Setup, seed: u64) -> Result<Bss, Impossible> {
         let timing = setup.timing()?;
         let highest = setup.radio.mcs;

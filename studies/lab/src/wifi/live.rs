@@ -47,7 +47,7 @@ struct Datagram {
 /// The network of a scenario as the medium of a relay or bridge, whose clock starts at 0.
 ///
 /// # Errors
-/// The scenario is impossible; the message has the reason.
+/// Returns an error, with the reason, if the scenario is impossible.
 pub fn medium(scenario: &Scenario, seed: u64) -> Result<Box<dyn Medium>, Impossible> {
     match Live::new(scenario, Instant(0), seed) {
         Ok(live) => Ok(Box::new(live)),
@@ -69,7 +69,7 @@ impl Live {
     /// generated: video and controllers are the real datagrams.
     ///
     /// # Errors
-    /// The scenario is impossible.
+    /// Returns an error if the scenario is impossible.
     pub fn new(scenario: &Scenario, begin: Instant, seed: u64) -> Result<Live, Impossible> {
         scenario.check()?;
         let viewers = scenario.viewers();

@@ -92,7 +92,7 @@ impl Network {
     /// A new network. The first stations are `viewers`.
     ///
     /// # Errors
-    /// The setup is impossible.
+    /// Returns an error if the setup is impossible.
     pub fn new(
         setup: Setup,
         server: Server,

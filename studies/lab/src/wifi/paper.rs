@@ -109,7 +109,7 @@ pub const CASES: usize = RATES.len() + 2 * (INTERVALS.len() - 1);
 /// Runs the paper's simulations. `keep_going` is called before each run with the name of the scenario, and stops by returning false.
 ///
 /// # Errors
-/// `keep_going` returned false.
+/// Returns an error if `keep_going` has returned false.
 pub fn run(
     repetition: &Repetition,
     lasting: Nanos,

@@ -73,7 +73,7 @@ impl Recording {
     /// Reads a capture or a table.
     ///
     /// # Errors
-    /// The reason and position.
+    /// Returns the reason and the position.
     pub fn read(path: &Path) -> Result<Recording, ReplayError> {
         let name = path.display();
         let unreadable = |why: String| ReplayError::Unreadable(format!("{name}: {why}"));
@@ -99,7 +99,7 @@ impl Recording {
     /// `after` its last packet. Also returns all sent packets, by their numbers in the run.
     ///
     /// # Errors
-    /// The network is impossible.
+    /// Returns an error if the network is impossible.
     pub fn send(
         &self,
         scenario: &Scenario,

@@ -40,7 +40,7 @@ impl Scenario {
     /// Checks whether the scenario is possible.
     ///
     /// # Errors
-    /// The impossible parameters.
+    /// Returns the impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         self.setup.timing()?;
         self.video.check()?;
@@ -82,7 +82,7 @@ impl Scenario {
     /// The network, without traffic.
     ///
     /// # Errors
-    /// The setup is impossible.
+    /// Returns an error if the setup is impossible.
     pub fn network(&self, seed: u64) -> Result<Network, Impossible> {
         Network::new(self.setup.clone(), self.server, self.viewers(), seed)
     }
@@ -107,7 +107,7 @@ impl Scenario {
     /// Runs it; the same seed gives the same result.
     ///
     /// # Errors
-    /// The scenario is impossible.
+    /// Returns an error if the scenario is impossible.
     pub fn run(&self, seed: u64) -> Result<Run, Impossible> {
         self.check()?;
         let lasting = self.lasting;

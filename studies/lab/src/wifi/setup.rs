@@ -195,7 +195,7 @@ impl Setup {
     /// Durations in the network.
     ///
     /// # Errors
-    /// The setup is impossible.
+    /// Returns an error if the setup is impossible.
     pub fn timing(&self) -> Result<Timing, Impossible> {
         let impossible = |what: &str| Err(Impossible(what.to_owned()));
         let timing = match &self.timing {
@@ -203,7 +203,9 @@ impl Setup {
             None => self.radio.timing()?,
         };
         if self.stations.is_empty() {
-            return impossible("a network without stations has no traffic: stations is at least 1");
+            return impossible(
+                "a network without stations has no traffic: stations must be at least 1",
+            );
         }
         if self.stations.len() > MAX_STATIONS {
             return Err(Impossible(format!(
@@ -215,7 +217,7 @@ impl Setup {
             return impossible("802.11ac has no OFDMA: ofdma=on needs profile=he-su or eht-su");
         }
         if self.max_ampdu == 0 {
-            return impossible("a PPDU without a packet: max-ampdu is at least 1");
+            return impossible("a PPDU without a packet: max-ampdu must be at least 1");
         }
         if self.access_point_buffer == 0 || self.station_buffer == 0 {
             return impossible("a queue of 0 packets sends nothing: at least 1 packet");
@@ -224,8 +226,7 @@ impl Setup {
         for access in windows {
             if access.cw_min > access.cw_max || access.cw_max > 32_767 {
                 return Err(Impossible(format!(
-                    "contention windows {} to {}: the first is at most the second, that at most \
-                     32767",
+                    "contention windows {} to {}: the first must be at most the second, and the second at most 32767",
                     access.cw_min, access.cw_max
                 )));
             }
@@ -243,7 +244,7 @@ impl Setup {
     /// Durations of the PPDUs to and from a station.
     ///
     /// # Errors
-    /// The radio is impossible.
+    /// Returns an error if the radio is impossible.
     pub fn timing_with(&self, station: &Station) -> Result<Timing, Impossible> {
         if let Some(timing) = &self.timing {
             return Ok(timing.clone());

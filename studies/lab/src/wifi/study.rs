@@ -81,7 +81,7 @@ impl Repetition {
     /// Runs a scenario repeatedly. `keep_going` is called before each run, and stops by returning false.
     ///
     /// # Errors
-    /// The scenario is impossible, or `keep_going` returned false.
+    /// Returns an error if the scenario is impossible, or if `keep_going` has returned false.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -90,10 +90,10 @@ impl Repetition {
         Ok(Summary::of(&self.runs(scenario, keep_going)?))
     }
 
-    /// The same, for what a summary does not have.
+    /// Like [`Repetition::run`], but returns the runs, for data that a summary does not have.
     ///
     /// # Errors
-    /// As of [`Repetition::run`].
+    /// As for [`Repetition::run`].
     pub fn runs(
         &self,
         scenario: &Scenario,

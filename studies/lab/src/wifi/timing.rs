@@ -164,7 +164,7 @@ impl Radio {
     /// Durations for these radios.
     ///
     /// # Errors
-    /// No such radio exists; the error names the valid values.
+    /// Returns an error with the valid values if no such radio exists.
     pub fn timing(&self) -> Result<Timing, Impossible> {
         let subcarriers = self.check()?;
         let streams = u64::from(self.streams);
@@ -247,7 +247,7 @@ impl Radio {
                 _ => "",
             };
             return impossible(format!(
-                "no MCS {mcs} in {standard}: mcs is 0 to {highest}{hint}"
+                "no MCS {mcs} in {standard}: mcs must be 0 to {highest}{hint}"
             ));
         }
         if !(1..=8).contains(&streams) {
@@ -270,8 +270,7 @@ impl Radio {
         match widths.iter().find(|(known, _)| *known == width) {
             Some((_, subcarriers)) => Ok(*subcarriers),
             None if width == 320 => impossible(format!(
-                "{standard} has no channel of 320 MHz: width is 20, 40, 80 or 160; \
-                 profile=eht-su has 320"
+                "{standard} has no channel of 320 MHz: width must be 20, 40, 80 or 160; profile=eht-su has 320"
             )),
             None => impossible(format!(
                 "width={width}: must be 20, 40, 80 or 160 MHz, or 320 with profile=eht-su"

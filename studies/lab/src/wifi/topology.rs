@@ -1,14 +1,14 @@
-//! The topologies that the OpenUVR paper compares (section IV-B1), next to its figures: host and
-//! mobile device as peers, against both as stations of a router, where each datagram takes the
-//! channel twice. A host that is wired to the router stands between them; the paper has none.
+//! The topologies that the OpenUVR paper compares (section IV-B1), next to its figures: host and mobile device as peers, and
+//! both as stations of a router, where each datagram crosses the channel twice. Between them is a host that is wired to the
+//! router, which the paper does not have.
 //!
 //! Parameters of the paper: 802.11ac, 80 MHz, 867 Mb/s at the host (III-A2), which are MCS 9 and two
 //! streams at a short guard interval; 20 Mb/s (III-C1), 60 frames/s. Its mobile device is a Raspberry
 //! Pi 4 with one stream, 433.3 Mb/s (data sheet of its CYW43455). A frame of RGB has twice the data:
 //! "the latency can double" (IV-B1).
 //!
-//! The paper names neither the router nor the load of the 12 access points around it. The model's
-//! router has two streams and forwards at once, and no other network is there.
+//! The paper states neither the router nor the load of the 12 access points around it. The model's router has two streams
+//! and forwards at once, and there is no other network.
 
 use super::scenario::{Run, Scenario};
 use super::statistics::Estimate;
@@ -148,7 +148,7 @@ const AIRTIME_TIMES: f64 = 2.0;
 /// The scenario of a case. `more` are further words, which take precedence.
 ///
 /// # Errors
-/// A word is invalid, or one that the comparison sets itself.
+/// Returns an error if a word is invalid, or is one that the comparison sets itself.
 pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenario, Impossible> {
     for word in more.split_whitespace() {
         let name = word.split('=').next().unwrap_or_default();
@@ -166,7 +166,7 @@ pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenar
 /// returning false.
 ///
 /// # Errors
-/// A word of `more` is impossible, or `keep_going` returned false.
+/// Returns an error if a word of `more` is impossible, or if `keep_going` has returned false.
 pub fn run(
     repetition: &Repetition,
     lasting: Nanos,

@@ -145,7 +145,7 @@ impl Video {
     /// Checks whether such a stream is possible.
     ///
     /// # Errors
-    /// The impossible parameters.
+    /// Returns the impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         let impossible = |what: String| Err(Impossible(what));
         if !(self.fps > 0.0 && self.fps <= 10_000.0) {
@@ -191,7 +191,7 @@ impl Background {
     /// Checks whether such traffic is possible.
     ///
     /// # Errors
-    /// The impossible parameters.
+    /// Returns the impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.bitrate == 0 || self.bytes == 0 {
             let what =

@@ -42,7 +42,7 @@ struct Word {
 /// Parses a scenario; words are separated by spaces or new lines.
 ///
 /// # Errors
-/// The invalid word, with the valid ones; or why the scenario is impossible.
+/// Returns the invalid word, with the valid ones, or the reason why the scenario is impossible.
 pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     let mut draft = Draft {
         scenario: Scenario::paper(),
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
         words.iter().partition(|word| word.starts_with("profile="));
     for word in first.into_iter().chain(rest) {
         let (name, value) = word.split_once('=').ok_or_else(|| {
-            let why = "a word is NAME=VALUE, such as mcs=9";
+            let why = "expected NAME=VALUE, such as mcs=9";
             wrong(word, why.into())
         })?;
         let known = WORDS.iter().find(|known| known.name == name);
@@ -107,7 +107,11 @@ impl Draft {
         } = self;
         scenario.server = match (hops, wire) {
             (2, None | Some(None)) => Server::Station,
-            (2, _) => return Err(Impossible("hops=2: such a server has no wire".into())),
+            (2, _) => {
+                return Err(Impossible(
+                    "hops=2: a server that is a station has no wire".into(),
+                ));
+            }
             (_, None) => scenario.server,
             (_, Some(None)) => Server::AccessPoint,
             (_, Some(Some(rate))) => Server::Wired(rate),
@@ -188,7 +192,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "guard",
         value: "400ns|800ns|1600ns|3200ns",
-        help: "guard interval [paper: 3200ns, else 800ns]; 400ns with vht-su",
+        help: "guard interval [paper: 3200ns, otherwise 800ns]; 400ns with vht-su",
         set: |draft, value| {
             let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
             draft.scenario.setup.radio.guard = guard;
@@ -404,7 +408,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "per frame: random up to the number that fits, or up to N; or N [fit]",
+        help: "per frame: a random number (up to those that fit, or N), or N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -432,7 +436,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "hops",
         value: "1|2",
-        help: "2: the server is a station, too, and the access point relays [1]",
+        help: "2: the server is also a station, and the access point relays [1]",
         set: |draft, value| {
             draft.hops = match value {
                 "1" => 1,
@@ -486,11 +490,11 @@ fn background(text: &str) -> Result<Option<Background>, String> {
         let direction = match parts.next() {
             None | Some("up") => Direction::Up,
             Some("down") => Direction::Down,
-            Some(_) => return Err("the direction is up or down: 20M,down".into()),
+            Some(_) => return Err("expected the direction up or down, such as 20M,down".into()),
         };
         let bytes = parts.next().map_or(Ok(1500), number)?;
         if parts.next().is_some() {
-            return Err("expected rate, direction and bytes: 20M,up,1500".into());
+            return Err("expected rate, direction and bytes, such as 20M,up,1500".into());
         }
         Ok(Background {
             bitrate: rate.0,
@@ -504,11 +508,15 @@ fn background(text: &str) -> Result<Option<Background>, String> {
 fn bursts(text: &str) -> Result<Option<Bursts>, String> {
     unless_none(text, |text| {
         let parts: Vec<&str> = text.split(',').collect();
-        let (good, bad, loss) = match parts[..] {
-            [good, bad] => (good, bad, "100%"),
-            [good, bad, loss] => (good, bad, loss),
-            _ => return Err("expected two times and a share: 200ms,5ms,80%".into()),
-        };
+        let (good, bad, loss) =
+            match parts[..] {
+                [good, bad] => (good, bad, "100%"),
+                [good, bad, loss] => (good, bad, loss),
+                _ => return Err(
+                    "expected two durations and, optionally, a percentage, such as 200ms,5ms,80%"
+                        .into(),
+                ),
+            };
         Ok(Bursts {
             good: time(good)?,
             bad: time(bad)?,
@@ -524,7 +532,7 @@ fn signal(text: &str) -> Result<Option<Signal>, String> {
         let deviation = parts.next().map_or(Ok(STEADY.deviation), number)?;
         let coherence = parts.next().map_or(Ok(STEADY.coherence), time)?;
         if parts.next().is_some() {
-            return Err("expected decibels, deviation and time: 30,4,50ms".into());
+            return Err("expected decibels, deviation and time, such as 30,4,50ms".into());
         }
         Ok(Signal {
             mean,

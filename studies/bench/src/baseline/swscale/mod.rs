@@ -1,5 +1,5 @@
-//! BGRX to NV12 by libswscale, as most streaming programs do it: the reference for our own
-//! conversion. LGPL, so opened at run time, and only on request.
+//! BGRX to NV12 with libswscale, as most streaming programs convert it: the reference for our own conversion. The library is
+//! LGPL, so it is opened at run time, and only on request.
 
 mod sys;
 
@@ -17,7 +17,7 @@ pub(super) struct Swscale {
     chroma: Vec<u8>,
     /// The size of the picture in these planes.
     holds: Option<Size>,
-    /// A padded copy of the last two rows: the library reads beyond a row's end.
+    /// A padded copy of the last two rows, because the library reads beyond a row's end.
     tail: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl Swscale {
     /// Opens the library.
     ///
     /// # Errors
-    /// It is not installed, or not in a supported version.
+    /// Returns an error if it is not installed, or not in a supported version.
     pub(super) fn open() -> Result<Swscale, ConvertError> {
         Ok(Swscale {
             library: sys::Library::open()?,

@@ -146,7 +146,7 @@ impl Functions {
         scale: libloading::Library,
         util: libloading::Library,
     ) -> Result<Functions, libloading::Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements.
         unsafe {
             Ok(Functions {
                 context: *scale.get(b"sws_getContext")?,
@@ -222,7 +222,7 @@ impl Scaler {
 
 impl Drop for Scaler {
     fn drop(&mut self) {
-        // SAFETY: made by this library, not used any more.
+        // SAFETY: it was created by this library and is no longer used.
         unsafe { (self.library.free)(self.handle.as_ptr()) }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Factor {
     pub(super) without: &'static [&'static str],
 }
 
-/// In the order of the cumulative figure: along a frame's path.
+/// The factors in the order of the cumulative figure, along a frame's path.
 pub(super) const FACTORS: [Factor; 8] = [
     Factor {
         name: "capture when drawn",
@@ -67,12 +67,12 @@ pub(super) const FACTORS: [Factor; 8] = [
     },
 ];
 
-/// Ours with an alternative; not part of the cumulative figure.
+/// Ours with an alternative, which is not part of the cumulative figure.
 pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
     [("RGB, not converted", &["--chroma", "rgb"])];
 
-/// Ours over a cable between two network namespaces, where every link is available: name, and the
-/// options of host and client. The first is the reference.
+/// Ours over a cable between two network namespaces, where every link is available: the name, and the options of host and
+/// client. The first is the reference.
 pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
@@ -85,7 +85,7 @@ pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
-/// A configuration: omitted factors, further options, and whether all cores are busy.
+/// A configuration: omitted factors, additional options, and whether all cores are busy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Configuration {
     pub(super) name: String,
@@ -108,8 +108,8 @@ impl Configuration {
         }
     }
 
-    /// The host's options: an option of a later factor yields to that of an earlier one. The
-    /// bitrate is constant, since a slow link would otherwise be compensated by lower quality.
+    /// The host's options. An option of a later factor yields to that of an earlier one. The bitrate is constant, because
+    /// otherwise lower quality would compensate for a slow link.
     pub(super) fn host_words(&self) -> Vec<String> {
         let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {

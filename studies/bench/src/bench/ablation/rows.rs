@@ -36,9 +36,9 @@ pub(super) struct Row {
     pub(super) name: String,
     /// The optimisation's replacement, or the host's options.
     pub(super) note: String,
-    /// The video's link; several names if it varied.
+    /// The video's link, with several names if it varied.
     pub(super) link: Option<String>,
-    /// Number of runs; fewer than the repetitions if some failed.
+    /// Number of runs, which is lower than the repetitions if some failed.
     pub(super) runs: usize,
     /// Why it has no figures.
     pub(super) unavailable: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Row {
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
     pub(super) complete: Option<f64>,
     pub(super) cores: Option<Range>,
-    /// Improvement of p50: over the previous row (cumulative), or over the row without it.
+    /// Improvement of p50, over the previous row (cumulative) or over the row without it.
     pub(super) worth_ms: Option<f64>,
     /// Whether the two ranges are disjoint; unknown with a single run.
     pub(super) clear: Option<bool>,

@@ -12,7 +12,7 @@ use super::rows::{Ablation, Row, Run};
 use crate::bench::heading::write_json;
 use crate::result_file;
 
-/// For people, at most 100 columns.
+/// Text for users, at most 100 columns wide.
 pub(super) fn text(all: &Ablation) -> String {
     let mut text = String::new();
     // Writing to a string doesn't fail.

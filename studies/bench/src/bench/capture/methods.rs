@@ -7,7 +7,7 @@ use crate::bench::rig::{ClientWindow, PROGRAMS, Source};
 /// Whether and how the scene is streamed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StreamMode {
-    /// Not at all; `true`: with read-back.
+    /// It is not streamed; `true`: with read-back.
     Alone(bool),
     Streamed(Source),
     /// By screen capture, into this kind of window, in a compositor.
@@ -23,7 +23,7 @@ impl StreamMode {
         )
     }
 
-    /// Whether the scene's display is a process of its own.
+    /// Whether the scene's display is a separate process.
     pub(super) fn has_display_process(self) -> bool {
         !matches!(self, StreamMode::Streamed(Source::Virtual("wayland")))
     }

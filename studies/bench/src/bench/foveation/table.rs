@@ -1,16 +1,16 @@
-//! Which pixels of a side are coded as they are, and of which one of two or four stays: whole numbers, so that what
-//! was coded of a pixel is found again without rounding.
+//! Determines which pixels of a side are coded unchanged, and where only one of two or four pixels is coded. All counts are
+//! whole numbers, so that a coded pixel is found again without rounding.
 
 use openuvr_proto::units::Size;
 
-/// Runs of pixels of one side, in order: how many are coded, and how many of the picture each of them covers.
+/// Runs of pixels of one side, in order: how many are coded, and how many pixels of the picture each of them covers.
 pub(super) struct Table {
     runs: [(u32, u32); 5],
 }
 
 impl Table {
-    /// Of a side of `side` pixels, a multiple of 32: its middle half unscaled, an eighth on each side of that by
-    /// 2, the rest at each edge by 4.
+    /// The table for a side of `side` pixels, a multiple of 32: its middle half is unscaled, an eighth on each side of that
+    /// is scaled by 2, and the rest at each edge by 4.
     pub(super) fn new(side: u32) -> Table {
         let edge = side / 8 / 4;
         let beside = side / 8 / 2;
@@ -21,12 +21,12 @@ impl Table {
         }
     }
 
-    /// Pixels that are coded.
+    /// Number of pixels that are coded.
     pub(super) fn coded(&self) -> u32 {
         self.runs.iter().map(|(count, _)| count).sum()
     }
 
-    /// For each coded pixel the first that it covers, and how many.
+    /// For each coded pixel, the first pixel that it covers, and how many it covers.
     fn covers(&self) -> Vec<(usize, usize)> {
         let mut covers = Vec::new();
         let mut at = 0;
@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// A picture of one byte a pixel, with fewer of them: averages of what each stands for.
+/// A picture of one byte per pixel, with fewer pixels, each of which is the average of those that it covers.
 pub(super) fn shrink(picture: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
     let (columns, rows) = (tables[0].covers(), tables[1].covers());
     let width = size.width as usize;
@@ -62,7 +62,7 @@ pub(super) fn shrink(picture: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8>
     out
 }
 
-/// The other way: each is repeated over what it stands for.
+/// Reverses [`shrink`]: each pixel is repeated over those that it covers.
 pub(super) fn enlarge(small: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
     let (columns, rows) = (tables[0].covers(), tables[1].covers());
     let width = size.width as usize;

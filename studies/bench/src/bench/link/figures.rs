@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::machine::QUIET;
 
-/// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
-/// Beyond it the run measures the emulator.
+/// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond it, the run
+/// measures the emulator.
 const LATE_MS: f64 = 1.0;
 
 /// Time after the drop during which the queue may still be full.
@@ -37,7 +37,7 @@ pub(super) struct Figures {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Narrow {
-    /// The p99 from two seconds after the drop on.
+    /// The p99 from two seconds after the drop onwards.
     pub(super) settled_p99_ms: Option<f64>,
     /// The mean rate before the drop, in the narrow part, and at the end.
     pub(super) mbps: [f64; 3],
@@ -62,7 +62,7 @@ pub(super) struct Measured {
     pub(super) from: i64,
     /// Duration of a part.
     pub(super) part: Duration,
-    /// One, or three: before, within and after the narrow one.
+    /// One part, or three: before, during and after the narrow one.
     pub(super) parts: u32,
 }
 
@@ -155,7 +155,7 @@ fn latencies(complete: &[&Row]) -> Vec<f64> {
     complete.iter().filter_map(span).collect()
 }
 
-/// The longest time without a complete frame; both ends of the run count as frames.
+/// The longest time without a complete frame. Both ends of the run count as frames.
 fn longest_gap(complete: &[&Row], from: i64, to: i64) -> f64 {
     let mut shown: Vec<i64> = complete
         .iter()

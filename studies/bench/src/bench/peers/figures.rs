@@ -1,4 +1,4 @@
-//! Figures of the runs of one program over one link. A value: no clock, no process.
+//! Figures of the runs of one program over one link. This is a value, without a clock or a process.
 
 use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::stats::{Range, Summary, share};
@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::Run;
 use crate::bench::case::{Compared, Stream};
 
-/// Minimum luma PSNR of an intact picture, dB: streams of these bitrates stay well above it without
-/// loss, and visible damage stays below.
+/// Minimum luma PSNR of an intact picture, in dB. Streams of these bitrates stay well above it without loss, and visible
+/// damage stays below it.
 pub(super) const INTACT_DB: f64 = 30.0;
 
 /// Figures, measured by the same instrument for all.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) runs: usize,
-    /// Drawn to visible, of every frame with a readable number.
+    /// Drawn to visible, for every frame with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
     /// Distinct frames seen per second.
@@ -36,8 +36,8 @@ pub(super) struct Figures {
     pub(super) receiver_cores: Option<Range>,
     /// Press to its effect; presses without effect are excluded.
     pub(super) reaction_ms: Option<Summary>,
-    /// If there is a record: the duration of each step of the complete frames; for a browser also
-    /// its own steps, from its trace.
+    /// If there is a record, the duration of each step of the complete frames; for a browser also its own steps, from its
+    /// trace.
     pub(super) steps: Vec<Step>,
     /// Maximum over the runs of the p99 of the emulated link's own lateness.
     pub(super) link_late_ms: Option<f64>,
@@ -52,7 +52,7 @@ pub(super) struct Step {
 }
 
 impl Figures {
-    /// `None` without runs.
+    /// `None` if there are no runs.
     pub(super) fn of(runs: &[Run]) -> Option<Figures> {
         let streams = || runs.iter().map(|run| &run.stream);
         let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
@@ -127,7 +127,7 @@ fn steps(runs: &[Run]) -> Vec<Step> {
     found.into_iter().filter_map(step).collect()
 }
 
-/// Over every frame seen: only ours has a record of the complete ones.
+/// Over every frame seen, because only ours has a record of the complete ones.
 fn latency(stream: &Stream) -> Option<Summary> {
     let samples = stream.case.samples.iter();
     let latencies = samples.map(|sample| Sighting::latency_ms(&sample.sighting));

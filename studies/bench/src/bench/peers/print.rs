@@ -1,4 +1,4 @@
-//! What `openuvr bench peers` has found, for people.
+//! The results of `openuvr bench peers`, as text for users.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ fn line(row: &Row, figures: &Figures) {
     );
 }
 
-/// Where a frame's time goes, where that is known.
+/// How a frame's time is used, if this is known.
 fn steps(name: &str, figures: &Figures) {
     if !figures.steps.is_empty() {
         println!("\n{name}: by step, medians of the runs, ms");
@@ -121,7 +121,7 @@ fn steps(name: &str, figures: &Figures) {
     }
 }
 
-/// What our record says of pictures that are not intact: damaged, or whole and coarse.
+/// The record's data about pictures that are not intact: damaged, or complete and coarse.
 fn not_intact(name: &str, figures: &Figures) {
     let pictures = &figures.not_intact;
     if pictures.is_empty() {

@@ -1,7 +1,7 @@
-//! The programs that ours is compared with: what each needs, and how its two ends are started.
+//! The programs with which ours is compared: what each needs, and how its two ends are started.
 //!
-//! The command lines ask each for the least latency that its options offer, and for the same size and
-//! bitrate as ours, where it has one.
+//! The command lines request the lowest latency that the options of each program offer, and the same size and bitrate as
+//! ours if it has such options.
 
 use std::process::Command;
 
@@ -11,8 +11,7 @@ pub(in crate::bench) struct Peer {
     pub(in crate::bench) name: &'static str,
     pub(in crate::bench) what: &'static str,
     pub(in crate::bench) needs: &'static [Need],
-    /// Command lines: variables of the environment, the program, its arguments. Names in braces are
-    /// [replaced](Values).
+    /// Command lines: environment variables, the program, and its arguments. Names in braces are [replaced](Values).
     pub(in crate::bench) sender: &'static str,
     pub(in crate::bench) receiver: &'static str,
     pub(in crate::bench) transport: Transport,
@@ -20,19 +19,19 @@ pub(in crate::bench) struct Peer {
     pub(in crate::bench) takes_input: bool,
 }
 
-/// What a stream is carried by.
+/// The transport of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum Transport {
     /// The receiver waits for datagrams.
     Udp,
     /// The sender waits for the receiver's connection.
     Tcp,
-    /// The sender waits for the receiver's connection, by which they agree; datagrams go to the receiver's
-    /// port of the same number.
+    /// The sender waits for the receiver's connection, over which they negotiate. Datagrams go to the receiver's port with
+    /// the same number.
     Agreed,
 }
 
-/// A package, and what shows that it is there.
+/// A package, and how to detect it.
 #[derive(Debug)]
 pub(in crate::bench) struct Need {
     /// Debian's name.
@@ -42,9 +41,9 @@ pub(in crate::bench) struct Need {
 
 #[derive(Debug)]
 pub(in crate::bench) enum Proof {
-    /// A program on the path, and the word that makes it tell its version.
+    /// A program on the path, and the argument that makes it print its version.
     Program(&'static str, &'static str),
-    /// An element that GStreamer knows.
+    /// An element of GStreamer.
     Element(&'static str),
     /// A library that Debian's Python can load through GObject.
     Typelib(&'static str),
@@ -68,7 +67,7 @@ pub(in crate::bench) const fn element(package: &'static str, name: &'static str)
     }
 }
 
-/// Debian's: its libraries are for no other.
+/// Debian's Python, because its libraries are for no other.
 pub(super) const PYTHON: &str = "/usr/bin/python3";
 /// The program of both ends of `webrtc`.
 pub(super) const WEBRTC: &str = include_str!("webrtc.py");
@@ -87,10 +86,10 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             element("gstreamer1.0-libav", "avdec_h264"),
             element("gstreamer1.0-x", "ximagesink"),
         ],
-        // A key frame each second: without any, damage would stay permanently; an intra refresh of a second
-        // ended none at this loss, since each second loses something. A slice for each datagram, so that a
-        // lost one damages a strip, and damaged pictures are shown: left out, there are hardly any.
-        // The encoder's buffer holds two frames.
+        // There is a key frame each second: without it, damage would stay permanently; an intra refresh of one second ended
+        // none at this loss, because each second loses something. There is a slice for each datagram, so that a lost one
+        // damages a strip. Damaged pictures are shown; if they were left out, there would be hardly any. The encoder's
+        // buffer holds two frames.
         sender: "gst-launch-1.0 -q ximagesrc display-name={near} use-damage=false show-pointer=false ! \
                  video/x-raw,framerate={fps}/1 ! videoconvert ! x264enc tune=zerolatency \
                  speed-preset=ultrafast bitrate={kbps} vbv-buf-capacity={two_frames_ms} \
@@ -107,7 +106,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
     Peer {
         name: "webrtc",
-        what: "GStreamer's webrtcbin: the same stream by WebRTC, losses repaired; polls like it",
+        what: "GStreamer's webrtcbin: the same stream over WebRTC, losses repaired; polls like it",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             program("python3", PYTHON, "--version"),
@@ -146,8 +145,9 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             program("ffmpeg", "ffmpeg", "-version"),
             program("ffmpeg", "ffplay", "-version"),
         ],
-        // Key frames and slices as above. The matrix is named: both programs guess, each another. Shown at
-        // the pace of its own clock (-sync video), ffplay is three times as fast as by an external one.
+        // Key frames and slices are as above. The matrix is stated, because both programs guess it, each differently. When
+        // it shows pictures at the pace of its own clock (-sync video), ffplay is three times as fast as with an external
+        // one.
         sender: "ffmpeg -loglevel error -nostdin -f x11grab -framerate {fps} -draw_mouse 0 \
                  -video_size {width}x{height} -i {near} -vf scale=out_color_matrix=bt709,format=yuv420p \
                  -colorspace bt709 -c:v libx264 -preset ultrafast -tune zerolatency -g {fps} \
@@ -180,10 +180,10 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
 ];
 
-/// What stands in the place of the names in braces.
+/// The replacements of the names in braces.
 pub(in crate::bench) type Values<'a> = [(&'static str, &'a str)];
 
-/// A command line as it is started.
+/// A command line, as it is started.
 pub(in crate::bench) fn command(line: &str, values: &Values<'_>) -> Command {
     let words = line.split_whitespace().map(|word| filled(word, values));
     let (environment, words): (Vec<String>, Vec<String>) = {

@@ -1,5 +1,5 @@
-//! Windows of a browser: our host's page by each of its rendering paths, and a page that only
-//! copies pictures, as the lower bound of such a window.
+//! Windows of a browser: our host's page with each of its rendering paths, and a page that only copies pictures, as the
+//! lower bound for such a window.
 
 use openuvr_testbed::stats::Range;
 
@@ -13,7 +13,7 @@ pub(super) struct Window {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) shows: WindowContent,
-    /// Arguments of the browser, for what a page can't request.
+    /// Arguments of the browser for settings that a page cannot request.
     pub(super) arguments: &'static str,
     /// Whether it is measured only on request.
     pub(super) by_name: bool,
@@ -77,7 +77,7 @@ impl Window {
 /// Target: the page's latency as a share of GStreamer's.
 const PART: f64 = 0.7;
 
-/// The verdicts, if both were measured; `loud`: why nothing is judged.
+/// The verdicts, if both were measured. `loud` is the reason why nothing is judged.
 pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict> {
     let direct = |name: &str| rows.iter().find(|row| row.name == name)?.direct.as_ref();
     let (Some(page), Some(peer)) = (direct(PAGE), direct(PEER)) else {

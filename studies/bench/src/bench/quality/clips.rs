@@ -1,8 +1,8 @@
-//! The test clips: recorded once, kept outside the tree, and unchanged afterwards.
+//! The test clips. They are recorded once, kept outside the tree, and unchanged afterwards.
 //!
-//! A recording captures each picture of an application on its own virtual display. The scene is
-//! recorded in real time; the game in steps of fixed length, so that its motion is even however
-//! slowly this machine renders. A clip is identified by its SHA-256, stored next to it.
+//! A recording captures each picture of an application on its own virtual display. The scene is recorded in real time, and
+//! the game in steps of fixed length, so that its motion is even however slowly this machine renders. A clip is identified
+//! by its SHA-256, which is stored next to it.
 
 use std::fmt;
 use std::io::Read as _;
@@ -138,7 +138,7 @@ fn sum_file(path: &Path) -> PathBuf {
     path.with_extension("y4m.sha256")
 }
 
-/// An error if a clip has changed since it was recorded.
+/// Returns an error if a clip has changed since it was recorded.
 fn compare(path: &Path, sha256: &str) -> Result<()> {
     let Ok(text) = std::fs::read_to_string(sum_file(path)) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The conditions at a point of a figure: one quantity is varied, all others are ideal.
+//! The conditions at a point of a figure: one quantity is varied, and all others are ideal.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
 use crate::machine::{Machine, QUIET};
 
-/// Frames in a batch (OpenUVR's evaluation looks at its worst seconds alike).
+/// Lateness of the emulated link beyond which a point is unreliable, a sixteenth of a frame at 60 Hz.
 const BATCH: usize = 150;
 
 /// Lateness of the emulated link beyond which a point is unreliable: a sixteenth of a frame at 60 Hz.
@@ -76,8 +76,8 @@ struct Series {
     points: Vec<PlotPoint>,
 }
 
-/// A point of a line. `worst` is the mean of the worst batch, `lo` and `hi` are the 5th and the
-/// 95th percentile of the frames; for a load all are the mean.
+/// A point of a line. `worst` is the mean of the worst batch; `lo` and `hi` are the 5th and the 95th percentiles of the
+/// frames. For a load, all are the mean.
 #[derive(Clone, Debug, Serialize)]
 struct PlotPoint {
     x: f64,
@@ -396,8 +396,8 @@ impl Spread {
     }
 }
 
-/// The mean of each batch of values in frame order. A last batch of less than half the size joins
-/// the previous one.
+/// The mean of each batch of values in frame order. If the last batch has less than half the size, it is merged into the
+/// previous one.
 fn batch_means(values: &[f64]) -> Vec<f64> {
     let batches = ((values.len() + BATCH / 2) / BATCH).max(1);
     let batch = |index: usize| {

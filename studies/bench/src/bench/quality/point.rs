@@ -1,9 +1,9 @@
-//! One point: a host that plays a clip, an emulated link, a client, and the similarity of its
-//! display to the captured pictures.
+//! One point: a host that plays a clip, an emulated link, a client, and the similarity of its display to the captured
+//! pictures.
 //!
-//! Every captured frame counts, in capture order: a frame that was not shown is compared with the
-//! picture displayed in its place. The pictures are stored while the stream runs and compared
-//! afterwards, so that the comparison does not slow the stream.
+//! Every captured frame counts, in capture order. A frame that was not shown is compared with the picture displayed in its
+//! place. The pictures are stored while the stream runs and compared afterwards, so that the comparison does not slow the
+//! stream.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +55,7 @@ pub(super) struct Point {
     pub(super) ssim: Vec<f64>,
     /// Outcomes of the captured frames, from the host's record.
     pub(super) outcomes: BTreeMap<String, u32>,
-    /// Frames that were shown but missed by the bench, which was late itself. They are excluded.
+    /// Number of frames that were shown but missed by the bench, because it was late itself. They are excluded.
     pub(super) unseen: u32,
     /// Upstream from the client, downstream from the host.
     pub(super) up: Traffic,
@@ -79,7 +79,7 @@ pub(super) struct Traffic {
 
 /// IPv4 and UDP headers.
 const HEADERS: f64 = 28.0;
-/// Timeout of the first picture; over the worst link pairing alone takes seconds.
+/// Timeout of the first picture. Over the worst link, pairing by itself takes seconds.
 const FIRST_PICTURE: Duration = Duration::from_secs(20);
 /// Warm-up: the first key frame, and the rate control's first seconds.
 const WARM_UP: Duration = Duration::from_millis(1500);

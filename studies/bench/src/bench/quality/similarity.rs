@@ -5,7 +5,7 @@
 //! over windows of 8×8 pixels with a stride of 4 and uniform weights, as encoders compute it; the paper's
 //! own windows are 11×11 with Gaussian weights, which costs twenty times as much.
 //!
-//! This module knows neither frames nor streams.
+//! This module does not handle frames or streams.
 
 use openuvr_proto::units::Size;
 
@@ -95,7 +95,7 @@ impl Luma {
 struct Sums {
     a: u32,
     b: u32,
-    /// a² + b²: only the sum of their variances is needed.
+    /// a² + b², because only the sum of their variances is needed.
     squares: u32,
     products: u32,
 }

@@ -17,13 +17,13 @@ const COLOURS: [[bool; 3]; 6] = [
     [true, true, false],
     [true, false, true],
 ];
-/// Distance of poles of one colour: an angle is known up to a multiple of it.
+/// Distance between poles of one colour. An angle is known up to a multiple of it.
 pub(super) const PERIOD: f64 = APART * 6.0;
 
 /// Half of an eye's field of view, horizontally and vertically.
 pub(super) const HALF: f64 = 45.0;
 
-/// Fewer pixels of one colour are noise of the codec.
+/// Minimum number of pixels of one colour. Fewer are noise of the codec.
 const LEAST: usize = 4;
 
 /// Degrees to the left of the axis for each column of an eye's picture.

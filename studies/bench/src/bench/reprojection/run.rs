@@ -1,5 +1,5 @@
-//! One run: a host in this process that draws with the received pose, a link with a delay, a client
-//! with a scripted head on a virtual display, and a reader of that display.
+//! One run: a host in this process that draws with the received pose, a link with a delay, a client with a scripted head on
+//! a virtual display, and a reader of that display.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -47,7 +47,7 @@ pub(in crate::bench) struct Account {
     pub(in crate::bench) subscriber: String,
     /// By outcome.
     pub(in crate::bench) outcomes: BTreeMap<String, usize>,
-    /// Frames between its first and last with no row, or two, in the record.
+    /// Number of frames between its first and last one that have no row, or two, in the record.
     pub(in crate::bench) unaccounted: usize,
 }
 

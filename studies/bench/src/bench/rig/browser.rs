@@ -41,11 +41,11 @@ pub(in crate::bench) struct BrowserMeasurement {
     /// Start and end, and the frames that the scene drew in between.
     pub(in crate::bench) window: [Instant; 2],
     pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
-    /// Pictures of drawn frames that were handed to the compositor; `seen` is that time.
+    /// Pictures of drawn frames that were handed to the compositor; `seen` is the time of that.
     pub(in crate::bench) sightings: Vec<Sighting>,
     /// All sightings from the start.
     pub(in crate::bench) watched: PageObservations,
-    /// Frames per second that the browser decoded; `None`: not reported.
+    /// Frames per second that the browser has decoded; `None` if it was not reported.
     pub(in crate::bench) decoded_fps: Option<f64>,
     /// The host's record.
     pub(in crate::bench) record: Vec<Row>,
@@ -59,8 +59,8 @@ pub(in crate::bench) struct BrowserMeasurement {
 }
 
 impl Rig<'_> {
-    /// Starts a host with a page, which writes its record to `csv`; with the rig's clicks if `sound` names their
-    /// server.
+    /// Starts a host with a page, which writes its record to `csv`. The sound is that of the rig's clicks if `sound` is
+    /// their server.
     pub(super) fn host_with_page(
         &self,
         (fps, bitrate): (f64, &str),
@@ -79,7 +79,7 @@ impl Rig<'_> {
         self.host_for((fps, bitrate), dir, csv, sound, &more_host)
     }
 
-    /// Starts a host that captures the first display, with these further options, and writes its record to `csv`.
+    /// Starts a host that captures the first display, with these additional options, and writes its record to `csv`.
     pub(super) fn host_for(
         &self,
         (fps, bitrate): (f64, &str),

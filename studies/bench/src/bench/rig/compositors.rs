@@ -28,7 +28,7 @@ pub(in crate::bench) const PROGRAMS: [&str; 3] = ["sway", "swaymsg", "Xwayland"]
 const MISSING: &str = "a Wayland compositor is needed: apt install sway xwayland";
 
 impl Rig<'_> {
-    /// Shows the window of further clients in a compositor, which shows itself in a window of the second display.
+    /// Shows the window of subsequent clients in a compositor, which shows itself in a window of the second display.
     pub(in crate::bench) fn show_in_compositor(&mut self, window: ClientWindow) -> Result<()> {
         let sway = Sway::start_desktop_in(self.far.name(), self.setup.size).context(MISSING)?;
         self.setup.sched.raise(sway.id(), Participant::Display);
@@ -47,7 +47,7 @@ impl Rig<'_> {
         Ok(())
     }
 
-    /// The client's X display, and its further arguments for the kind of its window.
+    /// The client's X display, and its additional arguments for the kind of its window.
     pub(super) fn client_window(&self) -> (String, Vec<String>) {
         let far = self.far.name();
         let Some(Desktop { sway, window }) = &self.desktop else {
@@ -61,8 +61,8 @@ impl Rig<'_> {
         (display.to_owned(), vec!["--present".to_owned(), present])
     }
 
-    /// Cores of the processes of these compositors, and of parts of the host that have a figure of their own: its
-    /// application and its X server, as differences to the figures of whole families.
+    /// Cores of the processes of these compositors, and of parts of the host that have a separate figure (its application
+    /// and its X server), as differences from the figures of whole families.
     pub(super) fn further_cores(&self, host: Option<u32>, used: &Used) -> Vec<(&'static str, f64)> {
         let mut further = Vec::new();
         for (name, sway) in [
@@ -82,7 +82,7 @@ impl Rig<'_> {
         further
     }
 
-    /// The scene's process, if it has one of its own.
+    /// The scene's process, if it has a separate one.
     pub(super) fn scene_process(&self, host: u32) -> Option<u32> {
         match &self.scene {
             Some(scene) => Some(scene.id()),

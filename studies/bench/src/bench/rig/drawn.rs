@@ -13,10 +13,10 @@ use openuvr_testbed::screen::{Area, Screen};
 pub(super) enum Drawn<'a> {
     /// On the scene's own X display, with the area of the bar code.
     Display { screen: Box<Screen>, area: Area },
-    /// On the measured display, for a scene whose own display only the host can read. A frame that was drawn and is still
-    /// on its way does not count yet: with a latency of less than a frame's period at most one at each end of the
-    /// measurement. Lost frames between two visible ones count as drawn, but frames after the last visible one do
-    /// not, so that a stream that stops for good is not seen in the share of complete frames.
+    /// On the measured display, for a scene whose own display only the host can read. A frame that has been drawn and is
+    /// still in transit does not count yet: with a latency of less than a frame's period, this is at most one at each end of
+    /// the measurement. Lost frames between two visible ones count as drawn, but frames after the last visible one do not,
+    /// so a stream that stops for good does not affect the share of complete frames.
     Visible(&'a Reader),
 }
 
@@ -40,8 +40,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Timeout of a picture: with all cores busy decoding video in a browser, the scene was not
-/// scheduled for a second.
+/// Timeout of a picture. With all cores busy decoding video in a browser, the scene has not been scheduled for a second.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries until there is a result.

@@ -6,7 +6,7 @@ use openuvr_testbed::reader::{BothEnds, Reader};
 use super::Rig;
 
 impl Rig<'_> {
-    /// Makes further scenes draw their code at both ends of their pictures, and further streams read both.
+    /// Makes subsequent scenes draw their code at both ends of their pictures, and subsequent streams read both.
     pub(in crate::bench) fn read_both_ends(&mut self) {
         self.both_ends = Some(Vec::new());
     }

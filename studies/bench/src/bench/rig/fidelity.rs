@@ -21,8 +21,8 @@ const APART: Duration = Duration::from_millis(90);
 pub(super) struct Pictures(Vec<(Sighting, Shot, Shot)>);
 
 impl Pictures {
-    /// The luma PSNR of each, dB. Call it only after the stream has ended: it takes a third of a
-    /// core, which a stream without real-time scheduling would lack.
+    /// The luma PSNR of each, in dB. Call it only after the stream has ended, because it takes a third of a core, which a
+    /// stream without real-time scheduling would lack.
     pub(super) fn compared(&self) -> Vec<(Sighting, f64)> {
         let ratio = |(sighting, drawn, shown): &(Sighting, Shot, Shot)| {
             Some((*sighting, psnr(drawn, shown)?))

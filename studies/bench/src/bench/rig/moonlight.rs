@@ -43,10 +43,10 @@ pub(super) struct MoonlightClient<'a> {
 /// The client's program.
 const CLIENT: &str = include_str!("../peers/moonlight.py");
 
-/// Any PIN will do: no other Moonlight client of the host pairs.
+/// The PIN. Any value works, because no other Moonlight client of the host pairs.
 const PIN: &str = "2718";
 
-/// The options of a host for such clients.
+/// The options of a host for Moonlight clients.
 pub(super) const SERVES: [&str; 2] = ["--moonlight", "127.0.0.1:0"];
 
 impl MoonlightClient<'_> {

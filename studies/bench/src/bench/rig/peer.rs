@@ -31,7 +31,7 @@ pub(in crate::bench) struct PeerSetup<'a> {
     pub(in crate::bench) dir: &'a Path,
 }
 
-/// The end that starts first, because it opens the port that the other connects to.
+/// The end that starts first, because it opens the port to which the other connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum Listens {
     /// A UDP port of the receiver.
@@ -41,7 +41,7 @@ pub(in crate::bench) enum Listens {
 }
 
 impl Rig<'_> {
-    /// The display that the application draws on.
+    /// The display on which the application draws.
     pub(in crate::bench) fn near(&self) -> &str {
         self.near.name()
     }

@@ -8,18 +8,16 @@ use openuvr_testbed::pair::Serve;
 pub(in crate::bench) enum Source {
     /// The scene is a separate process, and the host captures its display.
     Screen,
-    /// As [`Source::Screen`], with the host of this program, which takes the option
-    /// [`crate::baseline::OPTION`].
+    /// Like [`Source::Screen`], with the host of this program, which accepts the option [`crate::baseline::OPTION`].
     OwnHost,
     /// The scene is a program of a Wayland compositor without a screen, and the host captures that.
     Session {
-        /// Refreshes per second of its output: a commit waits for the next one.
+        /// Refreshes per second of its output. A commit waits for the next one.
         refresh: u32,
     },
-    /// The host starts a display, and the scene on it: the value of the host's option `--virtual-with`.
+    /// The host starts a display, and the scene on it. This is the value of the host's option `--virtual-with`.
     Virtual(&'static str),
-    /// The host draws the scene itself and submits its pictures: the value of the host's option
-    /// `--submit`.
+    /// The host draws the scene itself and submits its pictures. This is the value of the host's option `--submit`.
     Submit(&'static str),
     /// `openuvr run` starts the scene, with the host in its process.
     Hook,

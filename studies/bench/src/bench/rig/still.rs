@@ -31,13 +31,13 @@ impl Drop for Stopped {
 }
 
 impl Rig<'_> {
-    /// Makes further streams measure the host's cores while the scene is stopped, for this time.
+    /// Makes subsequent streams measure the host's cores while the scene is stopped, for this time.
     pub(in crate::bench) fn measure_still(&mut self, seconds: f64) {
         self.still = Some(Duration::from_secs_f64(seconds));
     }
 
-    /// Cores of the host alone, without its children, while the scene is stopped: its picture does not change. `None`: not
-    /// wanted, or the scene has no process of its own.
+    /// Cores of the host by itself, without its children, while the scene is stopped, so that its picture does not change.
+    /// `None` if this is not requested, or if the scene has no separate process.
     pub(super) fn still_cores(
         &self,
         host: u32,

@@ -19,7 +19,7 @@ use super::{Rig, Stream};
 pub(in crate::bench) enum WindowContent {
     /// The page of a host that captures the scene.
     Page {
-        /// Pixels by which the video element is smaller than the display; 0 shows the picture unscaled.
+        /// Number of pixels by which the video element is smaller than the display; 0 shows the picture unscaled.
         less: u32,
     },
     /// A page without a host that draws pictures at the scene's rate, and copies them on requestAnimationFrame.
@@ -33,7 +33,7 @@ pub(in crate::bench) enum WindowContent {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct WindowSetup<'a> {
     pub(in crate::bench) shows: WindowContent,
-    /// The program, and further arguments.
+    /// The program, and additional arguments.
     pub(in crate::bench) browser: &'a str,
     pub(in crate::bench) arguments: &'a str,
     /// Frames per second and bitrate of the host.
@@ -97,7 +97,7 @@ impl Rig<'_> {
         Ok((Stream { steps, ..stream }, slices))
     }
 
-    /// The page's clock has a resolution of 0.1 ms, since the page is not cross-origin isolated.
+    /// The page's clock has a resolution of 0.1 ms, because the page is not cross-origin isolated.
     fn own_pictures(&self, of: &WindowSetup<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
         let mut browser = self.browser(of)?;
         let tab = browser.blank()?;
@@ -135,7 +135,7 @@ impl Rig<'_> {
         browser.stop_trace()
     }
 
-    /// Reduces a page to its video, like full screen but without the browser's notice over the picture.
+    /// Reduces a page to its video, as in full screen but without the browser's notice over the picture.
     fn alone_in_window(&self, less: u32) -> String {
         let size = self.setup.size;
         let (width, height) = (size.width - less, size.height - less);

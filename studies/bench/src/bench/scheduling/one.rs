@@ -19,10 +19,10 @@ use serde::Serialize;
 use super::Micros;
 use super::idle::Awake;
 
-/// How long before a message is due its receiver starts to spin: the p99 of a timer's wake-up
-/// latency here (the floor of `openuvr lab jitter`).
+/// How long before a message is due its receiver starts to spin, which is the p99 of a timer's wake-up latency here (the
+/// floor of `openuvr lab jitter`).
 const LEAD: Duration = Duration::from_micros(150);
-/// How long it spins at most before it sleeps: a tenth of a core at 240 messages per second.
+/// The maximum time that it spins before it sleeps: a tenth of a core at 240 messages per second.
 const SPIN: Duration = Duration::from_micros(400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -56,8 +56,8 @@ pub(super) const CONDITIONS: [Condition; 6] = [
 ];
 
 impl Condition {
-    /// The primitives measured under this condition: only a channel can be polled without a system
-    /// call, so only a channel is spun on.
+    /// The primitives measured under this condition. Only a channel can be polled without a system call, so only a channel
+    /// is spun on.
     pub(super) fn primitives(self) -> &'static [Primitive] {
         match self {
             Condition::Spinning => &[Primitive::Channel],
@@ -101,7 +101,7 @@ pub(super) struct Cell {
     pub(super) real_time: bool,
     /// Such as `one core`; empty: no special condition.
     how: &'static str,
-    /// Messages handed over; `us.count` of them were received.
+    /// Messages that were handed over; `us.count` of them were received.
     pub(super) sent: usize,
     pub(super) us: Micros,
     /// The receiver's CPU use, in cores.
@@ -123,8 +123,8 @@ impl Cell {
 /// A receiver's result: microseconds, and its CPU time.
 type Received = (Vec<f64>, Duration);
 
-/// Measures one primitive; the sender is paced, the receiver sleeps between messages. The inner
-/// error is the reason why this machine does not support the condition.
+/// Measures one primitive. The sender is paced, and the receiver sleeps between messages. The inner error is the reason why
+/// this machine does not support the condition.
 pub(super) fn cell(
     primitive: Primitive,
     way: Condition,
@@ -231,8 +231,8 @@ fn micros(sent: Instant, now: Instant) -> f64 {
     now.since(sent).as_secs_f64() * 1e6
 }
 
-/// Latencies of all messages until the channel closes. With `spins` the receiver knows that a
-/// message is due this long after the previous one, and spins for it.
+/// Latencies of all messages until the channel closes. With `spins`, the receiver knows that a message is due this long
+/// after the previous one, and spins for it.
 fn of_channel(inbox: &Receiver<Instant>, spins: Option<Duration>) -> Vec<f64> {
     let mut samples = Vec::new();
     let mut due: Option<Instant> = None;

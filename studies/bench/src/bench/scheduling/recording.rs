@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use openuvr_testbed::pair::TemporaryDir;
 
-/// Samples in a row. All batches together fit into a ring, so that no sample is lost, which would
-/// be cheaper.
+/// Number of consecutive samples. All batches together fit into a ring, so that no sample is lost, because losing samples
+/// would be cheaper.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 8;
 
-/// Nanoseconds, from the fastest batch: others may have been disturbed.
+/// Nanoseconds, from the fastest batch, because others may have been disturbed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     /// At a site with recording off.

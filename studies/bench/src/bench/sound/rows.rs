@@ -51,7 +51,7 @@ pub(super) struct Row {
     client_audio_cores: Option<Range>,
     /// From sink to sink. This and all following fields are `None` without sound.
     sound_ms: Option<Summary>,
-    /// The same less the flash's latency: above 0, sound is later.
+    /// The same latency minus the flash's latency. Above 0, the sound is later.
     offset_ms: Option<Summary>,
     /// From a flash's drawing to its click at the host's sink.
     made_ms: Option<Summary>,
@@ -64,7 +64,7 @@ pub(super) struct Row {
     concealed: Option<u64>,
 }
 
-/// Cores used by audio: medians of the repetitions with sound less those without.
+/// Cores used by audio: medians of the repetitions with sound minus those without.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     host: f64,

@@ -42,10 +42,10 @@ pub(super) struct Browser {
     /// Drawn to handed to the compositor (Submitted), of every picture with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Frames per second drawn by the scene; decoded by the browser (from complete frames only: it
-    /// does not decode a frame that lacks a packet); given to its compositor; reported to the page
-    /// as handed over; and complete in the host's record. A compositor takes one picture for each
-    /// of its 60 slots a second: of two pictures in one slot, the page learns only of the second.
+    /// Frames per second drawn by the scene; decoded by the browser (only from complete frames, because it does not decode a
+    /// frame that lacks a packet); passed to its compositor; reported to the page as handed over; and complete in the host's
+    /// record. A compositor takes one picture for each of its 60 slots a second, so if there are two pictures in one slot,
+    /// only the second is reported to the page.
     pub(super) drawn_fps: Option<Range>,
     pub(super) decoded_fps: Option<Range>,
     pub(super) presented_fps: Option<Range>,
@@ -64,7 +64,7 @@ pub(super) struct Browser {
     /// A click from the host's sink to the browser's, and the same less the latency of its flash to the hand-over.
     pub(super) sound_ms: Option<Summary>,
     pub(super) offset_ms: Option<Summary>,
-    /// Clicks of the host's sink without a counterpart at the browser's; `None`: no sound.
+    /// Clicks of the host's sink without a counterpart at the browser's; `None` means no sound.
     pub(super) unheard: Option<usize>,
     pub(super) host_cores: Option<Range>,
     pub(super) browser_cores: Option<Range>,

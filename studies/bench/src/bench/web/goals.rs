@@ -25,7 +25,7 @@ pub(super) struct Goals {
     /// Maximum observer overhead for the player.
     player_p50_ms: f64,
     player_p99_ms: f64,
-    /// Maximum percent of a core per further observer.
+    /// Maximum percentage of a core per additional observer.
     further_percent: f64,
 }
 

@@ -12,7 +12,7 @@ use crate::bench::peers::presence;
 use crate::bench::peers::table::{Need, Peer, Proof, Transport, command, element, program};
 use crate::bench::rig::{Listens, PeerSetup, Rig};
 
-/// The token in the URL. It can be fixed, since the port is not reachable from outside.
+/// The token in the URL. It can be fixed, because the port is not reachable from outside.
 const TOKEN: &str = "bench-web-token";
 
 /// The program of the player that receives without decoding.
@@ -22,7 +22,7 @@ static TAKER: Need = program("ffmpeg", "ffmpeg", "-version");
 static PLAYERS: [Peer; 2] = [
     Peer {
         name: "ffplay",
-        what: "ffplay, RTP by UDP, shown at the pace of its own clock",
+        what: "ffplay, RTP over UDP, shown at the pace of its own clock",
         needs: &[program("ffmpeg", "ffplay", "-version")],
         sender: "",
         receiver: "SDL_VIDEODRIVER=x11 SDL_RENDER_DRIVER=software DISPLAY={far} ffplay -loglevel error \

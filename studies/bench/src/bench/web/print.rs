@@ -1,4 +1,4 @@
-//! What `openuvr bench web` has found, for people.
+//! The results of `openuvr bench web`, as text for users.
 
 use openuvr_testbed::stats::{Range, Summary};
 

@@ -35,11 +35,11 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Reads the conditions, and measures the floor for `lasting`: no message after a sleep can be
-    /// faster on this machine. Its samples are stored in `scratch` meanwhile.
+    /// Reads the conditions, and measures the floor for `lasting`: after a sleep, no message can be faster on this machine.
+    /// Its samples are stored in `scratch` meanwhile.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     pub(super) fn measure(lasting: Duration, scratch: &Path) -> Result<Conditions> {
         let number = |name: &str| {
             let text = read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;

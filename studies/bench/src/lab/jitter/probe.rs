@@ -23,7 +23,7 @@ use super::conditions::Conditions;
 use super::sys::{self, Scheduling};
 use crate::machine::{Load, policies};
 
-/// The priority of FIFO and RR: in the middle, where sched(7) has room on both sides.
+/// The priority of FIFO and RR. It is in the middle, so that there is room on both sides (sched(7)).
 const PRIORITY: u32 = 50;
 /// The period of SCHED_DEADLINE, and the maximum budget per thread.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) pairs: u32,
-    /// Over all pairs; floods have a tenth, since a whole flood may be queued.
+    /// Number of samples over all pairs. Floods have a tenth, because a whole flood may be queued.
     pub(super) samples: u64,
     /// Messages per second of a paced pair.
     pub(super) rate: f64,
@@ -88,7 +88,7 @@ pub(super) struct Measured {
 /// The result of a cell.
 pub(super) enum Outcome {
     Measured(Box<Measured>),
-    /// A prerequisite is missing; with a remedy.
+    /// A prerequisite is missing; the text contains a remedy.
     Skipped(String),
 }
 
@@ -104,7 +104,7 @@ impl Probes {
     pub(super) fn find(folder: &Path) -> Result<Probes> {
         ensure!(
             folder.is_dir(),
-            "there are no probes in {}: ./dev lab builds them (--probes names another folder)",
+            "there are no probes in {}: ./dev lab builds them (--probes sets another folder)",
             folder.display()
         );
         let memory = Path::new("/dev/shm");
@@ -129,7 +129,7 @@ impl Probes {
     /// Runs one cell.
     ///
     /// # Errors
-    /// There is no measurement at all; with the reason.
+    /// Returns the reason if there is no measurement at all.
     pub(super) fn run(
         &mut self,
         cell: Cell,
@@ -195,7 +195,7 @@ impl Probes {
             .join(cell.to_string().replace('/', "-") + end)
     }
 
-    /// The complete command of a cell, and its JVM; the error names the missing prerequisite.
+    /// The complete command of a cell, and its JVM. The error states the missing prerequisite.
     fn whole_command(
         &mut self,
         cell: Cell,
@@ -223,7 +223,7 @@ impl Probes {
     ) -> Result<ProbeRun> {
         match lines.recv_timeout(READY) {
             Ok(line) if line == "ready" => {}
-            Ok(line) => bail!("unexpected line from the probe: '{line}', not 'ready'"),
+            Ok(line) => bail!("unexpected line from the probe: '{line}', expected 'ready'"),
             Err(RecvTimeoutError::Timeout) => bail!("the probe was not ready within {READY:?}"),
             Err(RecvTimeoutError::Disconnected) => bail!("the probe ended before it was ready"),
         }
@@ -279,7 +279,7 @@ impl Probes {
         })
     }
 
-    /// The command of a cell without the common options; the error names the missing prerequisite.
+    /// The command of a cell without the common options. The error states the missing prerequisite.
     fn command(
         &mut self,
         cell: Cell,
@@ -324,8 +324,8 @@ impl Probes {
         Ok((command, Some(version)))
     }
 
-    /// The first JVM that has a collector. Those in the probes' folder come first: the one there
-    /// has all collectors of the slides, so that nothing else differs.
+    /// The first JVM that has a collector. Those in the probes' folder come first, because the JVM there has all collectors
+    /// of the slides, so that nothing else differs.
     fn jvm(&mut self, collector: Collector) -> Result<(PathBuf, String), String> {
         if let Some(known) = self.jvms.get(&collector) {
             return known.clone();
@@ -398,7 +398,7 @@ fn fault(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// The lines of its output; the channel closes at its end. There is one line.
+/// The lines of its output. The channel closes at its end. There is one line.
 fn lines(child: &mut Child) -> Result<Receiver<String>> {
     let output = child
         .stdout()

@@ -1,4 +1,4 @@
-//! Measured cells, one file each: they persist if a later cell fails.
+//! Measured cells, one file each, which persist if a later cell fails.
 
 use std::path::{Path, PathBuf};
 

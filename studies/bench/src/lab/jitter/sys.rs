@@ -18,8 +18,8 @@ struct Attributes {
     period: u64,
 }
 
-/// SCHED_FLAG_RESET_ON_FORK: children of such a thread are SCHED_OTHER; without it a thread under
-/// SCHED_DEADLINE can't create threads.
+/// SCHED_FLAG_RESET_ON_FORK: children of such a thread are SCHED_OTHER. Without it, a thread under SCHED_DEADLINE cannot
+/// create threads.
 const RESET_ON_FORK: u64 = 1;
 
 /// Scheduling of a thread.

@@ -299,7 +299,7 @@ fn invalid_options_fail_before_anything_is_written() {
     let scratch = Scratch::new();
     for (options, says) in [
         (&["--only", "fortran"][..], "no cell has such a name"),
-        (&["--rate", "0"], "--rate is above 0"),
+        (&["--rate", "0"], "--rate must be above 0"),
         (
             &["--probes", "/nowhere/at/all"],
             "there are no probes in /nowhere/at/all",

@@ -58,7 +58,7 @@ fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
     let place = capture
         .end
-        .map_or("at an end that was not named (--end)".to_owned(), |end| {
+        .map_or("at an unknown end (--end)".to_owned(), |end| {
             format!("at the {}", end.name())
         });
     let by = account.application.as_ref();
@@ -296,7 +296,7 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
     row
 }
 
-/// What both captures say together.
+/// The combined results of both captures.
 pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     let mut said = match joined.offset_ns {
         Some(offset) => format!(
@@ -307,8 +307,8 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
             joined.drift_ppm
         ),
         None => format!(
-            "The client's clock is {:+.2} millionths faster, which is taken out. There are packets of one \
-             direction alone, so the offset can't be known: delays are counted from the fastest packet's.",
+            "The client's clock is {:+.2} millionths faster, which is taken out. There are packets of only one direction, \
+             so the offset can't be known: delays are counted from the fastest packet's.",
             joined.drift_ppm
         ),
     };
@@ -412,7 +412,7 @@ fn distributions(analysis: &Analysis) -> Rows {
     rows
 }
 
-/// All of a capture.
+/// All data of a capture.
 pub(super) fn as_json(capture: &Capture) -> Value {
     let analysis = &capture.analysis;
     let streams = analysis.streams.iter().map(|found| {

@@ -191,7 +191,7 @@ fn as_json(table: &Table) -> Value {
     })
 }
 
-/// Table 4 of the paper, as the model has it.
+/// Table 4 of the paper, with the model's values.
 fn parameters() -> Value {
     let setup = Setup::paper();
     let access = setup.edca.access_point[2];

@@ -51,7 +51,7 @@ pub(super) fn run(
         .collect::<Result<_>>()?;
     ensure!(
         varied.len() <= 2,
-        "--vary is given at most twice: one for the axis, one for the lines"
+        "--vary can be used at most twice: one for the axis, one for the lines"
     );
     // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;
@@ -99,9 +99,9 @@ pub(super) fn run(
 
 impl Varied {
     fn parse(text: &str) -> Result<Varied> {
-        let (name, values) = text
-            .split_once('=')
-            .with_context(|| format!("--vary {text}: NAME=VALUES, such as stations=1,2,4"))?;
+        let (name, values) = text.split_once('=').with_context(|| {
+            format!("--vary {text}: expected NAME=VALUES, such as stations=1,2,4")
+        })?;
         let separator = if values.contains('|') { '|' } else { ',' };
         let values: Vec<String> = values.split(separator).map(str::to_owned).collect();
         ensure!(

@@ -151,7 +151,7 @@ fn a_table_of_packets_is_replayed() {
 fn invalid_options_fail_before_anything_is_written() {
     for (options, says) in [
         (&["profile=he-su", "mcs=12"][..], "no MCS 12 in 802.11ax"),
-        (&["stations=0"], "stations is at least 1"),
+        (&["stations=0"], "stations must be at least 1"),
         (&["--runs", "0"], "--runs 0"),
         (&["--vary", "mcs=1,15"], "no MCS 15"),
         (

@@ -1,4 +1,4 @@
-//! Host and mobile device as peers or over a router: the OpenUVR paper's figures next to ours.
+//! Host and mobile device as peers or through a router: the OpenUVR paper's figures next to ours.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -13,8 +13,7 @@ use super::Offer;
 /// The packets on their way.
 #[derive(Debug, Clone)]
 pub(super) struct Relay {
-    /// The server's station. The stations before it are viewers; those after it have traffic with
-    /// the access point alone.
+    /// The server's station. The stations before it are viewers; those after it have traffic only with the access point.
     server: usize,
     /// As offered, by identifier.
     crossing: HashMap<u64, Offer>,
@@ -23,7 +22,7 @@ pub(super) struct Relay {
 /// What follows an event on the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A packet has arrived at the access point, which sends it on.
+    /// A packet has arrived at the access point, which forwards it.
     SecondHop(Nanos, Offer),
     /// An event of the whole path.
     Outcome(Event),
