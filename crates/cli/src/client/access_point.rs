@@ -26,7 +26,7 @@ pub(super) enum Use {
     /// None is configured.
     None,
     /// It is left when this value is dropped.
-    Joined(Association),
+    Joined(Box<Association>),
     /// A signal has arrived meanwhile.
     Stopped,
 }
@@ -51,7 +51,7 @@ pub(super) fn join(config: &ClientConfig, stop: &AtomicBool) -> Result<Use> {
         },
     };
     let joined = access_point::join(&credentials, config.ap_interface.as_deref(), stop)?;
-    Ok(joined.map_or(Use::Stopped, Use::Joined))
+    Ok(joined.map_or(Use::Stopped, |joined| Use::Joined(Box::new(joined))))
 }
 
 fn from_file(file: &Path) -> Result<Passphrase> {

@@ -220,9 +220,9 @@ Examples:
             /// is a head-pose source (`--head-pose`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
-            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: OpenGL on a GPU;
-            /// software OpenGL (llvmpipe and the like) is slower than `software`. If `gl` does not work, a message
-            /// is printed, and `software` is used.
+            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: `gl` on a GPU,
+            /// otherwise `software`, because software OpenGL (llvmpipe and the like) is slower. If `gl` does not work, a
+            /// message is printed, and `software` is used.
             reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
             /// Avoids black edges while the head turns. The angle needed is the head's angular speed times the round-trip

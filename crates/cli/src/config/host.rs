@@ -243,8 +243,8 @@ Examples:
                 Default::Unset("the display; none with source pattern or clip");
             /// Directions of clipboard sharing with the player.
             /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
-            /// pasted at the player. `both`, or `off`. Text up to 1 MB, which may be a password. Observers never
-            /// share the clipboard.
+            /// pasted at the player. `both`, or `off`. Only text of up to 1 MB is shared; copied
+            /// passwords are shared, too. Observers never share the clipboard.
             clipboard: ClipboardDirections = "clipboard", choice(), Default::Is("off");
             /// Game pads of the player.
             /// `auto`: a game of `openuvr run` gets them from a library in its process, with one pad present from

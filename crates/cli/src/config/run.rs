@@ -20,8 +20,8 @@ Examples:
   openuvr run --window Neverball -- sh start-game.sh
                                             games started by scripts and launchers are found
   openuvr run --api --web -- ./my-engine    an application of the C API (libopenuvr)
-    openuvr run --fit --pads 2 -- neverball   resize the display to the player's window; two game pads
-                                              are present from the start
+  openuvr run --fit --pads 2 -- neverball   resize the display to the player's window; two game
+                                            pads are present from the start
 
 For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that presents a picture is
 streamed. Ctrl-C is sent to the game; its exit code becomes this program's. 32-bit, static and setuid

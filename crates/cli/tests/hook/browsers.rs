@@ -224,7 +224,7 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
             && e.strongMagnitude === 30000 / 65535 && e.weakMagnitude === 500 / 65535)",
     );
     browser.until(&tab, "felt.at(-1)[0] === 'reset'");
-    // Unplugged with a pressed button, which is released first.
+    // The pad is unplugged with a button pressed: the game sees the button released, and the pad removed.
     browser.run(&tab, "navigator.getGamepads = () => [null]; true");
     wait_for_note("0 a 0");
     wait_for_note("removed 0");

@@ -33,7 +33,13 @@ pub(super) fn pairing_text(event: PairingEvent) -> String {
         PairingEvent::TicketRefused { from, why } => {
             format!("refused a ticket from {}: {why}", peer_name(from))
         }
-        PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
-        PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
+        PairingEvent::Expired => {
+            "pairing is closed: no device paired in time; `openuvr devices pair` opens it"
+                .to_owned()
+        }
+        PairingEvent::TooManyWrong => {
+            "pairing is closed: too many wrong PINs came; `openuvr devices pair` opens it"
+                .to_owned()
+        }
     }
 }

@@ -114,8 +114,8 @@ pub struct Args {
     /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
-    /// Let a single window fill the display, with dialogs centred above it; false for desktop sessions and for window
-    /// managers that do not replace another
+    /// Let a single window fill the display, with dialogs centred over it; set false for desktop sessions, and for window
+    /// managers that do not take over from a running one (as openbox --replace does)
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
     /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and cannot be combined with

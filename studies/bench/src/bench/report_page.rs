@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let failed = failed.join(", ");
     ensure!(
         failed.is_empty(),
-        "failed measurements, which the page lacks in part: {failed}"
+        "these measurements failed, so the page may lack some or all of their results: {failed}"
     );
     Ok(())
 }

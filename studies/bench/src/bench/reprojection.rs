@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// How long each measurement takes
     #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Reprojection: software, gl, or both (without a graphics card, gl is also a software renderer)
+    /// Reprojection: software, gl, or software,gl for both; without a graphics card, gl is a software renderer, too
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
     with: Vec<String>,
     /// Write reprojection.json into this folder

@@ -13,7 +13,7 @@ use openuvr_sim::random::Random;
 use serde::Serialize;
 
 use crate::capture::write::CaptureWriter;
-use crate::wifi::network::{Network, Offer, Outcome};
+use crate::wifi::network::{Offer, Outcome};
 use crate::wifi::scenario::Scenario;
 use crate::wifi::{Direction, Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 
