@@ -6,7 +6,7 @@
 //! ```
 //! The paper's peer-to-peer mode: one hop instead of two, on the channel with the least interference. Parsers, selection and
 //! configurations are values without I/O; programs of the distribution are run and not linked. Each change of the machine's
-//! network is recorded before it is made ([`journal`]), so that the next start can reverse the changes of an interrupted
+//! network is recorded before it is made (`journal`), so that the next start can reverse the changes of an interrupted
 //! program.
 //!
 //! Limits: widths up to 80 MHz; NetworkManager's access points have the width that it selects, and no 6 GHz. Decisions:
