@@ -57,21 +57,21 @@
 
 // The encoder of a host, or the decoder of a MUD.
 enum OPENUVR_ENCODER_TYPE {
-    // H.264 on the CPU, by libx264.
+    // H.264 on the CPU, with libx264.
     OPENUVR_ENCODER_H264 = 1,
-    // H.264 by an NVIDIA GPU (NVENC; at the MUD NVDEC).
+    // H.264 on an NVIDIA GPU (NVENC; at the MUD NVDEC).
     OPENUVR_ENCODER_H264_CUDA = 2,
     // Uncompressed pixels: more than 1 Gbit/s.
     OPENUVR_ENCODER_RGB = 3,
-    // H.264 by an Intel GPU (Quick Sync).
+    // H.264 on an Intel GPU (Quick Sync).
     OPENUVR_ENCODER_H264_QSV = 4,
-    // H.264 by a V4L2 memory-to-memory device, as on single-board computers.
+    // H.264 with a V4L2 memory-to-memory device, as found on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
     // H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
     OPENUVR_ENCODER_H264_VAAPI = 6,
-    // H.264 on the CPU, by libopenh264.
+    // H.264 on the CPU, with libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,
-    // JPEG in bands: faster, with about five times the bitrate.
+    // JPEG in bands: faster, but with about five times the bitrate.
     OPENUVR_ENCODER_JPEG = 8,
 };
 
@@ -86,7 +86,7 @@ enum OPENUVR_NETWORK_TYPE {
     // Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
     // same segment.
     OPENUVR_NETWORK_RAW = 3,
-    // The same through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
+    // Raw Ethernet frames through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
     // 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
@@ -124,11 +124,11 @@ enum OPENUVR_FEATURE {
     // Bytes from the start of a row of the pixel buffer to the next; 0, the default: the row size, rounded
     // up to a multiple of 4 (the default `GL_PACK_ALIGNMENT`).
     OPENUVR_FEATURE_STRIDE = 11,
-    // The encoder, an `OPENUVR_ENCODER_TYPE`; replaces the context's.
+    // The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
 };
 
-// Device ids that both ends know. Any other id from 0 to 255 may also be used.
+// Device ids that both ends know. Any other id from 0 to 255 may be used as well.
 enum OPENUVR_DEVICE {
     // The mouse.
     OPENUVR_DEVICE_SYS_MOUSE = 1,
@@ -142,10 +142,10 @@ enum OPENUVR_DEVICE {
 
 // The target of the player's input at the host.
 enum OPENUVR_INPUT_TO {
-    // The application, by `openuvr_next_input` or the callback.
+    // The application, through `openuvr_next_input` or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
-    // An X display, by XTEST: for an application that already reads its window's events.
-    // `openuvr_set_viewport` sets the area of the picture there.
+    // An X display, through XTEST: for an application that already reads its window's events. `openuvr_set_viewport` sets
+    // the area of the picture there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     // None: input is discarded.
     OPENUVR_INPUT_TO_NOTHING = 2,
@@ -155,17 +155,17 @@ enum OPENUVR_INPUT_TO {
 enum OPENUVR_SURFACE {
     // A window of the library.
     OPENUVR_SURFACE_WINDOW = 0,
-    // The application, by `openuvr_next_frame` or the callback.
+    // The application, through `openuvr_next_frame` or the callback.
     OPENUVR_SURFACE_APPLICATION = 1,
 };
 
 // The target of a MUD's sound.
 enum OPENUVR_SOUND {
-    // None; sound is not sent.
+    // No target. Sound is not sent.
     OPENUVR_SOUND_NOWHERE = 0,
-    // The default device, by PulseAudio or PipeWire.
+    // The default device, through PulseAudio or PipeWire.
     OPENUVR_SOUND_DEVICE = 1,
-    // The application, by `openuvr_take_sound`.
+    // The application, through `openuvr_take_sound`.
     OPENUVR_SOUND_APPLICATION = 2,
 };
 
@@ -181,7 +181,7 @@ enum OPENUVR_ERROR {
     OPENUVR_ERROR_SIZE = -3,
     // Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    // Invalid in this state: the context is already started, or not yet.
+    // The call is invalid in this state: the context has already been started, or not yet.
     OPENUVR_ERROR_STATE = -5,
     // Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
@@ -193,15 +193,15 @@ enum OPENUVR_ERROR {
     OPENUVR_ERROR_ENDED = -9,
     // This is a forked child: the stream belongs to its parent.
     OPENUVR_ERROR_FORKED = -10,
-    // An internal error was caught at the API boundary: please report it.
+    // An internal error was caught at the API boundary. Please report it.
     OPENUVR_ERROR_PANIC = -11,
 };
 
 // The severity of a log line.
 enum OPENUVR_LOG_LEVEL {
-    // The stream ends, or a call failed.
+    // The stream has ended, or a call has failed.
     OPENUVR_LOG_ERROR = 1,
-    // A problem; the stream continues.
+    // There is a problem, but the stream continues.
     OPENUVR_LOG_WARNING = 2,
     // Joins and leaves, the PIN, the listening address.
     OPENUVR_LOG_INFO = 3,
@@ -211,7 +211,7 @@ enum OPENUVR_LOG_LEVEL {
 
 // The order of a pixel's bytes in memory.
 enum OPENUVR_PIXEL_FORMAT {
-    // Blue, green, red, ignored: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    // Blue, green, red, ignored: the fastest format. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
     // Red, green, blue, ignored. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
@@ -223,19 +223,18 @@ enum OPENUVR_PIXEL_FORMAT {
 
 // The kind of an `openuvr_input`.
 enum OPENUVR_INPUT_KIND {
-    // A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h
-    // (`KEY_A` …), independent of the keyboard layout; `text` is the character typed at the MUD, 0 if none.
-    // Repeats are not sent.
+    // A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h (`KEY_A` …),
+    // independent of the keyboard layout; `text` is the character typed at the MUD, or 0. Repeats are not sent.
     OPENUVR_INPUT_KEY = 1,
     // A mouse button was pressed (`value` 1) or released (0): `code` is `BTN_LEFT` …
     OPENUVR_INPUT_BUTTON = 2,
-    // The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower one.
+    // The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower edge.
     OPENUVR_INPUT_POINTER = 3,
     // The pointer moved by `x` to the right and `y` downwards, in pixels of the picture.
     OPENUVR_INPUT_MOTION = 4,
     // The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    // All keys and buttons are released: the MUD lost the focus, or the player left.
+    // All keys and buttons are released, because the MUD has lost the focus or the player has left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
     // An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its
     // type. At the host, only from devices that are not mapped to a descriptor.
@@ -285,7 +284,7 @@ enum OPENUVR_LEFT {
     OPENUVR_LEFT_ENDED = 4,
 };
 
-// A hand: an index in `openuvr_controllers`, and a bit of its `held`.
+// A hand: its index in `openuvr_controllers`, and its bit in `held`.
 enum OPENUVR_HAND {
     // The left hand: index 0, bit 1.
     OPENUVR_HAND_LEFT = 0,
@@ -295,11 +294,11 @@ enum OPENUVR_HAND {
 
 // Bits of the pressed and touched buttons of a controller, named as in OpenXR's Touch controllers.
 enum OPENUVR_BUTTON {
-    // X of the left hand, A of the right one, is pressed.
+    // X of the left hand or A of the right hand is pressed.
     OPENUVR_BUTTON_A_X = 1,
-    // Y of the left hand, B of the right one, is pressed.
+    // Y of the left hand or B of the right hand is pressed.
     OPENUVR_BUTTON_B_Y = 2,
-    // The menu button of the left hand, the system button of the right one, is pressed.
+    // The menu button of the left hand or the system button of the right hand is pressed.
     OPENUVR_BUTTON_MENU_SYSTEM = 4,
     // The thumbstick is pressed.
     OPENUVR_BUTTON_THUMBSTICK = 8,
@@ -332,11 +331,11 @@ struct openuvr_key {
     uint32_t size;
     // The number in linux/input-event-codes.h, as in `openuvr_input`.
     uint32_t code;
-    // The `SDL_Scancode`, if SDL 2 and 3 agree; of a mouse button the SDL button (`SDL_BUTTON_LEFT` …).
+    // The `SDL_Scancode`, if SDL 2 and 3 agree; for a mouse button, the SDL button (`SDL_BUTTON_LEFT` …).
     uint32_t sdl;
-    // The key code in X11 and Wayland (XKB); of a mouse button the X11 button.
+    // The key code in X11 and Wayland (XKB); for a mouse button, the X11 button.
     uint32_t xkb;
-    // The USB HID usage: page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), ID in the lower.
+    // The USB HID usage: the page is in the upper 16 bits (7 keyboard, 9 button, 12 consumer), the ID in the lower 16.
     uint32_t usb;
     // The character on a US keyboard without Shift: a Unicode scalar value.
     uint32_t us_text;
@@ -344,9 +343,9 @@ struct openuvr_key {
     uint32_t us_text_shift;
     // Unused.
     uint32_t unused;
-    // The name in linux/input-event-codes.h: `KEY_A`.
+    // The name in linux/input-event-codes.h, such as `KEY_A`.
     char name[32];
-    // The name in XKB: `AC01`.
+    // The name in XKB, such as `AC01`.
     char xkb_name[8];
 };
 
@@ -374,15 +373,15 @@ struct openuvr_pointer {
     uint32_t hot_y;
     // Unused.
     uint32_t unused;
-    // `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is
-    // unchanged. Copied before the call returns; at the MUD valid until the next call.
+    // `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is unchanged.
+    // They are copied before the call returns; at the MUD they are valid until the next call.
     const uint32_t *argb;
 };
 
-// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads
-// of the library, and on the caller's thread in a function that fails; never concurrently for one context. The
-// string is valid until it returns. It must not call functions of this library with the same context. An
-// application that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
+// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads of the
+// library, and on the caller's thread in a function that fails, but never concurrently for one context. The string is valid
+// until the callback returns. The callback must not call functions of this library with the same context. An application
+// that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
 typedef void (*openuvr_log_callback)(void *user, uint32_t level, const char *text);
 
 // An input event. Set `size` to `sizeof(struct openuvr_input)`.
@@ -397,7 +396,7 @@ struct openuvr_input {
     int32_t value;
     // Horizontal, to the right.
     int32_t x;
-    // Vertical, downwards; for the wheel upwards.
+    // Vertical, downwards; upwards for the wheel.
     int32_t y;
     // A Unicode scalar value, or 0.
     uint32_t text;
@@ -426,7 +425,8 @@ struct openuvr_config {
     uint32_t height;
     // The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     uint32_t format;
-    // Bytes from a row of the pixel buffer to the next; 0: the row size, rounded up to a multiple of 4.
+    // Bytes from the start of a row of the pixel buffer to the start of the next; 0: the row size, rounded up to a multiple
+    // of 4.
     uint32_t stride;
     // 1: threads request real-time scheduling, the default; 0: they do not.
     uint32_t realtime;
@@ -437,11 +437,11 @@ struct openuvr_config {
     double fps;
     // Maximum video bitrate in bit/s, 100000 to 1000000000; 0: the encoder's default.
     uint64_t bitrate;
-    // This host's name at its MUDs; NULL: the machine's name.
+    // The name of this host that its MUDs show; NULL: the machine's name.
     const char *name;
     // The listening address, `ADDRESS:PORT`; NULL: `[::]:4710`, all addresses of the machine.
     const char *bind;
-    // The folder of keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    // The configuration folder, with keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     const char *config_dir;
     // Opens pairing with this PIN, 4 to 12 digits; NULL: see `pair`.
     const char *pin;
@@ -472,13 +472,13 @@ struct openuvr_config {
     // `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
     // callback returns. It must not close this context.
     void (*on_input)(void *user, const struct openuvr_input *input);
-    // A CSV file with a row for each frame and MUD (times of all stages, and the result), as of
-    // `openuvr host --csv`; NULL: none.
+    // A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
+    // --csv`; NULL: none.
     const char *csv;
     // 1: sound from `openuvr_send_sound`, which requires libopus; 0: no sound, the default.
     uint32_t sound;
-    // The path of a socket to create, through which the program `openuvr gateway` serves browsers and video
-    // players, or records, in its own process. NULL: none. Any program of this user may connect.
+    // The path of a socket to create. The program `openuvr gateway` connects to it and serves browsers and video players,
+    // or records, in its own process. NULL: none. Any program of this user may connect.
     const char *gateway;
 };
 
@@ -502,18 +502,18 @@ struct openuvr_picture {
     uint32_t id;
     // 1: use `dma_buf`, not `data`.
     uint32_t is_dma_buf;
-    // The descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call returns, and not
+    // The descriptor of a linear dma-buf (or of a sealed memfd). It is mapped and read before the call returns, and not
     // kept.
     int dma_buf;
     // The offset of the picture in the dma-buf, in bytes.
     uint64_t offset;
     // The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     uint64_t modifier;
-    // If not NULL, `data` is lent: it is used in place, without a copy, and this is called once, with `user`, when
-    // it (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
-    // submitting call returns. If that call fails it is not called, except with `OPENUVR_ERROR_TIMEOUT` and
-    // `OPENUVR_ERROR_ENDED`: these occur after the submission, and it is called as after a success. It must not
-    // call functions of this library.
+    // If not NULL, `data` is lent: it is used in place, without a copy. This function is called once, with `user`, when
+    // `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
+    // submitting call returns. If that call fails, the function is not called, except with `OPENUVR_ERROR_TIMEOUT` and
+    // `OPENUVR_ERROR_ENDED`: these errors occur after the submission, so it is called as after a success. It must not call
+    // functions of this library.
     void (*release)(void *user);
     // The argument of `release`.
     void *user;
@@ -530,14 +530,14 @@ struct openuvr_mud_config {
     uint32_t network;
     // The target of pictures, an `OPENUVR_SURFACE`.
     uint32_t surface;
-    // The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port
-    // needs brackets.
+    // The host: `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port needs
+    // brackets.
     const char *host;
     // The PIN that the host shows, for pairing; NULL: already paired.
     const char *pin;
-    // The folder of keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    // The configuration folder, with keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     const char *config_dir;
-    // This MUD's name at the host; NULL: the machine's name.
+    // The name of this MUD that the host shows; NULL: the machine's name.
     const char *name;
     // 1: join as an observer; 0: as a player.
     uint32_t observe;
@@ -559,12 +559,12 @@ struct openuvr_mud_config {
     uint32_t grab;
     // 1: show latency statistics over the picture.
     uint32_t overlay;
-    // 1: pair with the PIN even if already paired; the host may have a new key then.
+    // 1: pair with the PIN even if already paired, for a host that may have a new key.
     uint32_t pair_again;
     // The maximum video bitrate in bit/s that this player requests; 0: the host's limit.
     uint64_t max_bitrate;
-    // The maximum picture width that this player requests, with `max_height`: the host scales a larger picture
-    // down, keeping its aspect ratio; 0 and 0: no limit.
+    // The maximum picture width that this player requests, with `max_height`. The host scales a larger picture down and
+    // keeps its aspect ratio. 0 and 0: no limit.
     uint32_t max_width;
     // The maximum height.
     uint32_t max_height;
@@ -601,42 +601,42 @@ struct openuvr_pose {
     float angular[3];
     // At the host: the session.
     uint32_t session;
-    // The time that it was sampled at or predicted for, in nanoseconds of the local CLOCK_MONOTONIC; at the MUD
-    // 0: now; at the host -1: not known yet.
+    // The time at which the pose was sampled, or for which it was predicted, in nanoseconds of the local CLOCK_MONOTONIC.
+    // At the MUD, 0 means now; at the host, -1 means not known yet.
     int64_t sampled_ns;
     // At the host: arrival time.
     int64_t received_ns;
 };
 
-// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted
-// for the player; an unknown time is -1.
+// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted for the
+// player. An unknown time is -1.
 struct openuvr_statistics {
     // Bytes of this structure.
     uint32_t size;
     // 1 while there is a player.
     uint32_t players;
-    // Observers.
+    // The number of observers.
     uint32_t observers;
     // Unused.
     uint32_t unused;
     // Frames that were captured for a player and have a known result.
     uint64_t captured;
-    // Of these: displayed complete.
+    // Number of these that were displayed complete.
     uint64_t complete;
-    // Displayed after error concealment, or predicted from a concealed picture.
+    // Number that were displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
-    // Not displayed.
+    // Number that were not displayed.
     uint64_t dropped;
     // Bytes sent for them, without transport headers.
     uint64_t bytes;
-    // Latency from submission to display in nanoseconds: the median of recent frames, based on the estimated
-    // clock offset.
+    // Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
+    // offset.
     int64_t latency_p50_ns;
-    // Its 99th percentile.
+    // 99th percentile of that latency.
     int64_t latency_p99_ns;
-    // Motion-to-photon latency in nanoseconds, on the MUD's clock alone: the median.
+    // Median motion-to-photon latency in nanoseconds, measured only on the MUD's clock.
     int64_t motion_to_photon_p50_ns;
-    // Its 99th percentile.
+    // 99th percentile of the motion-to-photon latency.
     int64_t motion_to_photon_p99_ns;
 };
 
@@ -652,11 +652,11 @@ struct openuvr_mud_statistics {
     uint32_t height;
     // Frames with a known result.
     uint64_t frames;
-    // Of these: displayed complete.
+    // Number of these that were displayed complete.
     uint64_t complete;
-    // Displayed after error concealment, or predicted from a concealed picture.
+    // Number that were displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
-    // Not displayed.
+    // Number that were not displayed.
     uint64_t dropped;
 };
 
@@ -729,7 +729,7 @@ struct openuvr_controllers {
     uint32_t number;
     // At the host: the session.
     uint32_t session;
-    // Sampling time in nanoseconds of the local CLOCK_MONOTONIC; at the MUD 0: now; at the host -1: not known
+    // Sampling time in nanoseconds of the local CLOCK_MONOTONIC. At the MUD, 0 means now; at the host, -1 means not known
     // yet.
     int64_t sampled_ns;
     // At the host: arrival time.
@@ -761,9 +761,9 @@ extern "C" {
 uint32_t openuvr_version(void);
 
 // Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
-// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error; then `why`, if not NULL, receives the reason and an
-// alternative, truncated to `why_size` bytes. It encodes a small picture and opens a socket: some tens of
-// milliseconds. From any thread.
+// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and an
+// alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket, which takes some tens
+// of milliseconds. From any thread.
 int openuvr_check_support(uint32_t encoder,
                           uint32_t network,
                           char *why,
@@ -775,15 +775,14 @@ int openuvr_check_mud_support(uint32_t decoder, uint32_t network, char *why, siz
 // Returns a short description of an error code: a static string, never NULL. From any thread.
 const char *openuvr_error_text(int code);
 
-// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first).
-// Valid codes are within 1 to 767; returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From
-// any thread.
+// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first). Valid codes are 1 to 767.
+// Returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From any thread.
 int openuvr_key_of(uint32_t code,
                    struct openuvr_key *key);
 
-// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the
-// picture, and the mouse sends absolute positions. MUDs with a window apply it automatically; their users can
-// release the pointer. From any thread, after the threads are started; does not block.
+// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the picture,
+// and the mouse sends absolute positions. MUDs with a window apply the setting automatically; their users can release the
+// pointer. From any thread, after the threads are started; does not block.
 int openuvr_set_pointer(struct openuvr_context *context,
                         const struct openuvr_pointer *pointer);
 
@@ -806,26 +805,24 @@ int openuvr_mud_config_default(struct openuvr_mud_config *config);
 // is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
 // valid.
 //
-// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an
-// alternative. Starts nothing yet. Takes some tens of milliseconds. From any thread.
+// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an alternative. No
+// threads are started yet. The call takes some tens of milliseconds. From any thread.
 struct openuvr_context *openuvr_alloc_context(uint32_t encoder,
                                               uint32_t network,
                                               void *ptr);
 
-// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
-// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
-// thread.
+// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and `why`, if not NULL,
+// receives the reason, truncated to `why_size` bytes. No threads are started yet. From any thread.
 int openuvr_open(const struct openuvr_config *config,
                  struct openuvr_context **context,
                  char *why,
                  size_t why_size);
 
-// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
-// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
-// of the pointer become invalid. No other call with this context may be in progress. After it returns no
-// callback is called. It waits for running callbacks, for the picture being encoded and the device being
-// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
-// exist, unless `openuvr_release_buffer` was called.
+// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does nothing
+// if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become invalid. No
+// other call with this context may be in progress. After it has returned, no callback is called. It waits for running
+// callbacks, for the picture that is being encoded and for the device that is being stored, plus at most 100 ms. From any
+// thread; the OpenGL context of a pixel buffer must still exist, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
 // Starts the threads that encode and send the application's pictures and receive the player's input (paper,
@@ -833,17 +830,17 @@ void openuvr_close(struct openuvr_context **context);
 // blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
 
-// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first).
-// Returns 1 if there was one, 0 if not. Call it until it returns 0, before drawing. If the queue overflows,
-// one `OPENUVR_INPUT_RELEASE_ALL` replaces the lost events. From any thread.
+// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first). Returns 1 if there was
+// one, 0 if not. Before drawing, call it until it returns 0. If the queue overflows, one `OPENUVR_INPUT_RELEASE_ALL`
+// replaces the lost events. From any thread.
 int openuvr_next_input(struct openuvr_context *context,
                        struct openuvr_input *input);
 
-// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper
-// left corner, `width` and `height`, in pixels of the screen; a size of 0 and 0 is that of the picture.
-// Pointer positions are mapped to this area. Its default is the display's upper left corner: call this with
-// the area of the window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates`
-// of 0, 0 to the root window). From any thread, also before the threads are started.
+// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper left corner,
+// `width` and `height`, in pixels of the screen. A size of 0 and 0 means the size of the picture. Pointer positions are
+// mapped to this area. By default, the area starts at the display's upper left corner. Call this with the area of the
+// window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From
+// any thread, even before the threads are started.
 int openuvr_set_viewport(struct openuvr_context *context,
                          int x,
                          int y,
@@ -859,7 +856,7 @@ int openuvr_map_input_device(struct openuvr_context *context,
                              int id,
                              int fd);
 
-// Ends the mapping of a device: its pressed keys are released there, and its later events go to the input
+// Ends the mapping of a device: its pressed keys are released at the local device, and its later events go to the input
 // target. Does nothing if it is not mapped. From any thread.
 int openuvr_unmap_input_device(struct openuvr_context *context,
                                int id);
@@ -870,8 +867,8 @@ int openuvr_unmap_input_device(struct openuvr_context *context,
 int openuvr_last_pose(struct openuvr_context *context,
                       struct openuvr_pose *pose);
 
-// Writes the reason why the last call with this context failed, or why the last picture was not accepted,
-// truncated to `size` bytes. From any thread; it concerns the last call of any thread.
+// Writes the reason why the last call with this context failed, or why the last picture was not accepted, truncated to
+// `size` bytes. From any thread; it reports on the last call of any thread.
 int openuvr_last_error(struct openuvr_context *context,
                        char *text,
                        size_t size);
@@ -882,14 +879,14 @@ int openuvr_pin(struct openuvr_context *context,
                 char *text,
                 size_t size);
 
-// Writes the address and transport of this host: `UDP [::]:4710, udp-gso`. From any thread, after the
-// threads are started.
+// Writes the address and transport of this host, such as `UDP [::]:4710, udp-gso`. From any thread, after the threads are
+// started.
 int openuvr_listen_address(struct openuvr_context *context,
                            char *text,
                            size_t size);
 
-// Opens pairing for `seconds`: a new device may pair with `pin`, 4 to 12 digits. From any thread, after the
-// threads are started.
+// Opens pairing for `seconds`: during this time a new device may pair with `pin`, 4 to 12 digits. From any thread, after
+// the threads are started.
 int openuvr_open_pairing(struct openuvr_context *context,
                          const char *pin,
                          uint32_t seconds);
@@ -899,107 +896,99 @@ int openuvr_open_pairing(struct openuvr_context *context,
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the
-// width, height, format and stride of the pixel buffer, can also be set later: they apply from the next picture,
-// so set them between two pictures. From any thread.
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the width, height,
+// format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set them between two
+// pictures. From any thread.
 int openuvr_set_feature(struct openuvr_context *context,
                         uint32_t feature,
                         int value);
 
-// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the
-// measured motion-to-photon latency exact. Without this call it is the input retrieved until the picture is
-// submitted. From any thread.
+// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the measured
+// motion-to-photon latency exact. Without this call, the input retrieved until the picture is submitted counts. From any
+// thread.
 int openuvr_begin_frame(struct openuvr_context *context);
 
-// Checks whether a picture is needed now, so that an application need not read back or convert others.
-// Returns 1 if it is; then the next submitted picture is accepted, at any time. Returns 0 if no MUD watches
-// or pictures come faster than the target rate (`openuvr_last_error` returns which), and
-// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
-// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves.
-// From any thread; on a thread where the application's OpenGL context is current, not between `glBegin` and
-// `glEnd`.
+// Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
+// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, at any time. Returns 0 if no MUD
+// watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and `OPENUVR_ERROR_ENDED` when
+// the stream has ended. While no MUD watches, one picture per second is needed, so that a MUD that joins sees a picture at
+// once. The submitting functions make this check themselves. From any thread; on a thread where the application's OpenGL
+// context is current, not between `glBegin` and `glEnd`.
 int openuvr_wants(struct openuvr_context *context);
 
-// Submits a picture in plain memory or in a dma-buf. With `wait` 0 it returns when the picture is copied (or
-// lent, see `release`), and a newer picture replaces one that is not encoded yet. With `wait` 1 it returns
-// when the picture is encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`: the
-// host has the picture then and may still send it. A picture that is not needed now, because no MUD watches
-// or pictures come faster than the target rate, is not copied; that is not an error (see `openuvr_wants`).
-// Returns 1 if the picture was accepted, 0 if it was not needed (`openuvr_last_error` returns the reason),
-// and `OPENUVR_ERROR_ENDED` when the stream has ended. The size may change between pictures. From any
-// thread.
+// Submits a picture in plain memory or in a dma-buf. With `wait` 0, it returns when the picture has been copied (or lent,
+// see `release`), and a newer picture replaces one that has not been encoded yet. With `wait` 1, it returns when the
+// picture has been encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`; in this case the host has
+// the picture and may still send it. A picture that is not needed now, because no MUD watches or pictures come faster than
+// the target rate, is not copied; that is not an error (see `openuvr_wants`). Returns 1 if the picture was accepted, 0 if
+// it was not needed (`openuvr_last_error` returns the reason), and `OPENUVR_ERROR_ENDED` when the stream has ended. The
+// size may change between pictures. From any thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
 
-// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the
-// OpenGL commands that fill the buffer, and encoded and sent in the background; the application may fill the
-// buffer again at once. A newer picture replaces one that is not encoded yet. Returns 1 if the picture was
-// accepted, 0 if not, because no MUD watches, pictures come faster than the target rate, or the GPU is
-// behind (`openuvr_last_error` returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped,
-// or is too small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the
-// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not
-// change its state.
+// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL commands
+// that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at once. A newer
+// picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was not, because no
+// MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error` returns which);
+// `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width, height and format;
+// `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the pixel buffer is current,
+// outside of `glBegin` and `glEnd`; does not change its state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
-// Submits the picture in the pixel buffer and waits until it is encoded and sent (synchronous mode, paper
-// V-E), at most a second: the application runs in step with the stream. Returns 1 if the picture was sent, 0
-// if none is needed now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the
-// pixel buffer is current.
+// Submits the picture in the pixel buffer and waits, for at most a second, until it has been encoded and sent (synchronous
+// mode, paper V-E): the application runs in step with the stream. Returns 1 if the picture was sent, 0 if none is needed
+// now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the pixel buffer is current.
 int openuvr_send_frame(struct openuvr_context *context);
 
-// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a
-// pixel buffer and without a second copy. Call it before each swap. `width` and `height` are those of the
-// window; with 0 and 0 they are queried, which takes an X server round trip per picture. With `wait` 0 it
-// returns when the read is queued on the GPU, like `openuvr_frame_ready`; with 1 when the picture is encoded
-// and sent, like `openuvr_send_frame`; the results are the same as theirs. Call `openuvr_release_buffer` or
-// `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On the thread where the
-// OpenGL context is current, outside of `glBegin` and `glEnd`; does not change its state.
+// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer and
+// without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they are
+// queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued on the
+// GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like `openuvr_send_frame`.
+// The return values are those of these functions. Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL
+// context is destroyed, as for a pixel buffer. On the thread where the OpenGL context is current, outside of `glBegin` and
+// `glEnd`; does not change its state.
 int openuvr_capture_gl(struct openuvr_context *context,
                        uint32_t width,
                        uint32_t height,
                        int wait);
 
-// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close`
-// before the context is destroyed or its display closed, because the stream has pictures in its memory. They
-// are copied, and when this returns no thread of the library uses the context (it may wait for an encode).
-// The stream continues: the next picture may come from another context. Does nothing if no context is in
-// use. On the thread where the context is current; on another thread, objects allocated in it are freed only
-// with the context.
+// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
+// context is destroyed or its display closed, because the stream has pictures in its memory. These are copied, and when
+// this function returns, no thread of the library uses the context (it may wait for an encode). The stream continues: the
+// next picture may come from another context. Does nothing if no context is in use. On the thread where the context is
+// current; on another thread, objects allocated in it are freed only with the context.
 int openuvr_release_buffer(struct openuvr_context *context);
 
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
 // `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 //
-// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an
-// alternative. Starts nothing yet. From any thread.
+// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an alternative. No
+// threads are started yet. From any thread.
 struct openuvr_mud_context *openuvr_alloc_mud_context(uint32_t decoder,
                                                       uint32_t network);
 
-// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
-// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
-// thread.
+// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and `why`, if not NULL,
+// receives the reason, truncated to `why_size` bytes. No threads are started yet. From any thread.
 int openuvr_open_mud(const struct openuvr_mud_config *config,
                      struct openuvr_mud_context **context,
                      char *why,
                      size_t why_size);
 
-// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
-// `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
-// harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
-// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
-// at most 100 ms.
+// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets `*context` to
+// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies of the pointer
+// become invalid. No other call with this context may be in progress. After it has returned, no callback is called. It
+// waits for running callbacks and for the picture that is being decoded, plus at most 100 ms.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
-// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
-// Before the threads are started. From any thread.
+// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Before the threads
+// are started. From any thread.
 int openuvr_set_host(struct openuvr_mud_context *context,
                      const char *host,
                      const char *pin);
 
-// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before
-// the connection is established: `openuvr_mud_statistics` returns the state. From any thread; blocks during
-// name resolution.
+// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before the connection
+// is established; `openuvr_mud_statistics` returns the state. From any thread; blocks during name resolution.
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
 // Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at
@@ -1014,17 +1003,17 @@ int openuvr_next_frame(struct openuvr_mud_context *context,
 int openuvr_send_input(struct openuvr_mud_context *context,
                        const struct openuvr_input *input);
 
-// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are
-// sent. Returns its number, or 0 without a session. From any thread; does not block.
+// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are sent. Returns
+// the pose's number, or 0 if there is no session. From any thread; does not block.
 int openuvr_send_pose(struct openuvr_mud_context *context,
                       const struct openuvr_pose *pose);
 
-// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse
-// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to
-// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket
-// that delivers `struct input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes
-// non-blocking. With a window, register devices before the threads are started; the window's keyboard and
-// mouse events, which would be duplicates, are then not sent. From any thread.
+// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse (`/dev/input/event3`,
+// `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to 255, a number that the host's
+// application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket that delivers `struct input_event`s. The
+// descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window, register devices before the
+// threads are started. The window's keyboard and mouse events are then not sent, because they would be duplicates. From any
+// thread.
 int openuvr_register_input_device(struct openuvr_mud_context *context,
                                   int id,
                                   int fd);
@@ -1040,27 +1029,26 @@ int openuvr_mud_last_error(struct openuvr_mud_context *context,
 int openuvr_mud_statistics(struct openuvr_mud_context *context,
                            struct openuvr_mud_statistics *statistics);
 
-// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
-// left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
-// `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
-// block. From any thread, but not concurrently.
+// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples, left and
+// right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's `sound` must be 1.
+// Returns the number of accepted sample frames: all of them, or 0 while no MUD plays the sound. Does not block. From any
+// thread, but not concurrently.
 int openuvr_send_sound(struct openuvr_context *context,
                        const float *samples,
                        size_t frames);
 
-// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at
-// 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
-// played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
-// configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
-// such silence. Does not block. From any thread, but not concurrently.
+// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at 48 kHz. Call it
+// at the pace of the sound device, for example from its callback: retrieved sound counts as played, and the jitter buffer
+// holds one retrieved block plus the link's jitter. Missing sound is replaced by silence. The configuration's `sound` must
+// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not such silence. Does not block. From any
+// thread, but not concurrently.
 int openuvr_take_sound(struct openuvr_mud_context *context,
                        float *samples,
                        size_t frames);
 
-// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an
-// `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Only without the
-// callback `log`. At most 256 lines are pending; then the oldest are dropped, and a line gives their number. From
-// any thread.
+// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`, into
+// `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only without the callback `log`. At most 256
+// lines are kept; if there are more, the oldest are dropped, and a line gives their number. From any thread.
 int openuvr_next_log(struct openuvr_context *context,
                      uint32_t *level,
                      char *text,
@@ -1072,9 +1060,9 @@ int openuvr_mud_next_log(struct openuvr_mud_context *context,
                          char *text,
                          size_t size);
 
-// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined,
-// left or changed its role. Returns 1 if there was one, 0 if not. At most 256 are pending; then the oldest are
-// dropped. From any thread, after the threads are started.
+// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined, left or changed its
+// role. Returns 1 if there was one, 0 if not. At most 256 are kept; if there are more, the oldest are dropped. From any
+// thread, after the threads are started.
 int openuvr_next_event(struct openuvr_context *context,
                        struct openuvr_event *event);
 
@@ -1083,19 +1071,19 @@ int openuvr_next_event(struct openuvr_context *context,
 int openuvr_last_controllers(struct openuvr_context *context,
                              struct openuvr_controllers *controllers);
 
-// Vibrates a controller of the player; replaces its previous vibration. Discarded without a player. From any
+// Vibrates a controller of the player; replaces its previous vibration. It is discarded if there is no player. From any
 // thread, after the threads are started; does not block.
 int openuvr_send_haptic(struct openuvr_context *context,
                         const struct openuvr_haptic *haptic);
 
-// Sends the controller states. They are a state, not an event: only the newest one matters, so send them
-// continually, preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without
-// a session. From any thread; does not block.
+// Sends the controller states. They are a state, not an event: only the newest one matters. Send them continually,
+// preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without a session. From any
+// thread; does not block.
 int openuvr_send_controllers(struct openuvr_mud_context *context,
                              const struct openuvr_controllers *controllers);
 
-// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are
-// pending; then the oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
+// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are kept; if there are more, the
+// oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
 int openuvr_next_haptic(struct openuvr_mud_context *context,
                         struct openuvr_haptic *haptic);
 

@@ -30,7 +30,7 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     }
     let last = address.sun_path.len() - 1;
     for (to, byte) in address.sun_path.iter_mut().take(last).zip(name.bytes()) {
-        *to = byte.cast_signed();
+        *to = libc::c_char::from_ne_bytes([byte]);
     }
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
     // SAFETY: an address of this length, which outlives the call.
@@ -72,7 +72,10 @@ pub(crate) fn of(fd: c_int) -> Option<u32> {
     let sockets = Name::sockets();
     let mut number = [0; 16];
     let (mut used, mut ours) = (0, sockets.bytes().iter());
-    for byte in path.iter().map(|byte| byte.cast_unsigned()) {
+    for byte in path
+        .iter()
+        .map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()))
+    {
         match ours.next() {
             Some(same) if *same == byte => {}
             Some(_) => return None,

@@ -111,7 +111,7 @@ pub(crate) unsafe fn classify_at(dir: c_int, path: *const c_char) -> Option<Inpu
         return None;
     }
     // SAFETY: a string has a first byte.
-    if unsafe { *path }.cast_unsigned() == b'/' {
+    if unsafe { *path }.to_ne_bytes() == *b"/" {
         // SAFETY: by the caller's contract.
         return unsafe { classify(path) };
     }

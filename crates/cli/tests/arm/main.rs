@@ -194,7 +194,6 @@ fn resident(id: u32) -> u64 {
 
 #[test]
 #[ignore = "tier arm: needs the program for ARM"]
-#[expect(clippy::print_stdout, reason = "a person reads the figures")]
 fn the_client_is_small() {
     if !has_program() {
         return;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::RunSettings;
 use super::quantities;
-use crate::lab::folder::{Folder, print_table};
+use crate::lab::folder::print_table;
 
 pub(super) fn run(settings: &RunSettings, words: &str, out: &Path) -> Result<ExitCode> {
     // An impossible word fails before anything is written.
