@@ -205,7 +205,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let around = air::look_around(&iw, nmcli.as_ref(), &card, phy)?;
     let mut selection = args.selection();
     if nmcli.is_some() {
-        // Its access points have neither 6 GHz nor checks for radar.
+        // NetworkManager's access points have neither 6 GHz nor checks for radar.
         selection.bands.retain(|band| *band != Band::Ghz6);
         selection.radar = false;
     }

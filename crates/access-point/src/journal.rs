@@ -1,8 +1,8 @@
 //! The record of changes to this machine's network, and their reversal.
 //!
 //! A change is recorded before it is made, in a file for the interface. After a kill or a crash, the next start finds the
-//! file and reverses its changes first. The file is in a folder of the system that a restart empties, like the changes
-//! themselves. A lock on a second file shows whether the process that made the changes is still running.
+//! file and reverses its changes first. The file is in a folder of the system that is emptied when the machine restarts,
+//! which also undoes the changes. A lock on a second file shows whether the process that made the changes is still running.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write as _;

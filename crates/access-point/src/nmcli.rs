@@ -162,7 +162,7 @@ impl Profile {
             ("802-11-wireless-security.proto", "rsn"),
             ("802-11-wireless-security.pairwise", "ccmp"),
             ("802-11-wireless-security.group", "ccmp"),
-            // It is not stored: it is passed when the connection starts.
+            // The key is not stored, but passed when the connection starts.
             ("802-11-wireless-security.psk-flags", "2"),
         ]);
         Ok(profile)

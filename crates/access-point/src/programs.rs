@@ -149,8 +149,8 @@ impl Program {
         self.start_command(self.command(arguments))
     }
 
-    /// The same for a program that changes its user. The kernel then forgets that the process is to end with its parent
-    /// (prctl(2), `PR_SET_PDEATHSIG`), so a shell that keeps its user ends it.
+    /// Does the same for a program that changes its user. The kernel then forgets that the process is to end with its parent
+    /// (prctl(2), `PR_SET_PDEATHSIG`), so the program is ended by a shell, which keeps its user.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.

@@ -452,7 +452,7 @@ struct Session {
     host: String,
     /// The number of sessions so far. Each session has its own rows in the records.
     count: u32,
-    /// Why sound is not played, until this has been printed. It is printed only after the client has been admitted.
+    /// Why sound is not played; `None` once this has been printed, which happens only after the client has been admitted.
     silent: Option<String>,
     /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,

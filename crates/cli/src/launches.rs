@@ -144,7 +144,7 @@ pub(crate) struct Launches {
 pub(crate) struct Stage<'a> {
     pub(crate) display: &'a dyn ApplicationDisplay,
     pub(crate) sound: &'a VirtualAudio,
-    /// Sets the display to the wanted mode, or to its own.
+    /// Sets the display to the wanted mode or, with `None`, to its own.
     pub(crate) fit: &'a mut dyn FnMut(Option<WantedDisplay>),
 }
 

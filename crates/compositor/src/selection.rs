@@ -83,7 +83,7 @@ impl State {
         matches!(copied.as_deref(), Some(Copied::ByX11))
     }
 
-    /// Handles a copy by an application in these types. It is requested when its selection is in effect.
+    /// Handles a copy by an application in these types. The copy is requested when the application's selection is in effect.
     pub(crate) fn copied(&mut self, types: Vec<String>) {
         if self.ends.clipboard.reads() {
             self.copied_types = Some(types);

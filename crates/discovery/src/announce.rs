@@ -1,6 +1,6 @@
 //! The announcement of a host: its name, port, key fingerprint and pairing state.
 //!
-//! A thread of the library answers queries. No failure here ends a host, which is only not discovered without a network.
+//! A thread of the library answers queries. No failure here ends a host. Without a network, the host is only not discovered.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -221,7 +221,8 @@ fn service(
     Ok(on_interfaces_of(service, ip))
 }
 
-/// Announces a service on the interfaces through which the bound address `ip` is reached, with their addresses if it is any.
+/// Announces a service on the interfaces through which the bound address `ip` is reached, with their addresses if `ip` is
+/// unspecified.
 pub(crate) fn on_interfaces_of(mut service: ServiceInfo, ip: IpAddr) -> ServiceInfo {
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);

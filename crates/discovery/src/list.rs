@@ -61,8 +61,8 @@ pub struct SelectedHost {
     pub known_as: Option<String>,
 }
 
-/// Discovers hosts, at the access point that this interface has just joined or on all interfaces, and selects the paired
-/// one. Otherwise, prompts for a number.
+/// Discovers hosts, at the access point that this interface has just joined or on all interfaces. Selects the only host at
+/// an access point or the only paired one, and otherwise prompts for a number.
 ///
 /// # Errors
 /// Returns one line if there is no network, no host or no terminal, or the number is invalid.

@@ -19,7 +19,7 @@ use crate::reflexive::{DatagramKind, Reflexive, may_be_reached};
 
 /// How long the resolved addresses of a server name stay valid (guess).
 const NAME_TTL: Duration = Duration::from_secs(600);
-/// How long a name's result stays valid if no server answered.
+/// How long the resolved addresses stay valid if no STUN server has answered.
 const NAME_TTL_UNANSWERED: Duration = Duration::from_secs(60);
 
 /// Timeout for resolving a name (guess: two DNS servers that do not answer).

@@ -94,7 +94,7 @@ impl Admission {
         })
     }
 
-    /// The endpoints of a request. Behind a configured proxy, the remote one is the browser's.
+    /// The endpoints of a request. Behind a configured proxy, the remote endpoint is the browser's.
     pub(crate) fn request(&self, shared: &Shared, headers: &HeaderMap) -> Endpoints {
         if let Some(visitor) = http::visitor(shared, headers) {
             self.logged_in(visitor.device);

@@ -52,9 +52,9 @@ impl Stream {
         self.windows.lock().size(clock::now(), key)
     }
 
-    /// Called before each swap. Returns whether to read back this frame of this window, and its receiver. The largest window
-    /// is streamed. `window` returns its X window and is called once for each window. The first call starts the stream on a
-    /// separate thread. Until the stream is ready, no frame is requested.
+    /// Called before each swap. Returns whether to read back this frame of this window, and the frame's receiver. The
+    /// largest window is streamed. `window` returns its X window and is called once for each window. The first call starts
+    /// the stream on a separate thread. Until the stream is ready, no frame is requested.
     pub(crate) fn request_read(
         &'static self,
         key: Key,
@@ -66,7 +66,7 @@ impl Stream {
         target.frames.wants(now).then_some(target)
     }
 
-    /// Called instead if a frame can't be read back, because the previous frame is then outdated.
+    /// Called instead of `request_read` if a frame can't be read back, because the previous frame is then outdated.
     pub(crate) fn skip(
         &'static self,
         key: Key,

@@ -1,8 +1,8 @@
 //! Front-buffer drawing: rows are written into the displayed buffer, without a flip.
 //!
 //! Most drivers read the buffer at each refresh. Others display a copy of it (virtual machines, USB, panels that refresh
-//! themselves) and need a request that specifies the changed rows. It may wait for the refresh, so the event thread makes it
-//! without holding the display's lock.
+//! themselves) and need a request that specifies the changed rows. The request may wait for the refresh, so the event thread
+//! makes it without holding the display's lock.
 //!
 //! Spec: `DRM_IOCTL_MODE_DIRTYFB` (the kernel's `include/uapi/drm/drm_mode.h`).
 
@@ -52,7 +52,7 @@ impl UnflushedRows {
 
     /// Handles the driver's refusal of the rows. Returns whether it is an error.
     pub(crate) fn refused(&mut self, cause: &io::Error) -> bool {
-        // drm_mode_dirtyfb_ioctl() of the kernel, returns this for a driver that does not support the request.
+        // drm_mode_dirtyfb_ioctl() of the kernel returns this for a driver that does not support the request.
         let unknown = cause.raw_os_error() == Some(libc::ENOSYS);
         self.reads_buffer |= unknown;
         !unknown

@@ -65,7 +65,7 @@ pub fn open(
 /// Checks that there is a card with a display, before a session starts. Returns the display's highest refresh rate.
 ///
 /// # Errors
-/// [`PresentError`] in one line if there is none.
+/// [`PresentError`] in one line if there is no such card.
 pub fn probe(choice: &Choice) -> Result<Option<f64>, PresentError> {
     let rate = || -> Result<Option<f64>, KmsError> {
         let card = Card::open(choice)?;

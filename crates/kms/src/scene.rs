@@ -29,7 +29,7 @@ pub(crate) struct Scene {
     pub(crate) observer: bool,
     /// Whether motion is sent relatively, so that the pointer is where the host draws it.
     pub(crate) grabbed: bool,
-    /// Whether the host's application requests that.
+    /// Whether the host's application requests relative motion.
     pub(crate) relative: bool,
     /// Whether the pointer is drawn into the picture.
     pub(crate) draws_cursor: bool,

@@ -39,10 +39,10 @@ const TYPES: [&[u8]; 8] = [
     b"_NET_WM_WINDOW_TYPE_COMBO",
 ];
 
-/// The windows of a program that belong to the selected one.
+/// Which windows of a program belong to the selected window.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum WindowScope {
-    /// Its transient windows: menus, tooltips and dialogs.
+    /// The selected window's transient windows: menus, tooltips and dialogs.
     #[default]
     Transients,
     /// All windows of the program.
@@ -59,7 +59,7 @@ pub struct Atoms {
 }
 
 impl Atoms {
-    /// Queries the server.
+    /// Queries the server for the atoms' numbers.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.
@@ -86,7 +86,7 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// Queried when a candidate window is found; most keys need neither.
+    /// Process and group leader, queried when a candidate window is found; most key presses need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }
@@ -152,8 +152,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether the window in `top`, a child of the root, is the window itself or belongs to it.
-    /// `false` if it is destroyed.
+    /// Whether the window in `top`, a child of the root, is the application's window itself or belongs to it. `false` if the
+    /// window in `top` is destroyed.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.

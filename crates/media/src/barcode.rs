@@ -30,8 +30,8 @@ pub const CELLS_ACROSS: usize = 80;
 /// edges.
 pub const MIN_WIDTH: u32 = 320;
 
-/// Sync cells of the first row, inverted in the second. They differ from all their shifts by up to
-/// 7 cells.
+/// Sync cells of the first row, inverted in the second. They differ from each copy of themselves that is shifted by 1 to 7
+/// cells.
 const SYNC: u8 = 0b1011_0001;
 const SYNC_CELLS: usize = 8;
 const TIME_BITS: u32 = 48;

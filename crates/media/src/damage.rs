@@ -49,7 +49,7 @@ impl Damage {
     /// Adds the difference `block` of the next picture of `size`; `None` if unknown.
     pub fn add(&mut self, size: Size, block: Option<&Block>) {
         let Some(block) = block.filter(|_| size == self.size) else {
-            // It becomes known again after a clear.
+            // The difference becomes known again after a clear.
             self.size = Size::default();
             return;
         };

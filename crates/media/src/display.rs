@@ -36,8 +36,8 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 /// menu is open, so a release injected by us would wait for itself. Without XTEST, this does
 /// nothing.
 ///
-/// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1)
-/// blocks it even if it is immune (`mark_client_grab` in its `dispatch.c`).
+/// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1) blocks that client even if
+/// it is immune (`mark_client_grab` in its `dispatch.c`).
 #[cfg(feature = "host")]
 pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::ConnectionError> {
     use x11rb::protocol::xtest::{self, ConnectionExt as _};

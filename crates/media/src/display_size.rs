@@ -36,7 +36,7 @@ pub struct DisplaySize {
     own: Setting,
     /// The setting made by this value, if any.
     given: Option<Setting>,
-    /// Whether the mode of `given` was created for it.
+    /// Whether this value has created the mode of `given`.
     made: bool,
 }
 
@@ -178,8 +178,8 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// Returns a mode of `size` that the output has, or a new one, and whether it is new. If there are several, the one
-    /// nearest to `rate`, or the fastest.
+    /// Returns a mode of `size` that the output has, or a new one, and whether it is new. If the output has several, the one
+    /// nearest to `rate`, or the fastest if there is no `rate`.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;

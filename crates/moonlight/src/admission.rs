@@ -28,7 +28,7 @@ const PER_DEVICE: usize = 8;
 /// Maximum concurrent connections, including as many evicted ones that are about to end as there are strangers.
 pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
 
-/// How long an address stays known after its client was authenticated there (guess: a lease of most routers).
+/// How long an address stays known after its client was authenticated there (guess: the DHCP lease of most routers).
 const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long an address stays known for a client whose PIN was entered. Its remaining steps take a second.

@@ -41,7 +41,7 @@ impl PinDesk {
         }
         drop(door);
         offer(&folder, pin, name, unix_time()).map_err(|why| match why {
-            // It names a folder of the host, which a browser does not need to know.
+            // This error names a folder of the host, which a browser does not need to know.
             OfferError::NotTaken(_) => OfferError::NoOutcome,
             other => other,
         })

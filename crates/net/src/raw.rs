@@ -1,5 +1,5 @@
 //! OpenUVRDPP on raw Ethernet: sealed datagrams in frames with their own EtherType, without IP
-//! (OpenUVR paper, section IV-B2). Both ends must be on one segment and may open packet sockets.
+//! (OpenUVR paper, section IV-B2). Both ends must be on one segment and permitted to open packet sockets.
 //!
 //! A batch is sent and received with one system call (`sendmmsg`, `recvmmsg` on packet(7)), and the kernel copies each
 //! datagram once on each side. Measured on a veth pair, a 140 kB frame takes 0.18 ms, compared with 0.35 ms over UDP without

@@ -73,7 +73,8 @@ pub struct Udp {
     no_gso_peers: RwLock<Vec<IpAddr>>,
 }
 
-/// Maximum such peers, which is more than a host serves (guess). GSO is tried again for an evicted peer.
+/// Maximum number of remembered peers for which GSO failed: more than a host serves (guess). GSO is tried again for an
+/// evicted peer.
 const MAX_NO_GSO_PEERS: usize = 64;
 
 /// Class selector 5 (RFC 2474). Wi-Fi access points and drivers map it to the video access category, by the old rule (upper

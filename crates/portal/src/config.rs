@@ -96,7 +96,7 @@ pub(crate) struct KubernetesSection {
     /// kubeconfig file; default: as kubectl, or as a Pod of the cluster.
     #[serde(default)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// kubeconfig file; by default as for kubectl, or as for a Pod of the cluster.
+    /// Namespace of the Pods.
     #[serde(default = "namespace")]
     pub(crate) namespace: String,
     /// The session program and its first arguments.

@@ -19,7 +19,7 @@ pub enum Reject {
     /// Shorter than its fields need.
     #[error("truncated")]
     Truncated,
-    /// Longer than [`MAX_DATAGRAM`], or bytes after the last field.
+    /// Longer than [`MAX_DATAGRAM`], or has bytes after the last field.
     #[error("too long")]
     TooLong,
     /// A protocol version that this build doesn't support.
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// The next `n` bytes.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if fewer remain. The same applies to all readers below.
+    /// [`Reject::Truncated`] if fewer remain. The same applies to the other methods that read a field.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Reject> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(Reject::Truncated)?;
         self.0 = tail;

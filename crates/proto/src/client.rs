@@ -40,7 +40,7 @@ use crate::wire::seal::Direction;
 
 use self::view::View;
 
-/// Minimum retransmission timeout of unacknowledged input; one round trip if it is longer (guess).
+/// Retransmission timeout of unacknowledged input: one round trip, but at least this (guess).
 const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
 /// Maximum retransmission timeout of input, because a round trip measured while a machine was suspended is meaningless
@@ -61,8 +61,8 @@ const MAX_KEPT_POSES: usize = 1024;
 /// Maximum pending path challenges: a host validates two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Minimum timeout after a reply that the host does not know this session; four round trips if they are longer. A host that
-/// knows the session answers by then (guess: far more than a busy machine takes).
+/// Timeout after a reply that the host does not know this session: four round trips, but at least this. A host that knows
+/// the session answers by then (guess: far more than a busy machine takes).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Maximum age of the datagram that a no-session reply may answer.
@@ -88,7 +88,7 @@ pub enum ClientEvent {
     Refused(Refusal),
     /// The newest frame of a view that the host sent: pass it to the view's receiver.
     Announced(ViewId, FrameId),
-    /// The cursor's new position.
+    /// The cursor's new position; `None` while it is outside the picture.
     CursorMoved(Option<(u16, u16)>),
     /// The cursor's new shape.
     CursorShape {
@@ -118,7 +118,7 @@ pub enum ClientEvent {
     ControlEvent(ControlEvent),
     /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over: the host left or timed out (`None`).
+    /// The session is over: the host left for this reason, or timed out (`None`).
     Ended(Option<GoodbyeReason>),
 }
 
@@ -148,9 +148,9 @@ pub struct ClientSession {
     received_text: ReceivedText,
     /// The number of pads that the host accepts.
     pads_taken: u8,
-    /// The newest rumble message of each pad.
+    /// Number of the newest rumble message of each pad.
     rumbles: [Option<u32>; MAX_PADS as usize],
-    /// The newest haptic message of each hand.
+    /// Number of the newest haptic message of each hand.
     haptics: [Option<u32>; 2],
     /// When the host's application samples poses, with the message's number.
     pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
@@ -421,9 +421,8 @@ impl ClientSession {
         self.input_again = Some(now + wait);
     }
 
-    /// Queues the head pose at `sampled` for the next datagram, at least
-    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous one; a newer pose replaces it. Returns its
-    /// number.
+    /// Queues the head pose at `sampled`. It is sent at least [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous
+    /// pose, unless a newer one replaces it before. Returns its number.
     pub fn pose(&mut self, now: Instant, pose: Pose, sampled: Instant) -> PoseId {
         let id = self.poses.push(sampled, pose);
         self.send_pose(now);
@@ -479,7 +478,7 @@ impl ClientSession {
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
-    /// Queues the controller states at `sampled`, at the same intervals as poses. Returns their number.
+    /// Queues the controller states at `sampled`, which are sent at the same intervals as poses. Returns their number.
     pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
         let id = self.controllers.push(sampled, controller::in_place(states));
         self.send_controllers(now);

@@ -97,12 +97,12 @@ pub enum RateChange {
         /// The new target.
         to: Bitrate,
     },
-    /// The link was not saturated, because the frames after a rate decrease contradict it.
+    /// A rate decrease is undone, because the frames after it show that the link was not saturated.
     Reverted {
         /// The new target.
         to: Bitrate,
     },
-    /// Frames arrived late in a burst because the link or a machine stalled. The target is unchanged.
+    /// Frames arrived late, in one burst, because the link or a machine stalled. The target is unchanged.
     Stall {
         /// The delay.
         #[serde(with = "crate::validated::span")]

@@ -28,7 +28,7 @@ impl Hand {
     /// Both.
     pub const ALL: [Hand; 2] = [Hand::Left, Hand::Right];
 
-    /// The hand's index in arrays of both.
+    /// The hand's index in arrays of both hands.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize

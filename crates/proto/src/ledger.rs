@@ -307,8 +307,8 @@ impl Ledger {
         });
     }
 
-    /// Records that a report on `frame` followed the one on `after` without a gap. If that one has arrived, no datagram of
-    /// the frames between reached the client.
+    /// Records that a report on `frame` followed the one on `after` without a gap. If the report on `after` has arrived, no
+    /// datagram of the frames in between reached the client.
     pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
         if after <= self.reported_through {
             self.reported_through = self.reported_through.max(frame);

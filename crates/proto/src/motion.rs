@@ -17,9 +17,9 @@ pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 /// Maximum time between two poses for a velocity estimate, in seconds.
 const APART: f32 = 0.1;
 
-/// Maximum time between the two poses of a velocity estimate, if such poses exist. A longer time divides a tracker's noise,
-/// but the estimate is the velocity of half that time ago (guess: at 20 ms, both errors are small relative to the
-/// unpredictable part; a noise of 0.02° becomes 1.4° a second).
+/// Maximum time between the two poses of a velocity estimate, unless all earlier poses are older. A longer time divides a
+/// tracker's noise, but the estimate is the velocity of half that time ago (guess: at 20 ms, both errors are small relative
+/// to the unpredictable part; a noise of 0.02° becomes 1.4° a second).
 const BASELINE: Duration = Duration::from_millis(20);
 
 /// Number of kept poses: those within [`BASELINE`] at 2000 a second, the maximum send rate of a client.
@@ -73,8 +73,8 @@ impl Velocity {
 pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 
 impl PoseTrack {
-    /// Adds the pose at time `at` and returns its velocity, calculated from the newest pose that is at least 20 ms older, or
-    /// otherwise from the oldest one. The velocity is empty after the first pose, and after a clock has gone back.
+    /// Adds the pose at time `at` and returns its velocity, calculated from the oldest pose that is at most 20 ms older, or
+    /// otherwise from the newest one. The velocity is empty after the first pose, and after a clock has gone back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
             self.0.clear();

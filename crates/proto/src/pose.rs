@@ -14,7 +14,7 @@ use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{PoseId, SubscriberId};
 use crate::time::{Instant, Mapped, PeerInstant};
 
-/// Minimum interval between sent poses: twice the 1000 Hz of today's fastest trackers (guess).
+/// Minimum interval between sent poses. It permits 2000 Hz, twice the 1000 Hz of today's fastest trackers (guess).
 pub const POSE_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Tolerance of an orientation's length of 1. OpenXR 1.0, section 2.16, specifies 1 %.

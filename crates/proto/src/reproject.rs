@@ -2,9 +2,9 @@
 //!
 //! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same objects, and the
 //! new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the drawn and of the
-//! displayed picture, and R the rotation from the current eye to the eye for which it was drawn. It compensates for the
-//! rotation between the pose and the display. It is not exact if the head moves, and it does not compensate for moving
-//! objects, because both would require the depth of each pixel.
+//! displayed picture, and R the rotation from the current eye to the eye for which the picture was drawn. Reprojection
+//! compensates for the rotation between the pose and the display. It is not exact if the head also changes its position, and
+//! does not compensate for moving objects, because both would require the depth of each pixel.
 //!
 //! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
 //! counted from the top.

@@ -74,7 +74,7 @@ impl AcceptBackoff {
     }
 }
 
-/// Whether the error concerns only this connection, which is gone with it (accept(2)).
+/// Whether the error concerns only this connection, which no longer exists then (accept(2)).
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

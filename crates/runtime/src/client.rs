@@ -98,7 +98,7 @@ pub struct ClientSetup {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as entered; the key under which the host is stored.
+    /// The host's address as entered, under which the host is stored.
     pub host: String,
     /// The parsed address. Its name is resolved again when the host is lost.
     pub target: Target,
@@ -113,7 +113,7 @@ pub struct ClientSetup {
     pub pair_again: bool,
     /// The session offer.
     pub offer: Offer,
-    /// Overrides the choice of the first decoder in the table that supports the codec.
+    /// The decoder to use; `None`: the first in the table that supports the codec.
     pub decoder: Option<decode::Backend>,
     /// The transports to the host.
     pub link: Arc<TransportSelector>,
@@ -541,8 +541,8 @@ impl ClientRuntime {
         self.shared.controllers(sampled, states)
     }
 
-    /// Sets the properties of the display. The host's application renders for its fields of view and refresh times. They are
-    /// sent on each change and in each session. Callable from any thread.
+    /// Sets the properties of the display. The host's application renders for its fields of view and refresh times. The
+    /// properties are sent on each change and in each session. Callable from any thread.
     pub fn set_display(&self, display: Display) {
         let mut session = self.shared.session();
         *lock(&self.shared.display) = Some(display);

@@ -48,10 +48,10 @@ pub enum ThreadRole {
 impl ThreadRole {
     /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. All are below 50, the priority of threaded interrupts, because
     /// the network card must come first. An emulated link is above 50, like real hardware. Heavy work is below dispatching,
-    /// so that it does not delay it. Decoding is above encoding: if both ends share a machine, a slice is decoded while the
-    /// encoder works on later ones (measured on two cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with
-    /// equal priorities). The libx264 thread that produces the first slices is at 21 (crate `media`). Composing precedes
-    /// both and is shorter.
+    /// so that it does not delay dispatching. Decoding is above encoding: if both ends share a machine, a slice is decoded
+    /// while the encoder works on later ones (measured on two cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080
+    /// than with equal priorities). The libx264 thread that produces the first slices is at 21 (crate `media`). Composing is
+    /// above both, because it precedes them and is shorter.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {

@@ -1,7 +1,7 @@
 //! A link emulator as a bridge between two network interfaces. It forwards every frame from each to the other, whatever its
 //! EtherType. The link model delays or drops frames.
 //!
-//! It needs its own network namespace with one end of two cables in it, without addresses. One thread handles both
+//! It needs its own network namespace with one end of each of two cables in it, without addresses. One thread handles both
 //! directions and records its own lateness. Frames are forwarded as on a cable: work left to the network card is done here
 //! (see `offload`), and GRO is switched off while the bridge runs.
 //!

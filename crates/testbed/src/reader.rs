@@ -1,7 +1,8 @@
 //! Reads the bar codes that appear on a display: the instrument of every measurement.
 //!
 //! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. This time
-//! is never early, and late by the duration of the reading (a fraction of a millisecond, for the floor and for the stream).
+//! is never early, and late by the duration of the reading (a fraction of a millisecond, the same for the floor as for the
+//! stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

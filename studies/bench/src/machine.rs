@@ -74,7 +74,7 @@ pub(crate) struct Load {
 pub(crate) struct Used {
     /// Cores used by all processes outside our tree.
     pub(crate) other_cores: f64,
-    /// Stolen cores (given to other guests by the hypervisor); part of the former.
+    /// Stolen cores (given to other guests by the hypervisor); part of `other_cores`.
     pub(crate) stolen_cores: f64,
     /// Cores used by each requested process.
     pub(crate) cores: BTreeMap<u32, f64>,
@@ -210,7 +210,7 @@ pub(crate) struct Thread {
     pub(crate) policy: String,
 }
 
-/// The threads of our whole process tree, each kind once with its number.
+/// The threads of our whole process tree: each kind once, with the number of threads.
 pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     let mut threads = BTreeMap::new();
     for id in family(&processes(), std::process::id()) {
@@ -236,7 +236,7 @@ pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     threads
 }
 
-/// Scheduling policies of the threads of one process, with their numbers; empty if it has ended.
+/// Scheduling policies of the threads of one process, with the number of threads of each; empty if the process has ended.
 pub(crate) fn policies(id: u32) -> BTreeMap<String, usize> {
     let mut policies = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{id}/task"));

@@ -38,7 +38,7 @@ pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: 
             struck.fetch_add(1, Ordering::Relaxed);
         }
         n += 1;
-        // An attack that can't keep up does not catch up later.
+        // An attack that can't keep up skips all but the newest missed strikes.
         n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
     }
 }

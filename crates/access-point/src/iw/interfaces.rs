@@ -35,13 +35,13 @@ pub struct Interface {
     pub width: Option<u32>,
 }
 
-/// Reads the interfaces. Those without a name are skipped; some drivers have one for peer-to-peer groups.
+/// Reads the interfaces. Those without a name are skipped; some drivers have such an interface for peer-to-peer groups.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.starts_with("phy#") || line.starts_with("Unnamed/non-netdev") {
-            // The lines of the latter belong to no interface.
+            // The lines after `Unnamed/non-netdev` belong to no named interface.
             interfaces.push(Interface {
                 name: String::new(),
                 mode: String::new(),

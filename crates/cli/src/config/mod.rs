@@ -365,8 +365,8 @@ enum Default {
     Unset(&'static str),
     /// A required value; the only positional argument.
     Argument,
-    /// The same as the other default, unless a flag or the file sets the first of these settings and not the second. Both
-    /// precede this setting in the table.
+    /// No value if a flag or the file sets the first of these settings and not the second; otherwise the same as the other
+    /// default. Both precede this setting in the table.
     UnlessGiven([&'static str; 2], &'static Default),
     /// The same as the other default, but a settings file neither contains nor keeps the setting: it applies to one run.
     OnlyFlag(&'static Default),

@@ -19,7 +19,7 @@ use smithay::wayland::presentation::{PresentationFeedbackCachedState, Refresh};
 
 use crate::state::{ClientState, State};
 
-/// The frame rate of pictures without viewers, so that the first one sees a recent picture at once.
+/// The frame rate of pictures without viewers, so that the first viewer sees a recent picture at once.
 const UNWATCHED: f64 = 1.0;
 
 /// How soon a picture is drawn again if no memory was free. The media thread exchanges its picture within microseconds.

@@ -38,7 +38,7 @@ impl State {
                 let along = |place: u16, length: u32| {
                     let pixel = u64::from(place) * u64::from(length) / 65_535;
                     let last = u64::from(length.max(1)) - 1;
-                    // A position is that of the pixel's centre only beyond scale 1.
+                    // This is the position of the pixel's upper left corner.
                     #[expect(clippy::cast_precision_loss, reason = "below 2^16")]
                     let pixel = pixel.min(last) as f64;
                     pixel / self.scale

@@ -43,8 +43,8 @@ const QUEUE: usize = 1024;
 /// What to request from the desktop.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether to get the pointer separately from the picture, or drawn into it if the desktop supports only that.
-    /// Otherwise, it is hidden.
+    /// Whether to get the pointer: separately from the picture, or drawn into it if the desktop supports only that. `false`:
+    /// it is hidden.
     pub cursor: bool,
     /// Whether to get keyboard and pointer input.
     pub input: bool,

@@ -111,7 +111,8 @@ impl Arrived {
         (state.pointer.clone(), state.size)
     }
 
-    /// Handles the end of the stream without a reason. Waits for the portal's reason, because its user may have stopped it.
+    /// Handles the end of the stream without a reason. Waits for the portal's reason, because the desktop's user may have
+    /// stopped the stream.
     fn closed(&self) {
         let state = self.state();
         let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());

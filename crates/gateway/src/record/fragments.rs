@@ -4,9 +4,9 @@
 //! Frames are placed on a grid of the stream's highest rate (`FrameSlots`). Programs that treat a file as constant
 //! frame rate, as ffmpeg does when it decodes one, warn about two frames in one slot, and capture times jitter.
 //!
-//! A frame lasts until the next one, so the newest frame is pending, for a second at most, so that a still picture is also
-//! written. Sound is timed by counting samples. When count and capture time diverge (loss or clock drift), sound moves to
-//! its capture time.
+//! A frame lasts until the next one, so the newest frame is pending until then. After a second, it is written anyway,
+//! because the picture may be still. Sound is timed by counting samples. When count and capture time diverge (loss or clock
+//! drift), sound moves to its capture time.
 
 use std::collections::VecDeque;
 

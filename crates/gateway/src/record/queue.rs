@@ -79,7 +79,7 @@ pub(super) struct Queue {
     items: SyncSender<Item>,
     queued_bytes: AtomicUsize,
     closed: AtomicBool,
-    /// Its time, on the host's clock.
+    /// When the queue was closed, on the host's clock.
     closed_at: AtomicI64,
     /// Generation of the recorded host: items of an earlier host are ignored.
     generation: AtomicU64,

@@ -22,8 +22,8 @@ pub const COMMAND: &str = "console-guard";
 /// The last line of an orderly end.
 const DONE: &str = "done";
 
-/// How long the end of a killed client may take after it has closed its pipe: the kernel closes its card in that time, and puts
-/// back its own picture (a guess; milliseconds usually).
+/// How long a killed client may take to end once its pipe is closed. In that time, the kernel closes the client's card and
+/// restores the console's picture (a guess; milliseconds usually).
 const END: Duration = Duration::from_secs(2);
 
 /// A console's state, to be restored.

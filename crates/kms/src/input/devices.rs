@@ -214,8 +214,8 @@ fn classify(
     if keys.iter().any(|code| (BTN_JOYSTICK..0x140).contains(code)) && !has(BTN_TOUCH) {
         return (keys.iter().any(|code| (16..26).contains(code)), None);
     }
-    // The codes of keys are below those of the buttons, and many are above them, so a remote control also counts as a
-    // keyboard.
+    // The codes of keys are below and above those of the buttons. Those above include a remote control's, which therefore
+    // counts as a keyboard.
     let is_keyboard = keys
         .iter()
         .any(|code| matches!(code, 1..0x100 | 0x160..0x2c0));

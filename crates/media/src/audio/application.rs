@@ -38,9 +38,8 @@ struct SpeakerQueue {
 
 impl AppSpeaker {
     /// Writes samples (sample frames times [`CHANNELS`]; a remainder is ignored), which are played
-    /// from now on. May be called from any thread and returns at once. Returns the number of
-    /// accepted sample frames: all, or none without a capture. Samples that remain unread for a
-    /// second are dropped, oldest first.
+    /// from now on. May be called from any thread and returns at once. Returns the number of accepted sample frames: all of
+    /// them, or 0 if there is no capture. Samples that remain unread for a second are dropped, oldest first.
     pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
@@ -173,7 +172,7 @@ impl AppMicrophone {
         let block = duration_of(samples.len() / CHANNELS).min(MAX_BLOCK);
         ready.block = ready.block.max(block);
         drop(ready);
-        // There is space again.
+        // There is space for samples again.
         self.0.waker.wake();
         frames
     }
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(speaker.write(&ramp), 480);
         let mut heard = Vec::new();
         let mut block = [0.0; 240 * CHANNELS];
-        // Silence may precede it.
+        // Silence may precede the samples.
         while heard.iter().filter(|sample| **sample > 0.9).count() < 50 {
             let event = capture.read(&mut block, Some(Duration::from_secs(5)));
             assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");

@@ -25,7 +25,7 @@ pub struct ViewStamp {
     pub frame: u32,
     /// Predicted display time: microseconds of `CLOCK_MONOTONIC`, 40 bits, which are 12.7 days.
     pub display_us: u64,
-    /// Steps of [`STEP`] to the left of straight ahead (-z), a full turn.
+    /// Steps of [`STEP`] to the left of straight ahead (-z); 65 536 steps are a full turn.
     pub yaw: u16,
     /// Steps of [`STEP`] upwards, from -16384 (straight down) to 16383.
     pub pitch: i16,

@@ -85,7 +85,7 @@ pub struct RenderInfo {
 pub struct ConsumedInput {
     /// The subscriber that sent it.
     pub from: SubscriberId,
-    /// Its sequence number among this player's events.
+    /// The event's sequence number among this player's events.
     pub seq: InputSeq,
     /// Arrival at the host.
     pub received: Instant,

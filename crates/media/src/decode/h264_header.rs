@@ -16,7 +16,7 @@ const MAX_PPS_ID: u32 = 255;
 /// fields.
 const MAX_OPERATIONS: usize = 66;
 
-/// The parameter sets of a stream: at most 32 and 256, by id.
+/// The parameter sets of a stream, by id: at most 32 for sequences and 256 for pictures.
 #[derive(Debug, Default)]
 pub(super) struct ParameterSets {
     sps: BTreeMap<u32, Sps>,

@@ -160,8 +160,8 @@ pub enum Refresh {
     /// When [`FrameRequest::refresh`] requests one. It advances by one column of macroblocks per
     /// frame.
     OnDemand,
-    /// In addition, with this period in frames, 2 or more. If the picture has more columns than
-    /// this, a refresh advances fast enough to complete within the period.
+    /// On demand, and also with this period in frames, 2 or more. If the picture has more columns than this, a refresh
+    /// advances fast enough to complete within the period.
     Every(u16),
 }
 
@@ -172,7 +172,7 @@ pub enum RateSupport {
     Own,
     /// The codec library only.
     Cbr,
-    /// Both.
+    /// The caller or the codec library, as the settings select.
     Either,
 }
 

@@ -19,7 +19,7 @@ use super::schedule::Schedule;
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseInput, HeadPoseSource};
 
-/// What the command line calls it.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "mouse",
     argument: "",
@@ -44,8 +44,8 @@ const MAX_PITCH: f32 = 1.5;
 /// Maximum time of one motion step, for a thread that was suspended.
 const MAX_STEP: Duration = Duration::from_millis(50);
 
-/// Effect of a key: metres to the right, up and back, and radians towards the left shoulder, each
-/// in its unit.
+/// Effect of a key: motion to the right, up and back in units of `SPEED`, and a tilt towards the left shoulder in units of
+/// `LEAN`.
 struct Move {
     keys: &'static [KeyCode],
     by: [f32; 4],

@@ -18,7 +18,7 @@ use openuvr_proto::time::Instant;
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 
-/// What the command line calls it.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "opentrack",
     argument: "address:port",

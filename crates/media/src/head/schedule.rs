@@ -24,7 +24,7 @@ impl Schedule {
         self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }
 
-    /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the
+    /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the regular time, otherwise the
     /// regular time.
     pub(super) fn after(&self, last: Instant) -> Instant {
         let next = last + SAMPLING_INTERVAL;

@@ -17,7 +17,7 @@ use super::schedule::Schedule;
 use super::velocity::{EulerPose, VelocityTracker};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 
-/// What the command line calls it.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "script",
     argument: "file",

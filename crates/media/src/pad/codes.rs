@@ -6,20 +6,20 @@ pub const EV_KEY: u16 = 0x01;
 pub const EV_ABS: u16 = 0x03;
 pub const EV_FF: u16 = 0x15;
 
-/// One more than the highest of each.
+/// Of each kind, one more than the highest code.
 pub const EV_CNT: usize = 0x20;
 pub const KEY_CNT: usize = 0x300;
 pub const ABS_CNT: usize = 0x40;
 pub const FF_CNT: usize = 0x80;
 
 pub const BTN_JOYSTICK: u16 = 0x120;
-/// Also `BTN_GAMEPAD` and `BTN_A`.
+/// Also named `BTN_GAMEPAD` and `BTN_A`.
 pub const BTN_SOUTH: u16 = 0x130;
-/// Also `BTN_B`.
+/// Also named `BTN_B`.
 pub const BTN_EAST: u16 = 0x131;
-/// Also `BTN_X`, which on pads like Microsoft's is the west one.
+/// Also named `BTN_X`, which on pads like Microsoft's is the west button.
 pub const BTN_NORTH: u16 = 0x133;
-/// Also `BTN_Y`, which on pads like Microsoft's is the north one.
+/// Also named `BTN_Y`, which on pads like Microsoft's is the north button.
 pub const BTN_WEST: u16 = 0x134;
 pub const BTN_TL: u16 = 0x136;
 pub const BTN_TR: u16 = 0x137;

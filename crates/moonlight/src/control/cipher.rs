@@ -37,7 +37,7 @@ pub enum OpenError {
 /// Seals and opens the messages of one session.
 pub struct ControlCipher {
     key: LessSafeKey,
-    /// The newest number received, and which of the earlier ones were received: bit n for n before it.
+    /// The newest number received, and which of the earlier ones were received: bit n is the number n before the newest.
     newest: Option<u32>,
     seen: u128,
 }

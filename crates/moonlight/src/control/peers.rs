@@ -25,7 +25,7 @@ use crate::session::Session;
 const MAX_WAITING: usize = 1024;
 
 /// Time without a message after which the client does not count as active and the host releases its keys. The client sends a
-/// message ten times a second, so it must miss three of these.
+/// message ten times a second, so three of these must be missing.
 const ACTIVE_FOR: Duration = Duration::from_millis(350);
 
 /// Interval at which the state of its link is reported.

@@ -15,7 +15,7 @@ const KNOWS_SESSIONS: u32 = 2;
 /// Maximum parity packets that a client may demand. Clients demand 2.
 const MAX_LEAST_PARITY: u32 = 16;
 
-/// Video bits per second. Less is not enough for a picture, and more may overflow the protocol's unit of 1000.
+/// Accepted video bitrates, in the protocol's unit of 1000 b/s. Less is not enough for a picture, and more may overflow.
 const BITRATES: std::ops::RangeInclusive<u32> = 100..=1_000_000;
 
 /// Why an announcement is refused.

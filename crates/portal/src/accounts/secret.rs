@@ -9,7 +9,7 @@ impl Secret {
     /// A new secret.
     ///
     /// # Panics
-    /// Returns an error if the system provides no random numbers.
+    /// Panics if the system provides no random numbers.
     pub(crate) fn random() -> Secret {
         let mut bytes = [0; 32];
         #[expect(clippy::expect_used, reason = "without random numbers nothing is safe")]

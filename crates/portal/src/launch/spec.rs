@@ -25,7 +25,7 @@ impl SessionId {
     /// A new identifier: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Panics
-    /// Returns an error if the system provides no random numbers.
+    /// Panics if the system provides no random numbers.
     #[must_use]
     pub fn random() -> SessionId {
         let mut bytes = [0; 16];

@@ -12,7 +12,7 @@ use super::ticket::SignedTicket;
 #[derive(Debug)]
 pub struct HostCredentials {
     known: Option<PublicKey>,
-    /// The PIN for one pairing: the next attempt.
+    /// The PIN, which only the next attempt uses.
     pin: Option<Pin>,
     /// The ticket, kept until the host admits this client.
     ticket: Option<SignedTicket>,

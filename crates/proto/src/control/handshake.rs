@@ -77,8 +77,8 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of a half-open or just completed handshake at the host.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum concurrent handshakes of each kind (pairings, reconnections). An additional one evicts the oldest handshake of
-/// the network or device that has the most. Each takes about 1 kB.
+/// Maximum concurrent handshakes of each kind (pairings, reconnections, tickets). An additional one evicts the oldest
+/// handshake of the network or device that has the most. Each takes about 1 kB.
 pub const MAX_HALF_OPEN: usize = 64;
 
 /// Maximum pairings a second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured) on the thread

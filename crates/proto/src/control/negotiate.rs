@@ -92,8 +92,8 @@ pub struct Offer {
     pub streams: Vec<StreamOffer>,
 }
 
-/// A client's limits on the video. The host applies a player's limits within its own. An observer's limits apply only if
-/// each client has its own encoder.
+/// A client's limits on the video. A player's limits apply within the host's own. An observer's limits apply only if each
+/// client has its own encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientConstraints {
     /// Maximum bits per second; `None`: the host's limit.
@@ -103,7 +103,7 @@ pub struct ClientConstraints {
     /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. More frames would not be visible.
     pub fps: Option<NonZeroU16>,
     /// Frame rate that the client's user chose, in Hz. It replaces the host's usual rate, up to the host's limit. `None`:
-    /// the user chose none. Offers of this protocol never have one.
+    /// the user chose none. An [`Offer`] on the wire never has one.
     pub chosen_fps: Option<NonZeroU16>,
 }
 
@@ -169,7 +169,7 @@ pub enum Negotiation {
     Streams(Vec<Grant>),
     /// Client to host: the window's new size in pixels. A host may resize its source to it.
     WindowSize(Size),
-    /// Either direction: a fragment of the newest copied text. Accepted only from the player.
+    /// Either direction: a fragment of the newest copied text. The host accepts it only from the player.
     ClipboardPiece(ClipboardPiece),
     /// Host to client: the clipboard directions until the next [`Negotiation::Granted`]. Sent only to the player, and only
     /// if a direction is enabled.

@@ -17,8 +17,8 @@ use crate::wire::header::{HEADER, TAG};
 /// Anti-amplification limit before validation: bytes sent per byte received.
 const AMPLIFICATION: usize = 3;
 
-/// Retransmission interval of an unanswered challenge. Each datagram from the path allows [`MAX_TRIES`]
-/// challenges (guess): three losses in a row are rare.
+/// Retransmission interval of an unanswered challenge. After each datagram from the path, a challenge is sent [`MAX_TRIES`]
+/// times at most (guess: three losses in a row are rare).
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// See [`RETRY_AFTER`].
 const MAX_TRIES: u8 = 3;
@@ -141,7 +141,7 @@ impl Paths {
         elsewhere
     }
 
-    /// The next challenge and its path. It counts as sent.
+    /// The next challenge and its path. The challenge counts as sent.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(PathId, u64)> {
         let challenge = self
             .pending

@@ -21,8 +21,8 @@ pub const PING_EVERY: Duration = Duration::from_millis(500);
 const FIRST_PINGS: u32 = 8;
 const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 
-/// A peer that is silent for longer than a ping interval is pinged more often, because a restarted peer reports its restart
-/// in reply to the next datagram.
+/// Silence after which a peer is pinged more often: more than a ping interval. A restarted peer reports its restart in reply
+/// to the next datagram.
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
@@ -331,7 +331,7 @@ impl ControlPlane {
         now.since(self.last_received)
     }
 
-    /// Pings at once, and gives the peer time to answer.
+    /// Pings at once, and restarts the time of [`ControlPlane::unanswered`].
     pub(crate) fn ping_now(&mut self, now: Instant) {
         self.next_ping = now;
         self.last_answer = now;

@@ -24,7 +24,7 @@ pub const MAX_MESSAGE: usize = 300 * 1024;
 /// Maximum buffered out-of-order segments: more than fit in [`WINDOW`].
 const MAX_EARLY: usize = 64;
 
-/// Minimum retransmission timeout; two round trips if they are longer. An acknowledgement may wait for the peer's next turn
+/// First retransmission timeout: two round trips, but at least this. An acknowledgement may wait for the peer's next turn
 /// (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
 

@@ -73,8 +73,8 @@ impl UnixTime {
     }
 }
 
-/// The id of a portal's session: a UUID (RFC 9562), the same on every launcher. Unlike
-/// [`SessionId`](crate::id::SessionId), which is specific to each connection.
+/// The id of a portal's session: a UUID (RFC 9562), the same on every launcher. A [`SessionId`](crate::id::SessionId), in
+/// contrast, identifies one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionUuid(pub [u8; 16]);

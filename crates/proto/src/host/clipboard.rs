@@ -78,7 +78,7 @@ impl Session {
         self.sent_text.forget();
         self.received_text.forget();
         if role == Role::Player && directions.any() {
-            // These few bytes follow a grant that had room.
+            // The stream had room for the grant before, so these few bytes fit.
             let _ = self
                 .plane
                 .negotiate(&Negotiation::ClipboardDirections(directions));

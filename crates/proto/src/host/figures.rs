@@ -239,8 +239,8 @@ impl Newest {
         }
     }
 
-    /// Whether the outcome of the subscriber's frames is known. It is not once the subscriber has fallen silent, but it
-    /// still is while it gets no frames (a still picture).
+    /// Whether the outcome of the subscriber's frames is known: no longer once it has stopped reporting on them, but still
+    /// while it gets none (a still picture).
     fn reports(&self) -> bool {
         let silent = |reported: Instant| {
             let unreported = self.unreported;

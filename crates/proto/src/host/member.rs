@@ -71,7 +71,8 @@ impl Member {
         }
     }
 
-    /// Records a frame's outcome at the host. `in_hand`: a sent frame was handed over. An ended member reports nothing more.
+    /// Records a frame's outcome at the host. `in_hand`: a sent frame was only handed to a component that passes it on
+    /// later. An ended member reports nothing more.
     pub(super) fn record(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@ use crate::wire::control::Message;
 /// Repetition interval, because the clocks drift and a message may be lost.
 const REPEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Minimum interval.
+/// Minimum interval between two messages.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Smaller shifts are ignored (guess: the mean age of a pose at 1000 samples a second).

@@ -25,7 +25,7 @@ pub enum SubscriberKind {
 }
 
 impl SubscriberKind {
-    /// All kinds, in the order of their numbers between processes, from 0 on.
+    /// All kinds, in the order of their numbers in messages between processes, from 0 on.
     pub const ALL: [SubscriberKind; 5] = [
         SubscriberKind::Client,
         SubscriberKind::Browser,

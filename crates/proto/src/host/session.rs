@@ -25,11 +25,11 @@ pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 /// slices.
 const FEEDBACK_REQUESTS: u32 = 32;
 
-/// See [`FEEDBACK_REQUESTS`]: a frame at 100 a second.
+/// See [`FEEDBACK_REQUESTS`]: one frame at 100 frames/s.
 const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
 /// Maximum probes of a client within [`PROBES_PERIOD`]: a complete transport selection without answers (three paths, four
-/// times each). Each probe triggers a burst of full datagrams, together at most 0.54 Mb/s.
+/// probes each). Each probe triggers a burst of full datagrams, together at most 0.54 Mb/s.
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
@@ -137,7 +137,7 @@ impl Session {
     /// Called after each grant: sends a player the number of accepted pads, if any.
     pub(super) fn send_pads_taken(&mut self, role: Role, most: u8) {
         if role == Role::Player && most > 0 {
-            // These two bytes follow a grant that had room.
+            // The stream had room for the grant before, so these two bytes fit.
             let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
         }
     }

@@ -30,8 +30,9 @@ impl Host {
         for old in &mut self.sessions {
             if old.peer == peer && !old.member.is_over() {
                 self.roles.succeed(old.member.id, new);
-                // A client that lost its link has new keys and cannot receive this message. A second program of the same
-                // device must not reconnect and replace the first in turn.
+                // If the earlier session is that of another program on the same device, the reason keeps that program from
+                // reconnecting and ending the new session in turn. A client that lost its link has new keys and cannot
+                // receive it.
                 old.end(GoodbyeReason::TakenOver, Ending::Replaced);
             }
         }

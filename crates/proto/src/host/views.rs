@@ -19,7 +19,7 @@ const BEACONS: [Duration; 3] = [
     Duration::from_millis(100),
 ];
 
-/// The interval after these times.
+/// The interval of repetitions after the last of `BEACONS`.
 const BEACON_EVERY: Duration = Duration::from_millis(500);
 
 /// One view of one client.

@@ -38,8 +38,8 @@ impl Button {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum InputEvent {
     /// A key was pressed or released. `text` is the character of the key in the client's layout, if there is one. The host
-    /// types that character if its own layout would produce another. While Ctrl, Alt or Super is held, it is the letter of
-    /// the shortcut, which is not text. Auto-repeat is not sent, because the host's window system repeats.
+    /// types that character if its own layout would produce another. While Ctrl, Alt or Super is held, `text` is the letter
+    /// of the shortcut, which is not typed. Auto-repeat is not sent, because the host's window system repeats.
     Key {
         /// The physical key.
         code: KeyCode,
@@ -91,7 +91,7 @@ pub enum InputEvent {
         /// 1 for pressed and 0 for released, a distance, or a position.
         value: i32,
     },
-    /// A gamepad was connected. It replaces the previous one with its number. Its state is neutral.
+    /// A gamepad was connected. It replaces a previous one with the same number, and its state is neutral.
     PadConnected {
         /// The gamepad.
         pad: PadId,

@@ -56,7 +56,7 @@ impl PadId {
         self.0
     }
 
-    /// Its index in an array of all.
+    /// Its index in an array of all gamepads.
     #[must_use]
     pub fn index(self) -> usize {
         self.0.into()

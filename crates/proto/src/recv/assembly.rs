@@ -168,7 +168,7 @@ pub(super) struct Assembly {
     pub(super) cursor: usize,
     pub(super) next_mb: u16,
     pub(super) concealed: bool,
-    /// Processing time of its first datagram: the start of its waits.
+    /// When its first datagram was processed: the start of its waits.
     pub(super) first_seen: Instant,
     /// Arrival time of its first datagram.
     pub(super) first_received: Instant,

@@ -60,7 +60,7 @@ const SETTLE: f64 = 2e9;
 /// Maximum decrease of the target: 4 ms a second, which is less than the change of speed allows.
 const FALL: f64 = 0.004;
 
-/// Weight of a payload's error in the mean: 32 of 5 ms are 160 ms (guess).
+/// Weight of a payload's error in the mean: 32 payloads of 5 ms are 160 ms (guess).
 const SMOOTH: f64 = 1.0 / 32.0;
 
 /// A timestamp gap above this is a pause of the sender, not drift.
@@ -160,7 +160,7 @@ pub struct JitterBuffer {
     /// Media time: samples and pauses before the next payload, in nanoseconds.
     position: u64,
     paused: i64,
-    /// The expected capture time of the last payload's successor, and its duration.
+    /// The expected capture time of the last payload's successor, and the last payload's samples.
     expected: Option<PeerInstant>,
     frame: u16,
     /// Playback is running.

@@ -113,7 +113,7 @@ impl MediaReceiver {
             }
             Some(Owner::Timed(stream)) => {
                 let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
-                // The player must also absorb late wake-ups of this thread.
+                // Playback must also absorb late wake-ups of this thread, so the processing time counts.
                 owner.map(|owner| owner.handle_body(times.now, body))
             }
             None => None,

@@ -12,8 +12,8 @@ use crate::time::{Instant, PeerInstant};
 use crate::wire::media::StreamId;
 use crate::wire::timed::{Payload, Timed};
 
-/// Maximum payloads that wait for an earlier one: a third of a second of 5 ms each. A payload further ahead
-/// ends the wait.
+/// Maximum payloads that wait for an earlier one: a third of a second with payloads of 5 ms. A payload further ahead ends
+/// the wait.
 pub const MAX_WAITING: u64 = 64;
 
 /// Default wait for a missing payload: four payloads of 5 ms, so that its last repetition may arrive (guess).
@@ -63,8 +63,8 @@ pub struct TimedReceiver {
     wait: Duration,
     /// The next payload; `None` before the first datagram.
     next: Option<u64>,
-    /// Payload n is in slot n modulo their number. All waiting payloads are at `next` or less than
-    /// [`MAX_WAITING`] after it.
+    /// Payload n is in slot n modulo the number of slots. All waiting payloads are at `next` or less than [`MAX_WAITING`]
+    /// after it.
     slots: Vec<Slot>,
     /// The number of full slots.
     waiting: usize,

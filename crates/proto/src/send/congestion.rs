@@ -56,7 +56,7 @@ const LATE: Duration = Duration::from_millis(10);
 /// datagrams.
 const SPREAD_FRAMES: u32 = 2;
 /// Minimum spread beyond the sending time, because machines add this much between two datagrams that arrive together (guess;
-/// a full link of 10 Mb/s adds the same for each).
+/// a full link of 10 Mb/s adds the same for each datagram).
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
 /// Queueing delay of frames that starts a drain, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
@@ -96,7 +96,7 @@ const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
-/// The range around that rate, and for how long it is remembered.
+/// The range around the rate at which the link was last full, and for how long that rate is remembered.
 const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// Window in seconds for the empty link's delay: clocks drift apart by 1 ms in it.
@@ -149,7 +149,7 @@ pub struct Congestion {
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
-    /// Whether it was measured over several frames, not from the spread of one.
+    /// Whether the capacity was measured over several frames, not from the spread of one.
     counted: bool,
     /// Bits of the frames since the last increase, and the duration of their spread in seconds.
     crossed: (f64, f64),
@@ -424,8 +424,8 @@ impl Congestion {
     }
 
     /// The delay of the empty path, if the frames are late because the path became longer: all by the same amount, although
-    /// the newest one `crossed` as fast as on an idle link or less is already being sent. A queue would have grown or
-    /// drained.
+    /// the newest one `crossed` as fast as on an idle link, or the target has already been lowered. A queue would have grown
+    /// or drained.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,

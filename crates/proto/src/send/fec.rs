@@ -63,9 +63,9 @@ impl FecPlan {
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for this loss. A block fails with the probability of `level`, or gets half as many parity shards as data
-    /// shards (at least four). There is no parity if it would not even halve the failures, because outages are then longer
-    /// than any parity. Takes about 0.1 ms.
+    /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but no
+    /// more than half its data shards (or four). There is no parity if it would not even halve the failures, because outages
+    /// are then longer than any parity. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {

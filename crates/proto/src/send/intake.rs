@@ -49,7 +49,7 @@ const REPEAT_AFTER_LOSS: Duration = Duration::from_millis(200);
 const START: Duration = Duration::from_millis(1500);
 
 impl Intake {
-    /// All intakes, in the order of their numbers between processes, from 0 on.
+    /// All intakes, in the order of their numbers in messages between processes, from 0 on.
     pub const ALL: [Intake; 4] = [
         Intake::Newest,
         Intake::Steady,
@@ -76,7 +76,8 @@ impl Intake {
         }
     }
 
-    /// The repetition interval of a still picture, after `observed_for` of frames; `None`: no repetition.
+    /// The repetition interval of a still picture for a subscriber that has received frames for `observed_for`; `None`: no
+    /// repetition.
     #[must_use]
     pub fn repeats(self, observed_for: Duration) -> Option<Duration> {
         match self {

@@ -1,7 +1,7 @@
 //! Intra refresh as the response to a loss: when to start one, and whether it succeeds.
 //!
-//! A refresh codes a part of each picture without reference until it has covered the picture. It costs little per frame,
-//! while a key frame has the bytes of several frames, but it takes many frames. A loss during a refresh leaves damage
+//! A refresh codes a part of each picture without reference until it has covered the picture. A refresh costs little per
+//! frame but takes many frames, while a key frame has the bytes of several frames. A loss during a refresh leaves damage
 //! outside the refreshed area and requires another refresh after this one.
 
 use crate::id::FrameId;

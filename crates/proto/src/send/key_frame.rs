@@ -11,11 +11,11 @@ use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::time::Instant;
 
-/// Interval of key frames for observers, so that they cannot slow the player (architecture, section 1).
+/// Minimum interval between key frames for observers, so that they cannot slow the player (architecture, section 1).
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
-/// Interval of key frames for recorders, whose files are incomplete until then. It is half of the observers' interval
-/// (guess), because a recorder requests a key frame only once half of its queue is free again.
+/// Minimum interval between key frames for recorders, whose files have a gap until the key frame. It is half of the
+/// observers' interval (guess), because a recorder requests a key frame only once half of its queue is free again.
 pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
 /// The rate limit to which a key-frame request is subject.

@@ -73,11 +73,12 @@ impl Settings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Reference invalidation: a frame that refers to the newest intact one, while the encoder keeps it.
+    /// Reference invalidation: the next frame refers to the newest intact one, or is a key frame if the encoder no longer
+    /// keeps that.
     ReferenceInvalidation,
     /// Repair by a key frame.
     KeyFrame,
-    /// Repair by an intra refresh, if the encoder supports it.
+    /// Repair by an intra refresh, which requires an encoder that supports it.
     #[serde(rename = "intra-refresh")]
     Refresh,
 }

@@ -42,7 +42,7 @@ use self::subscribers::Subscribers;
 /// Retry interval of a still picture after a failed frame (guess).
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Retry interval of a skipped picture, a third of a frame (guess).
+/// Retry interval of a skipped picture: a third of a frame interval at 60 frames/s (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
 /// Sent frames kept until their report: two seconds at 240 a second.
@@ -323,7 +323,7 @@ impl<S: Subscriber> Rendition<S> {
         self.current.stamps.stamp(stage, at);
     }
 
-    /// Sets the newest input applied before the capture. An earlier player's input has other numbers.
+    /// Sets the newest input applied before the capture. An earlier player's input has other numbers and is ignored.
     pub fn applied(&mut self, input: &AppliedInput) {
         if self.player != Some(input.from) || input.seq == InputSeq::default() {
             return;

@@ -16,7 +16,7 @@ const KEPT_FOR: Duration = Duration::from_millis(100);
 /// Maximum bodies: 2.8 MB, or 100 ms at 220 Mb/s.
 const KEPT: usize = 2048;
 
-/// Maximum retransmissions of a body, so that a client with endless requests costs three times the video's rate.
+/// Maximum retransmissions of a body, so that a client with endless requests costs three times the video's rate at most.
 const MAX_RETRANSMISSIONS: u8 = 2;
 
 /// A sent body.

@@ -79,8 +79,8 @@ impl TimedSender {
         self.repeats
     }
 
-    /// Adapts to the loss. Repeats each payload until at most one in 10 000 is lost with all its repetitions, at least once
-    /// and at most seven times.
+    /// Adapts to the loss. Repeats each payload as often as needed for at most one in 10 000 to be lost with all its
+    /// repetitions, but at least once and at most seven times.
     ///
     /// The loss model is Gilbert's: after a lost datagram, the next one is lost with probability 1 − 1 / (run length).
     pub fn follow(&mut self, loss: Loss) {

@@ -47,8 +47,8 @@ pub enum Message<'a> {
         answered: PeerInstant,
     },
     /// The result of one frame at the client. Reports of a view arrive in order and without a gap: no datagram of a frame
-    /// between two consecutive reports reached the client. The same holds for frames before the first report of a datagram
-    /// that is not acknowledged, unless it contains [`Message::ReportsAfter`].
+    /// between two consecutive reports reached the client. Unless the datagram contains [`Message::ReportsAfter`], the same
+    /// holds between the newest acknowledged report and the first one in the datagram that is not acknowledged.
     Report(Report),
     /// The reports that follow in the datagram start after this frame. Older unacknowledged ones are not repeated here.
     ReportsAfter {
@@ -166,7 +166,7 @@ pub enum Message<'a> {
         pad: PadId,
         /// The strength.
         rumble: Rumble,
-        /// Duration in milliseconds, unless it is repeated.
+        /// Duration in milliseconds, unless the message is repeated.
         millis: u16,
     },
     /// The state of the controllers in both hands. It is not retransmitted, because the next one replaces it.

@@ -40,7 +40,7 @@ pub fn key_text(key: &PublicKey) -> String {
     URL_SAFE_NO_PAD.encode(key.0)
 }
 
-/// Parses such a text. Also returns `None` for a weak key.
+/// Parses the text of [`key_text`]; `None` if it is invalid or the key is weak.
 #[must_use]
 pub fn key_of(text: &str) -> Option<PublicKey> {
     let bytes = (text.len() <= 64).then(|| URL_SAFE_NO_PAD.decode(text).ok());

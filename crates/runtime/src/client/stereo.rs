@@ -114,7 +114,7 @@ struct Pending {
     frame: Option<Frame>,
     /// Buffers of finished pictures, for reuse.
     spare: Vec<Vec<u8>>,
-    /// For these, only the newest value is kept.
+    /// For this field and those below, only the newest value is kept.
     cursor: Option<Cursor>,
     relative: Option<bool>,
     observer: Option<(bool, String)>,

@@ -1,6 +1,6 @@
 //! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, the oldest
 //! connection of the network with the most connections is evicted. A network that fills the pool therefore locks out
-//! only itself, and several networks must renew their connections faster than an honest peer logs in.
+//! only itself, and several networks lock out an honest peer only if they renew their connections faster than it logs in.
 //!
 //! Half-open handshakes of native clients follow the same rule (`crates/proto/src/control/handshake/host.rs`).
 

@@ -68,8 +68,8 @@ pub struct Encoding {
 /// late.
 pub const SUBPEL_PIXELS: usize = 1280 * 720;
 
-/// The encodings of a host. A client gets the first encoding that it can decode, shared with other clients or with its own
-/// encoder.
+/// The encodings of a host. A client gets the first encoding that it can decode. Its encoder is shared with other clients,
+/// or each client has its own.
 #[derive(Debug)]
 pub struct Encodings {
     /// At least one encoding, and no two with the same codec.

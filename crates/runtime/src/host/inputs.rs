@@ -83,8 +83,8 @@ impl InputQueue {
 const MODIFIERS: [u16; 5] = [29, 97, 56, 125, 126];
 
 impl State {
-    /// Removes the text of a key pressed with Ctrl, Alt or Super. It produces none, although a window system reports its
-    /// letter.
+    /// Removes the text of a key pressed with Ctrl, Alt or Super. Such a key types nothing, although a window system reports
+    /// its letter.
     fn without_shortcut_text(&self, event: InputEvent) -> InputEvent {
         let held = self.pressed.held();
         let command = held.iter().any(|key| MODIFIERS.contains(&key.code));

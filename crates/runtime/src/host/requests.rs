@@ -44,7 +44,7 @@ impl HostRuntime {
 
     /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s with a SYN_REPORT after
     /// simultaneous ones. `fd` is a uinput or evdev device, a pipe or a socket. It is set non-blocking; events that it does
-    /// not accept are lost, except keys. It replaces an earlier mapping. Devices without a mapping act as keyboard and
+    /// not accept are lost, except keys. The mapping replaces an earlier one. Devices without a mapping act as keyboard and
     /// mouse.
     ///
     /// # Errors

@@ -145,8 +145,9 @@ impl HostRuntime {
         taken
     }
 
-    /// Adds a piece of text copied by the player, in order. A first piece (offset 0) replaces an incomplete text. It is
-    /// ignored from observers, and if [`Config::clipboard`](super::config::Config::clipboard) does not allow it.
+    /// Adds a piece of text copied by the player, in order. A first piece (offset 0) replaces an incomplete text. The piece
+    /// is ignored if the sender is an observer, or [`Config::clipboard`](super::config::Config::clipboard) does not allow
+    /// it.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
         let mut host = self.shared.sessions();
         let complete = host.clipboard_piece_from(subscriber, piece);

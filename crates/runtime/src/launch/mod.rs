@@ -9,8 +9,8 @@
 //! the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the clients itself. Its messages arrive as
 //! [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures bypass this process.
 //!
-//! The module prints nothing, catches no signals, and opens no terminal. All of it belongs to the thread that started the
-//! application.
+//! The module prints nothing, catches no signals, and opens no terminal. Only the thread that started the application uses
+//! it.
 
 mod application;
 mod layer;

@@ -1,8 +1,8 @@
 //! The socket to which an application's processes connect. The first one that shows a picture receives the settings and
 //! sends messages. The next one gets its turn when that one has ended.
 //!
-//! A stand-in process of this program may stream until the first one connects. It is then asked to end, and the other
-//! receives the settings once it has ended.
+//! A stand-in process of this program may stream until the first one connects. The stand-in is then asked to end, and the
+//! connected process receives the settings once the stand-in has ended.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};

@@ -111,7 +111,7 @@ pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, Lau
     Ok(file)
 }
 
-/// Removes it. Returns `false` if it was not installed.
+/// Undoes [`install`]. Returns `false` if nothing was installed.
 ///
 /// # Errors
 /// Returns an error if the files cannot be removed.

@@ -36,7 +36,7 @@ use crate::sys::peer_credentials;
 /// Maximum connections: those of gateways (32 browsers, 16 video players) and some requests.
 const CONNECTIONS: usize = 64;
 
-/// Listen backlog. It is as large, so that a connection is refused only at the limit.
+/// Listen backlog, as large as `CONNECTIONS`, so that a connection is refused only at that limit.
 const BACKLOG: i32 = 64;
 
 /// Timeout for the first message of a connection.

@@ -146,8 +146,8 @@ impl Coding {
     }
 }
 
-/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key frame; or 0.5 to 1.5
-/// times a slice's share of `size`.
+/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key frame; with a `size`, 0.5
+/// to 1.5 times a slice's share of it.
 fn bytes(seed: u64, (frame, key_frame): (FrameId, bool), index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(frame.0) << 8 | u64::from(index));
     let length = match size.map(|size| size / u64::from(SLICES)) {

@@ -156,7 +156,7 @@ impl Progress {
         Some(copied)
     }
 
-    // The events. `number` is that of the object that has sent them.
+    // Handlers of events. `number` is that of the object that has sent the event.
 
     pub(super) fn on_size(&mut self, number: u64, size: Size) {
         if self.former == Some(number) {

@@ -179,10 +179,10 @@ impl WaylandPresenter {
             if scene.following && scene.free {
                 scene.wanted = size;
                 scene.logical = scene.own_size();
-                // It reports the size to the host.
+                // The input source reports the size to the host.
                 stage.waker.wake();
             }
-            // It commits the picture, too.
+            // This commits the picture, too.
             stage.arrange(&mut scene);
         } else {
             surface.commit();
@@ -233,7 +233,7 @@ impl Presenter for WaylandPresenter {
             !Arc::ptr_eq(&known.shape, &cursor.shape) || known.at.is_some() != cursor.at.is_some()
         });
         self.stage.draw_pointer(&mut scene);
-        // It applies the new position.
+        // This applies the new position.
         self.stage.surfaces.window.commit();
         if changed && !scene.observer {
             self.stage.define_cursor(&mut scene);

@@ -14,7 +14,7 @@ use wayland_client::protocol::wl_surface::WlSurface;
 use openuvr_media::sys::memory::SharedMemory;
 
 /// A picture. Its memory is written once. On drop, its buffer is destroyed; the compositor keeps the memory as long as it
-/// shows it.
+/// shows the picture.
 pub(crate) struct Image {
     buffer: WlBuffer,
     size: (u16, u16),

@@ -98,7 +98,7 @@ pub(crate) struct Scene {
     pub(crate) room: Option<Size>,
     /// Whether the window's size follows the picture's.
     pub(crate) following: bool,
-    /// Whether the compositor lets the program choose the size, because it is not maximised, tiled or full screen.
+    /// Whether the compositor lets the program choose the size, because the window is not maximised, tiled or full screen.
     pub(crate) free: bool,
     /// The size of the displayed picture.
     pub(crate) picture: Option<Size>,
@@ -131,9 +131,9 @@ pub(crate) struct LocalPointer {
 struct Images {
     panel: Option<Image>,
     shape: Option<(Arc<CursorShape>, Image)>,
-    /// The arrow of an observer, if the compositor draws none by name.
+    /// The position at which the host's pointer is drawn, if it is drawn over the picture.
     overlay: Option<Overlay>,
-    /// The arrow of an observer, where the compositor draws none by name.
+    /// The arrow of an observer, if the compositor draws none by name.
     theme: Option<CursorTheme>,
 }
 

@@ -67,8 +67,8 @@ const KEY_DOWN: c_int = 1;
 const MODS_EFFECTIVE: c_int = 8;
 /// Maximum number of combinations that are read for a level: all combinations of eight modifiers.
 const MASKS: usize = 256;
-/// Maximum number of groups and levels of a key, as in XKB's protocol (section 7.2) and in practice in libxkbcommon's own
-/// limit of levels.
+/// Maximum number of groups of a key (XKB's protocol, section 7.2) and of its levels (in practice, libxkbcommon's own
+/// limit).
 const GROUPS: u32 = 4;
 const LEVELS: u32 = 64;
 

@@ -33,7 +33,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Uses the same value for both, instead of a measurement.
+    /// Uses the same value as median and as safe latency, instead of measured ones.
     pub(crate) fn uniform(delay: Duration) -> Delay {
         Delay {
             median: delay,

@@ -129,7 +129,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Handles that the application is synchronised: its first frame has ended, or the session is headless.
+    /// `xrEndSession`.
     pub(crate) fn end(&mut self) -> Outcome<()> {
         if !self.running {
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);

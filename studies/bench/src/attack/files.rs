@@ -53,7 +53,7 @@ pub(super) fn attack(name: String) -> Result<Row> {
 #[derive(Default)]
 struct FileAttempts {
     files: u64,
-    /// Which of them others can read.
+    /// The files that others can read.
     read: Vec<String>,
     /// Why the result is inconclusive.
     void: Option<String>,

@@ -128,7 +128,7 @@ impl Row {
 
     /// Whether the target withstood the attack, compared with `undisturbed`.
     fn held(&self, undisturbed: Option<f64>) -> bool {
-        // Its own link was cut for most of the time.
+        // The client's own link was cut for most of the time.
         let came_back = self.name == "begins";
         let frames = match (self.whole, undisturbed) {
             (Some(whole), Some(undisturbed)) => came_back || whole >= undisturbed * LEFT,

@@ -93,7 +93,7 @@ impl Capture for Polled {
             let due = self.watched.then_some(self.due);
             let wait = due.into_iter().chain(until).min().map(|at| at.since(now));
             match self.inner.next(wait)? {
-                // RenderInfo between ticks.
+                // A picture that was drawn between ticks is not passed on.
                 CaptureEvent::Frame => {}
                 CaptureEvent::TimedOut if until.is_none_or(|until| clock::now() < until) => {}
                 event => return Ok(event),

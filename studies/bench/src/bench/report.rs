@@ -47,7 +47,7 @@ pub(super) struct Setting {
 /// A figure to reach.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(super) struct Target {
-    /// If the figure does not reach it, the target is missed; `None` if there is none.
+    /// The bound: a figure that does not reach it misses the target. `None`: there is no bound.
     pub(super) pass: Option<f64>,
     /// A better value, beyond the target.
     pub(super) aim: Option<f64>,

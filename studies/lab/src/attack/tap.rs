@@ -32,7 +32,7 @@ struct Shared {
     client: Mutex<Option<SocketAddr>>,
     up: Mutex<VecDeque<Vec<u8>>>,
     down: Mutex<VecDeque<Vec<u8>>>,
-    /// Sends every other datagram of the client instead of [`Shared::back`].
+    /// Sends every second datagram of the client instead of [`Shared::back`].
     elsewhere: Mutex<Option<UdpSocket>>,
     /// Bytes sent from there.
     diverted: AtomicU64,
@@ -103,7 +103,7 @@ impl Tap {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Sends every other datagram of the client from `socket`; `None` undoes this.
+    /// Sends every second datagram of the client from `socket`; `None` undoes this.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }

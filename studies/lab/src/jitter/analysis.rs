@@ -75,7 +75,7 @@ pub struct Analysis {
     pub sent: Summary,
     /// Received − intended.
     pub intended: Summary,
-    /// By each rule.
+    /// The outliers by each rule.
     pub outliers: Vec<Outliers>,
     /// Outliers by the first rule: share of the test, latency in ns.
     pub scatter: Vec<(f64, f64)>,
@@ -83,7 +83,7 @@ pub struct Analysis {
     pub pauses: Vec<PauseSpan>,
     /// The number of pauses, which may exceed the list.
     pub pause_count: usize,
-    /// The longest, ns.
+    /// The longest pause, ns.
     pub longest_pause: f64,
 }
 

@@ -39,7 +39,7 @@ pub enum Role {
 pub struct Stream {
     /// Bytes on Ethernet of each datagram.
     pub sizes: Distribution,
-    /// Nanoseconds from each to the next.
+    /// Nanoseconds from each packet to the next.
     pub gaps: Distribution,
     /// Times of the first and the last packet.
     pub span: Option<(u64, u64)>,
@@ -68,7 +68,7 @@ pub struct Source {
 pub struct ArrivalPattern {
     /// Total bytes.
     pub bytes: u64,
-    /// Nanoseconds from each to the next.
+    /// Nanoseconds from each packet to the next.
     pub gaps: Distribution,
     /// Packets within [`AT_ONCE`] of the previous one.
     pub at_once: u64,

@@ -97,7 +97,7 @@ pub struct Sent {
     pub attempted: u32,
     /// MPDUs delivered.
     pub delivered: u32,
-    /// MCS, of the first of several stations.
+    /// MCS; with several stations, that of the first.
     pub mcs: u8,
 }
 
@@ -118,7 +118,7 @@ struct Sender {
     ready: Nanos,
     /// Remaining backoff slots, counted from the end of AIFS after `idle_from`.
     backoff: u32,
-    /// Start of the idle time for which it was drawn.
+    /// Start of the idle time for which the backoff was drawn.
     drawn_for: Nanos,
     contention_window: u32,
     /// Failed transmissions since the last success.
@@ -127,7 +127,7 @@ struct Sender {
     turn: usize,
 }
 
-/// The queue for one station, or of one, and its receiver's reorder buffer.
+/// The access point's queue for a station, or a station's own queue, and its receiver's reorder buffer.
 #[derive(Debug, Clone, Default)]
 struct Queue {
     mpdus: VecDeque<Mpdu>,

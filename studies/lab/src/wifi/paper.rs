@@ -3,10 +3,10 @@
 //! table 4, reproduced next to its own figures.
 //!
 //! Ambiguities of the paper are resolved once for all figures:
-//! * Delays of figure 19 count from the access point's queue, as its text says; those of figure 21
-//!   from the server. The same scenario is in both, with 1.20 and 1.35 ms.
-//! * The number of batches is drawn from 1 to 3 for every interval in figures 21 and 22. Drawn from
-//!   1 to ⌈T/τ⌉, as its text says, frames take far longer than it reports: [`Table::literally`].
+//! * Delays of figure 19 count from the access point's queue, as the paper's text says; those of figure 21 from the server.
+//!   The same scenario is in both, with 1.20 and 1.35 ms.
+//! * The number of batches is drawn from 1 to 3 for every interval in figures 21 and 22. Drawn from 1 to ⌈T/τ⌉, as the
+//!   paper's text says, frames take far longer than the paper reports: [`Table::literally`].
 //! * "Buffer occupancy" is the number of packets queued at the access point at a packet's arrival.
 //! * Packets of an A-MPDU are the delivered ones.
 

@@ -12,8 +12,8 @@ pub enum RateRule {
     Fixed,
     /// With perfect knowledge of the current SNR: the MCS with the highest throughput, up to the radio's.
     Ideal,
-    /// Like Minstrel, from acknowledgements only: the MCS with the highest throughput in the past
-    /// mean; a tenth of all PPDUs probes another one. Up to the radio's.
+    /// Like Minstrel, from acknowledgements only: the MCS, up to the radio's, with the highest throughput in the moving
+    /// mean; a tenth of all PPDUs probes another MCS.
     Learned,
 }
 

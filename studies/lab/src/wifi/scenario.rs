@@ -124,15 +124,15 @@ pub struct Run {
     pub lasted: Nanos,
     /// Numbers of packets, in the order of delivery.
     pub packets: Vec<u64>,
-    /// Delay of each from the server.
+    /// Delay of each of these packets from the server.
     pub delays: Vec<Nanos>,
-    /// Delay of each from the access point's queue.
+    /// Delay of each of these packets from the access point's queue.
     pub delays_from_queue: Vec<Nanos>,
     /// Complete frames: station and number, in the order of completion.
     pub whole: Vec<(usize, u32)>,
-    /// Delay of each, from the first packet sent to the last arrived.
+    /// Delay of each complete frame, from the first packet sent to the last arrived.
     pub frames: Vec<Nanos>,
-    /// Assembly delay of each, from the first packet arrived to the last.
+    /// Assembly delay of each complete frame, from the first packet arrived to the last.
     pub assembly: Vec<Nanos>,
     /// Frames with a lost packet.
     pub broken_frames: u64,
@@ -140,7 +140,7 @@ pub struct Run {
     pub uplink: Vec<Nanos>,
     /// MPDUs in each PPDU of the access point.
     pub attempted: Vec<u32>,
-    /// MPDUs delivered in each.
+    /// MPDUs delivered in each of these PPDUs.
     pub delivered: Vec<u32>,
     /// Airtime of the access point, from AIFS on.
     pub down: Nanos,

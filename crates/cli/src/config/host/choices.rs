@@ -180,7 +180,7 @@ impl Choice for InputKind {
 /// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// The available method. A game has one pad from its start.
+    /// In a game's process, with one pad from its start; for other applications through uinput, if available.
     Auto,
     /// A game has this number of pads from its start.
     Seats(u8),

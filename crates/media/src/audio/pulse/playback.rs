@@ -89,8 +89,8 @@ impl AudioPlayback for Playback {
         self.process_events()
     }
 
-    /// Leaves the server's messages in the socket until the fill level is queried. The server sends
-    /// one for each period, twice per payload, and each would wake this thread unnecessarily.
+    /// Leaves the server's messages in the socket until the fill level is queried. The server sends one message for each
+    /// period, which is two per payload, and each would wake this thread unnecessarily.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         wait::until(give_up, self.stream.connection.waker())

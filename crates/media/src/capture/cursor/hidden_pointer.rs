@@ -190,12 +190,11 @@ impl HiddenPointer {
     }
 }
 
-/// Whether a request hides or shows the pointer, and its window; `None` for other requests.
+/// Whether a request hides (`true`) or shows the pointer, and the request's window; `None` for other requests.
 type Request = Option<(bool, Window)>;
 
-/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns
-/// whether it hides the pointer and its window, unless the server refuses its size, and the
-/// remaining data.
+/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns the request (also `None` if
+/// the server refuses its size), and the remaining data.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);

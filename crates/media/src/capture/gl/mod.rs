@@ -10,8 +10,7 @@
 //!
 //! | context | method |
 //! |---|---|
-//! | GL 4.4, ES 3.1 with `EXT_buffer_storage` | persistently mapped pixel buffers; a thread may
-//! wait |
+//! | GL 4.4, ES 3.1 with `EXT_buffer_storage` | persistently mapped pixel buffers; a thread may wait |
 //! | GL 3.2, ES 3.0 | pixel buffers that are mapped when finished |
 //! | older | `glReadPixels` into ordinary memory: the application waits |
 //!

@@ -127,7 +127,7 @@ pub struct X11Capture {
     changed: Option<Block>,
     /// The last fetch's sequence number and area. Earlier reports for this area are outdated.
     fetched: Option<(u64, Area)>,
-    /// Whether the target must be queried again, or only its position.
+    /// Whether the target must be queried again (`remade`), or only its position (`moved`).
     remade: bool,
     moved: bool,
     destroyed: bool,

@@ -19,11 +19,10 @@ use super::display::Display;
 use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
 
-/// How long an application may take to open it (guess: a large game loads its textures during this
-/// time).
+/// How long an application may take to open the successor (guess: a large game loads its textures during this time).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long before the end of the old window it may appear (guess).
+/// How long before the end of the old window the successor may appear (guess).
 const BEFORE: Duration = Duration::from_secs(1);
 
 /// Poll interval. A new window causes an event, but is reparented into its frame only later.

@@ -41,7 +41,7 @@ enum Step {
 pub(super) struct TextRequest {
     /// The requestor window.
     pub(super) window: Window,
-    /// Its timeout.
+    /// When the request times out.
     pub(super) until: Instant,
     /// Time of the copy, on the server's clock.
     copied: u32,
@@ -195,9 +195,8 @@ impl TextRequest {
     }
 }
 
-/// Decodes `bytes` of a type: STRING is Latin-1; other types are accepted if they are ASCII.
-/// `text/plain` has no charset, so bytes that are not UTF-8 are taken as Latin-1. In Latin-1 any
-/// bytes are valid, so control bytes are rejected.
+/// Decodes `bytes` of a type. STRING is Latin-1, and unknown types are accepted if they are ASCII. `text/plain` has no
+/// charset, so bytes that are not UTF-8 are taken as Latin-1. In Latin-1 any bytes are valid, so control bytes are rejected.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {

@@ -366,10 +366,9 @@ impl Encoder {
                 return None;
             }
             let bytes = stride * (rows - 1) + width;
-            // SAFETY: the library has reported that its reconstruction of the newest frame, with at
-            // least `rows` rows, `stride` bytes apart, starts at `data`. It keeps it unchanged
-            // until the next frame is encoded or the encoder is closed, and both take `self`
-            // mutably or by value, which the borrow excludes.
+            // SAFETY: the library has reported that its reconstruction of the newest frame, with at least `rows` rows,
+            // `stride` bytes apart, starts at `data`. The library keeps the data unchanged until the next frame is encoded
+            // or the encoder is closed, and both take `self` mutably or by value, which the borrow excludes.
             let data = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
             *plane = Plane { data, stride };
         }

@@ -81,7 +81,7 @@ impl Drop for Changes {
 }
 
 fn write(path: &Path, value: &str) -> io::Result<()> {
-    // The value is written in one call, because the kernel parses each one.
+    // The value is written in one call, because the kernel parses the bytes of each call separately.
     let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
     file.write_all(format!("{value}\n").as_bytes())
 }

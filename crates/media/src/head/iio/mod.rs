@@ -57,7 +57,7 @@ const USUAL_PERIOD: f64 = 1.0 / RATE;
 /// Maximum time between two samples of a motion; a longer time is an interruption (guess).
 const MAX_STEP: Duration = Duration::from_millis(250);
 
-/// What the command line calls it.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "iio",
     argument: "folder",

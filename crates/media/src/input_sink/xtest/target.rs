@@ -1,9 +1,9 @@
 //! The window that receives input, and whether a key or click would reach it now. XTEST events go
 //! to the focus window or to the window under the pointer.
 //!
-//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and
-//! releases are always allowed. It can't be detected from outside if an application holds a grab
-//! and therefore receives the events, wherever the pointer and focus are.
+//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and releases are always allowed.
+//! It can't be detected from outside whether an application holds a grab and therefore receives the events, wherever the
+//! pointer and focus are.
 //!
 //! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
 

@@ -105,7 +105,7 @@ pub struct PadReader {
     look_at: Option<Instant>,
     /// Devices that are not pads or exceed the limit.
     passed: BTreeSet<PathBuf>,
-    /// Unreadable devices, with the time of the first attempt.
+    /// Unreadable devices, with the time of the first attempt, and whether the user has been warned.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
     rumbler: Rumbler,
     ready: VecDeque<PadEvent>,

@@ -391,9 +391,9 @@ impl X11InputSource {
         }
     }
 
-    /// Repaints the scene. The server may execute this after a newer picture of the presenter that was sent later, so it is
-    /// repeated if a picture was shown in between. The number of repeats is limited, because a steady stream of pictures
-    /// also repaints the window.
+    /// Repaints the scene. The server may execute the repaint after a newer picture that the presenter sent later, so the
+    /// repaint is repeated if a picture was shown in between. The number of repeats is limited, because a steady stream of
+    /// pictures also repaints the window.
     pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {

@@ -187,8 +187,8 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. If the provider has a log-out page, the response contains its URL: otherwise the next person at the browser
-/// would still be logged in at the provider.
+/// Logs out. If the provider has a log-out page, the response contains its URL, because the next person at the browser would
+/// otherwise still be logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(

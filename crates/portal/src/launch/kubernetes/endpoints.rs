@@ -50,8 +50,8 @@ enum ReadOutcome {
 }
 
 impl Endpoints {
-    /// Finds the line in the beginning of a log, in at most [`MAX_LOG_BYTES`] bytes; `None` if it is not there yet. A log
-    /// mixes standard output and standard error, so the line is the first one that looks like JSON.
+    /// Reads the log of a starting session in the background until it contains the endpoint, unless it is already being
+    /// read.
     pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
@@ -115,10 +115,11 @@ impl Endpoints {
     }
 }
 
-/// Returns an error if the line is invalid or has not appeared within the limit.
+/// Finds the endpoint's line in the beginning of a log; `None` if it is not there yet. A log mixes standard output and
+/// standard error, so the line is the first one that looks like JSON.
 ///
 /// # Errors
-/// The line is invalid, or did not appear within the limit.
+/// Returns an error if the line is invalid, or has not appeared within `MAX_LOG_BYTES` bytes.
 pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     let mut lines = log.split_inclusive('\n');
     let line = lines.find(|line| line.starts_with('{'));
@@ -130,7 +131,7 @@ pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     }
 }
 
-/// Ends a Pod by setting its deadline to zero, and stores the reason in an annotation.
+/// The patch that ends a Pod by setting its deadline to one second, and stores the reason in an annotation.
 fn refuse(why: &str) -> serde_json::Value {
     json!({
         "metadata": {"annotations": {pod::REFUSED: why}},

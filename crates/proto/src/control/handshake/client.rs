@@ -381,8 +381,8 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // Only a peer that completed the exchange may reject the PIN, and only the host that verified this device's key
-            // may forbid it.
+            // Only a peer that completed the exchange may reject the PIN, and only a host that verified this device's key
+            // may forbid the device.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,

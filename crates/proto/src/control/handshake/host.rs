@@ -55,7 +55,7 @@ pub struct HostHandshake {
     /// Verifies tickets against the time in `time_of_day`.
     tickets: Option<TicketGate>,
     time_of_day: UnixTime,
-    /// At most [`super::MAX_TRIES`] events and one end for each opened window.
+    /// For each opened window, at most [`super::MAX_TRIES`] wrong PINs and one end; also one event for each rejected ticket.
     events: VecDeque<PairingEvent>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Number of payloads in the window: 10 s of 5 ms each. Clocks 100 ppm apart drift by 1 ms in that time,
-/// which counts as jitter.
+/// Number of payloads in the window: 10 s with payloads of 5 ms. Clocks 100 ppm apart drift by 1 ms in that time, which
+/// counts as jitter.
 const REMEMBERED: usize = 2048;
 
 /// Number of worst events in the window that the jitter excludes, because lateness every 5 s is concealed (guess). An event
@@ -104,7 +104,7 @@ impl Arrivals {
         self.fastest
     }
 
-    /// The jitter: how much nearly all others exceed the shortest, in nanoseconds.
+    /// The jitter: the excess over the shortest transit time that nearly all others stay within, in nanoseconds.
     pub(super) fn jitter(&self) -> i64 {
         match self.transits.len() < KNOWN {
             true => self.jitter.max(UNKNOWN),

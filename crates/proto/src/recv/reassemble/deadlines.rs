@@ -39,7 +39,7 @@ impl VideoReceiver {
         is_missing.then_some((reference, front.first_seen, deadline))
     }
 
-    /// The time until which to wait for that frame.
+    /// The time until which to wait for the missing reference.
     pub(super) fn frame_requested_until(&self) -> Option<Instant> {
         let (frame, since, deadline) = self.missing_reference()?;
         let frame_requested = self

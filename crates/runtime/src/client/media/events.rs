@@ -113,7 +113,7 @@ impl ActiveSession {
     ) {
         media.shared.keys.store(keys as u8, Ordering::Relaxed);
         // A reconnect does not take over again, because that would demote a newer player. A demoted client reconnects as an
-        // observer, and as a player once it is one again.
+        // observer, unless it has become a player again.
         let offer = &mut media.setup.offer;
         offer.take_over = false;
         if observer_reason == Some(ObserverReason::TakenOver) {

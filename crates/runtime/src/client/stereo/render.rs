@@ -97,7 +97,7 @@ impl Renderer {
 
     /// Draws until it is stopped or the surface is lost, then reports the cost if anything was drawn.
     pub(super) fn run(mut self) {
-        // OpenedReprojector here, since it must stay on this thread.
+        // Opened here, because it must stay on this thread.
         let mut backend = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
         if let Some(trouble) = backend.warning.take() {
             (self.on_event)(StereoEvent::Warning(trouble));

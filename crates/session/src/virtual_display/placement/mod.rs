@@ -1,5 +1,5 @@
-//! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest of
-//! them has the keyboard focus.
+//! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest
+//! window has the keyboard focus.
 //!
 //! It is not an interactive window manager: it draws nothing, and has no frames, no list of windows and no shortcuts. A
 //! window manager of an application can replace it (`--replace`); in that case, it stays inactive until the display ends.

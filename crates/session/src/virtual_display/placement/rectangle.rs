@@ -42,8 +42,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal draws a
-    /// border and a video player draws bars.
+    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal fills the
+    /// remaining space with a border, and a video player with bars.
     pub(super) fn of(hints: Option<&WmSizeHints>) -> Limits {
         let side = |pixels: i32, otherwise: u32| {
             let pixels = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);

@@ -89,7 +89,7 @@ pub(super) struct Recorded {
     pub(super) latency_ms: Option<Summary>,
     /// From a key press to the first displayed frame that may show its effect.
     pub(super) input_ms: Option<Summary>,
-    /// The p95 of these.
+    /// The p95 of the same latencies.
     pub(super) input_p95_ms: Option<f64>,
     pub(super) wire_mbps: f64,
     /// `narrow` only.

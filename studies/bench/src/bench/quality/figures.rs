@@ -14,7 +14,7 @@ use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
 use crate::machine::{Machine, QUIET};
 
-/// Lateness of the emulated link beyond which a point is unreliable, a sixteenth of a frame at 60 Hz.
+/// Number of frames in a batch. The mean of the worst batch is reported.
 const BATCH: usize = 150;
 
 /// Lateness of the emulated link beyond which a point is unreliable: a sixteenth of a frame at 60 Hz.

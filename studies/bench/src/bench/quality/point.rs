@@ -49,7 +49,7 @@ pub(super) struct Setup<'a> {
 /// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// Of each comparable captured frame, in order, in decibel.
+    /// PSNR of each comparable captured frame, in order, in decibel.
     pub(super) psnr: Vec<f64>,
     /// SSIM of the same frames.
     pub(super) ssim: Vec<f64>,

@@ -4,9 +4,9 @@
 
 use openuvr_proto::units::Size;
 
-/// Between two poles, in degrees.
+/// Distance between two poles, in degrees.
 const APART: f64 = 15.0;
-/// Of a pole, in degrees.
+/// Width of a pole, in degrees.
 const WIDTH: f64 = 2.0;
 /// Blue, green, red: each is on or off.
 const COLOURS: [[bool; 3]; 6] = [

@@ -19,7 +19,7 @@ pub(super) struct Targets {
     offset_ms: f64,
     /// Cores at each end.
     cores: f64,
-    /// Of the longest concealment on a lossy link.
+    /// Duration of the longest concealment on a lossy link.
     concealment_ms: f64,
 }
 

@@ -71,9 +71,9 @@ pub(super) struct Measured {
     /// The probe with its options, and the JVM.
     pub(super) command: String,
     pub(super) jvm: Option<String>,
-    /// Scheduling policies of its threads, and their numbers.
+    /// Scheduling policies of its threads, and the number of threads with each.
     pub(super) policies: BTreeMap<String, usize>,
-    /// Of its first thread, ns; `None`: unknown.
+    /// Timer slack of its first thread, ns; `None`: unknown.
     pub(super) timer_slack_ns: Option<u64>,
     /// Cores used by other processes meanwhile, and the stolen share.
     pub(super) other_cores: f64,

@@ -21,7 +21,7 @@ const PIXEL_UNPACK_BUFFER_BINDING: c_uint = 0x88EF;
 const FRAMEBUFFER: c_uint = 0x8D40;
 const READ_FRAMEBUFFER: c_uint = 0x8CA8;
 const DRAW_FRAMEBUFFER: c_uint = 0x8CA9;
-/// Of `FRAMEBUFFER` and of `DRAW_FRAMEBUFFER`.
+/// The binding of `FRAMEBUFFER` and of `DRAW_FRAMEBUFFER`.
 const FRAMEBUFFER_BINDING: c_uint = 0x8CA6;
 const READ_FRAMEBUFFER_BINDING: c_uint = 0x8CAA;
 const FRAMEBUFFER_COMPLETE: c_uint = 0x8CD5;

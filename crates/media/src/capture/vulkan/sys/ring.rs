@@ -114,10 +114,9 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Starts to copy a picture. Returns `false` if no buffer is free. Semaphores are waited for
-    /// and signalled only if it returns `true`. It takes 11 to 14 µs, of which the bare submission
-    /// takes 5 to 6 (medians with lavapipe at 1280 × 720 on a busy machine, by
-    /// `cost_of_a_picture`).
+    /// Starts to copy a picture. Returns `false` if no buffer is free. Semaphores are waited for and signalled only if it
+    /// returns `true`. The call takes 11 to 14 µs, of which the bare submission takes 5 to 6 (medians with lavapipe at 1280
+    /// × 720 on a busy machine, by `cost_of_a_picture`).
     ///
     /// # Errors
     /// Returns the device's error; no more attempts are made.
@@ -205,7 +204,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // The thread panics only if the submitter did, and then it holds nothing.
+            // The thread panics only if the submitter did, and then the thread holds nothing.
             let _ = waiter.join();
         }
         let newest = self.shared.state().newest.take();
