@@ -30,7 +30,7 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     }
     let last = address.sun_path.len() - 1;
     for (to, byte) in address.sun_path.iter_mut().take(last).zip(name.bytes()) {
-        *to = libc::c_char::from_ne_bytes([byte]);
+        *to = libc::c_char::from_ne_bytes([*byte]);
     }
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
     // SAFETY: an address of this length, which outlives the call.
