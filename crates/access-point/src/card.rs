@@ -184,7 +184,7 @@ mod tests {
     fn no_and_unknown_interfaces_are_refused() {
         let why = |given, listed| select(given, listed).unwrap_err().to_string();
         assert!(why(None, "").contains("no wireless interface"));
-        assert!(why(Some("wlan9"), "").starts_with("wlan9 is no wireless interface"));
+        assert!(why(Some("wlan9"), "").starts_with("wlan9 is not a wireless interface"));
         let used = "phy#0\n\tInterface wlan9\n\t\tssid a\n\t\ttype managed\n";
         assert!(why(None, used).contains("in use"));
     }

@@ -100,7 +100,7 @@ mod tests {
         for text in ["", "short\n", "\u{1b}[2J1234567\n"] {
             fs::write(&path, text).unwrap();
             let why = open(&path, false).unwrap_err().to_string();
-            assert!(why.contains("no key"), "{why}");
+            assert!(why.contains("is not a key"), "{why}");
         }
         assert!(open(folder.path(), false).is_err());
     }

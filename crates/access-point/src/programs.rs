@@ -354,7 +354,7 @@ mod tests {
         let why = failed.unwrap_err().to_string();
         assert!(why.ends_with("fails: last\\u{1b}"), "{why}");
         let late = shell.run(&["-c", "sleep 1000"], Duration::from_millis(20));
-        assert!(late.unwrap_err().to_string().contains("does not end"));
+        assert!(late.unwrap_err().to_string().contains("did not end"));
         assert!(Program::find("no-such-program-of-openuvr").is_none());
         let missing = Program::require("no-such-program-of-openuvr", "p").unwrap_err();
         assert!(missing.to_string().contains("apt install p"));

@@ -211,7 +211,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Out
         _ if first.is_null() || !first.is_aligned() || count > most => {
             Err(xr::Result::ERROR_VALIDATION_FAILURE)
         }
-        // SAFETY: not null, and the caller's duty.
+        // SAFETY: `first` is not null (checked above), so by the caller's duty it points to `count` elements.
         _ => Ok(unsafe { std::slice::from_raw_parts(first, count as usize) }),
     }
 }

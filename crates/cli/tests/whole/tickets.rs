@@ -120,7 +120,7 @@ fn bad_tickets_are_rejected_with_a_reason() {
     let link = portal.link(&host.address(), stranger, &good());
     let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
     assert!(
-        printed.contains("does not prove possession of the host's key"),
+        printed.contains("does not prove possession of the key in the link"),
         "{printed}"
     );
     first.assert_running();

@@ -91,7 +91,7 @@ fn times(interfaces: &Interfaces) -> Finding {
         ),
         false => Finding::better(
             title,
-            "the time at which a picture becomes visible stays unknown: no presentation-time",
+            "the time at which a picture becomes visible stays unknown: the compositor lacks the protocol presentation-time",
             "for measurements use a compositor that has it, such as those of GNOME or sway",
         ),
     }

@@ -35,7 +35,8 @@ pub fn padded(packet: &[u8], length: usize) -> Option<Vec<u8>> {
         return Some(padded);
     }
     padded.push(PADDED | 1);
-    // Each length byte of 255 is itself one of the bytes, and is followed by another.
+    // `after_count` includes the length bytes. A length byte of 255 represents 254 padding bytes and is followed by
+    // another length byte.
     let mut rest = after_count - 1;
     while rest > PER_LENGTH_BYTE {
         padded.push(u8::MAX);
