@@ -63,7 +63,8 @@ pub struct Args {
     /// Frequency bands in GHz, in order of preference: the first one with a permitted channel is used
     #[arg(long, value_name = "BANDS", value_delimiter = ',', default_value = "5,6,2.4", action = ArgAction::Set)]
     band: Vec<Band>,
-    /// Channel: auto, a number, or survey (hostapd surveys the permitted channels and chooses one)
+    /// Channel: auto (the one with the least interference), a number, or survey (hostapd surveys the permitted channels and
+    /// chooses one)
     #[arg(long, value_name = "CHANNEL", default_value = "auto")]
     channel: ChannelChoice,
     /// Maximum width of the channel in MHz: 20, 40 or 80

@@ -62,7 +62,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
             .ok_or_else(|| {
-                anyhow!("this user has no session (XDG_RUNTIME_DIR is not set): log in, or run it as root")
+                anyhow!("this user has no session (XDG_RUNTIME_DIR is not set): log in, or run the command as root")
             })?,
     };
     let folder = base.join("openuvr-radio");
@@ -222,7 +222,7 @@ fn reverse_file(path: &Path) -> Vec<String> {
         Ok(_) => match toml::from_str::<Changes>(&text) {
             Ok(changes) if is_name(&changes.interface) => reverse(&changes),
             _ => vec![format!(
-                "{} is damaged: its changes are not reversed",
+                "{} is damaged: the changes that it records are not reversed",
                 path.display()
             )],
         },

@@ -491,7 +491,7 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
     let (sender, commands) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
-            "openuvr host: type p and Enter to pair another device, b 10M to change the bitrate, \
+            "openuvr host: type p and Enter to pair another device, b 10M to set the bitrate, \
              Ctrl-C to stop"
         );
         // The scheduler's threads block signals. Therefore, if the program is in the background, reading from a terminal is

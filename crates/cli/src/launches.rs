@@ -53,7 +53,9 @@ fn read(path: &Path) -> Result<Vec<Listed>> {
 
 #[cfg(not(feature = "moonlight"))]
 fn read(_: &Path) -> Result<Vec<Listed>> {
-    anyhow::bail!("--applications: this program was built without it; build it with ./dev build")
+    anyhow::bail!(
+        "--applications: this program was built without support for Moonlight; build it with ./dev build"
+    )
 }
 
 /// Why an application was not started.

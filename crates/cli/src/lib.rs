@@ -132,7 +132,7 @@ fn command() -> Command {
              openuvr client HOST     on the thin client; without HOST it searches the local network\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
-             openuvr ap              a radio link of its own between host and clients\n  \
+             openuvr ap              a dedicated radio link between host and clients\n  \
              openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
              openuvr session -- APP  for a portal: display, application, host and page in one session\n  \
              openuvr demo            host and client on this machine, on virtual displays",

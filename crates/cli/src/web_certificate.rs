@@ -11,11 +11,11 @@ use crate::gateways;
 ///
 /// It belongs to a certificate authority that the host has generated (`web-authority.pem` next to its keys). The authority
 /// signs the page's certificate, and signs later ones without a new authority. It can sign only for this host's names and
-/// for addresses of private networks. Install it in each browser or system that should trust the page:
+/// for addresses of private networks. Install the certificate in each browser or system that should trust the page:
 ///
 ///   openuvr web-certificate > openuvr.crt
 ///
-/// Hosts with --web-cert do not use it.
+/// Hosts with --web-cert do not use the authority.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Folder for keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]

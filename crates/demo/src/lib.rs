@@ -52,8 +52,9 @@ use openuvr_testbed::stats::{Frames, Summary};
 /// display if you have none. Ends with Ctrl-C, or after 20 seconds if not started from a terminal;
 /// then it stops everything it started.
 ///
-/// Succeeds only if the client showed a picture that matches the host's, and with `--sound` played
-/// the host's audio; with `--vr` if both eyes' pictures carried the codes of the head's poses.
+/// Succeeds only if the client showed a picture that matches the host's and, with `--sound`, played
+/// the host's audio. With `--vr`, succeeds only if the pictures of both eyes carried the codes of the
+/// head's poses.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Command line of an X11 application to stream instead of the scene

@@ -99,7 +99,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     }
     out::unlimited_message(format_args!("{}", table(&found).trim_end()));
     if !std::io::stdin().is_terminal() {
-        bail!("several hosts found: specify an address, as in openuvr client 192.168.1.5");
+        bail!("no terminal to choose a host: specify an address, as in openuvr client 192.168.1.5");
     }
     out::prompt(format_args!("Number of the host: "));
     let mut line = String::new();

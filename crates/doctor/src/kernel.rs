@@ -34,7 +34,7 @@ const SEGMENT: usize = 1200;
 fn offload() -> Finding {
     let name = "UDP GSO and GRO";
     let remedy =
-        "optional; without it each datagram costs more CPU time; Linux 5.0 or newer has both";
+        "optional; without them each datagram costs more CPU time; Linux 5.0 or newer has both";
     match exchange() {
         Ok((BATCH, "udp-gso")) => Finding::ok(
             name,
@@ -112,7 +112,7 @@ fn timer_slack() -> Finding {
     };
     match std::thread::spawn(set).join() {
         Ok(Ok(1)) => Finding::ok(name, "timers of a thread can be exact to 1 ns"),
-        Ok(Ok(ns)) => slack_refused(name, &format!("it stays at {ns} ns")),
+        Ok(Ok(ns)) => slack_refused(name, &format!("the slack stays at {ns} ns")),
         Ok(Err(why)) => slack_refused(name, &why.to_string()),
         Err(_) => slack_refused(name, "its thread failed"),
     }

@@ -15,7 +15,7 @@ use tracing::Level;
     openuvr portal                            serves the portal at http://127.0.0.1:8600\n\n\
     Without --config, all data is in ~/.local/share/openuvr/portal, where applications.toml \
     lists the applications. docs/deploy.md has examples of both files.\n\n\
-    Log-in with OpenID Connect: a table [oidc] in the configuration, with\n  \
+    Log-in with OpenID Connect: a table [oidc] in the configuration, with (defaults in parentheses)\n  \
     issuer, client_id, address   the provider, the portal's client id, the portal's own URL\n  \
     client_secret_file           a file with the client secret\n  \
     title                        label of the log-in button\n  \
@@ -80,7 +80,7 @@ pub(crate) enum UserAction {
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Link an existing account to a user of the OpenID Connect provider; ends its log-ins
+    /// Link an existing account to a user of the OpenID Connect provider; ends the account's log-ins
     Link {
         /// Account name
         name: String,

@@ -168,7 +168,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
         }
         #[cfg(not(feature = "kubernetes"))]
         kubernetes::NAME => bail!(
-            "launcher = \"kubernetes\": this portal was built without it; build it with `--features kubernetes`"
+            "launcher = \"kubernetes\": this portal was built without that launcher; build it with `--features kubernetes`"
         ),
         #[cfg(feature = "kubernetes")]
         kubernetes::NAME => {

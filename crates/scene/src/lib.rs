@@ -52,8 +52,8 @@ pub struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
     #[arg(long)]
     display: Option<String>,
-    /// Wayland display to open the window on, by name or the path of its socket (default: $WAYLAND_DISPLAY; without this
-    /// option only where no X display is known)
+    /// Wayland display to open the window on, by name or the path of its socket (without a value: $WAYLAND_DISPLAY; without
+    /// --display and --wayland: $DISPLAY, or $WAYLAND_DISPLAY if $DISPLAY is not set)
     #[arg(
         long,
         value_name = "SOCKET",
@@ -71,7 +71,7 @@ pub struct Args {
     /// Number of frames to draw (default: until the window is closed)
     #[arg(long)]
     frames: Option<u32>,
-    /// Speed of time in the room; at 0.1, six frames per second show the motion of sixty
+    /// Speed of time in the room; with 0.1 at 6 frames/s, successive frames differ as with 1 at 60 frames/s
     #[arg(long, default_value_t = 1.0)]
     speed: f32,
     /// Full-screen window

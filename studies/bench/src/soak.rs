@@ -27,8 +27,8 @@ use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 /// Starts a host and a client on this machine, reads their resident memory (as in `top`) every few
 /// seconds, and fits a line to the second half of the readings: the median of the slopes between
 /// any two (Theil-Sen), which is robust against single jumps. Memory is flat if along that line it
-/// grows by less than 1 MiB or 1 % over the second half. The first half does not count, since
-/// buffers and the codecs' pools fill.
+/// grows over the second half by less than 1 MiB or 1 %, whichever is more. The first half does not
+/// count, since buffers and the codecs' pools fill.
 ///
 /// Then each row of the host's record is checked: every captured frame occurs once, with one
 /// outcome. There is no verdict for a run that was interrupted, that took less than a minute, or

@@ -75,9 +75,9 @@ Examples:
         "Host" {
             /// Name or address of the host, with its port if it is not 4710.
             /// By default, hosts on the local network are discovered through multicast DNS. If exactly one of them is
-            /// paired, it is used; otherwise, the client prompts for a number. An IPv6 address with a port needs brackets.
-            /// IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's Ethernet address. A
-            /// portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
+            /// paired, it is used; otherwise, the client numbers the hosts and prompts for one. An IPv6 address with a port
+            /// needs brackets. IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's
+            /// Ethernet address. A portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
             host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
             /// PIN shown by the host, for pairing.
             /// Needed only the first time; by default, the client prompts for it. Ignored for a paired host.
@@ -108,12 +108,14 @@ Examples:
         }
         "Access point" {
             /// Join the access point of the host, and leave it at the end.
-            /// The text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network. The client
-            /// then searches for the host there, unless HOST is set. NetworkManager joins if it manages the card; otherwise,
-            /// the client needs root and wpa_supplicant. Other users of this machine may see the text in the process list.
+            /// The value is the text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network.
+            /// The client then searches for the host there, unless HOST is set. NetworkManager joins if it manages the card;
+            /// otherwise, the client needs root and wpa_supplicant. Other users of this machine may see the text in the
+            /// process list.
             via_ap: Option<ViaAp> = "via-ap", optional(via_ap()), Default::Unset("");
             /// File with the key of the access point in its first line.
-            ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")), Default::Unset("prompt");
+            ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")),
+                Default::Unset("from the QR code, otherwise prompt");
             /// Wireless interface for the access point.
             ap_interface: Option<String> = "ap-interface", optional(interface()),
                 Default::Unset("the only free one");
@@ -216,8 +218,8 @@ Examples:
             view: EyeView = "view", choice(), Default::Is("both");
             /// Reproject pictures to the current head pose.
             /// Each picture of an OpenXR application carries the head pose that it was rendered for. The client rotates it
-            /// by the head's rotation since then, at the display's refresh rate, even without new pictures. `auto`: if there
-            /// is a head-pose source (`--head-pose`).
+            /// by the head's rotation since then, at the display's refresh rate, even without new pictures. `auto`: on if
+            /// head poses are sent to the host (`--head-pose`), otherwise off.
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: `gl` on a GPU,
@@ -232,7 +234,7 @@ Examples:
             /// For a display that does not report its refresh rate, such as a virtual one. With `kms`, it is also the rate
             /// of the display's mode.
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
-                Default::Unset("the display's refresh rate, otherwise 60");
+                Default::Unset("the display's refresh rate, or 60 if it is unknown");
             /// Field of view of each eye, horizontal and vertical.
             /// OpenXR applications render it, with `--overscan` on each side.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
@@ -241,8 +243,8 @@ Examples:
         }
         "Sound" {
             /// Output device for the host's sound.
-            /// `auto`: PulseAudio or PipeWire, if one runs and the host is another machine. `off`: none, and sound is
-            /// not sent. `pulse:SINK`: that sink (`pactl list short sinks`). `wav:FILE`: a file.
+            /// `auto`: PulseAudio or PipeWire, if one runs and the host is another machine, otherwise none. `off`: none, and
+            /// the host sends no sound. `pulse:SINK`: that sink (`pactl list short sinks`). `wav:FILE`: a file.
             sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
             /// Sound volume.
             /// 0 is silent; loud passages may be distorted above 100.
@@ -287,15 +289,15 @@ Examples:
         }
         "Games moved by a sensor" {
             /// Use head poses as input for an unmodified game.
-            /// `mouse`: looking around moves the mouse, for games that turn the view with it. `pad`: the angle from
-            /// the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad here, the
-            /// client adds one. `off`: poses are sent, for OpenXR applications. Requires `--head-pose` with a sensor, and
-            /// the window's focus. Ctrl+Alt+Shift+C recentres: it undoes all of this motion of the mouse, and returns the
-            /// stick to its centre.
+            /// `mouse`: looking around moves the mouse, for games that turn the view with it. `pad`: the angle from the
+            /// centre deflects the right stick of the first game pad, if the host accepts pads; without a pad here, the
+            /// client adds one. `off`: poses are sent, for OpenXR applications. Requires `--head-pose` with a sensor; works
+            /// only while the window has the focus. Ctrl+Alt+Shift+C recentres: it undoes all of this motion of the mouse,
+            /// and returns the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
-            /// Angles that move the mouse or stick to the right and down.
-            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none; a - inverts one, and
-            /// their order swaps them: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
+            /// Angles that move the mouse or stick right and down, in this order.
+            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none; a - inverts one. Examples:
+            /// `-yaw,pitch`, `pitch,yaw`, `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
             /// Set it so that a quarter turn of the head is a quarter turn in the game, whose own sensitivity scales it
@@ -317,12 +319,12 @@ Examples:
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
+            /// `auto`: only on a terminal. `on`: also into a pipe, as plain lines. `off`: none.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: if permitted; without it, a busy machine adds milliseconds of latency.
+            /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// At least as many cores as decoder threads; applications should run on others.

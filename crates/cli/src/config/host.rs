@@ -74,8 +74,8 @@ Examples:
             /// for measurements with reproducible pictures. `scene`: the scene of `openuvr scene`, rendered by the host on
             /// its display and submitted without capture.
             source: Option<SourceKind> = "source", optional(choice()),
-                Default::Unset("x11; wayland in a Wayland session, or portal if its compositor does not let programs \
-                                capture");
+                Default::Unset("in a Wayland session wayland, or portal if the compositor does not let programs capture; \
+                                otherwise x11");
             /// X display.
             /// Captured with --source x11; input is injected into it.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
@@ -98,25 +98,25 @@ Examples:
             /// `xvfb`: an X server, for X11 applications. `wayland`: a compositor of this program, for Wayland
             /// applications; windows are placed as with --place, and input and clipboard need no other program.
             virtual_with: DisplayKind = "virtual-with", choice(), Default::Is("xvfb");
-            /// Place windows on the virtual display: a single window fills it.
-            /// Dialogs and other windows are centred above it, and the newest has the keyboard focus. For an
+            /// Place windows on the virtual display: the first one fills it.
+            /// Dialogs and other windows are centred above that window, and the newest has the keyboard focus. For an
             /// application without a window manager; a window manager that is started nevertheless must take over
             /// (`--replace`). Without this option, windows stay where applications put them.
             place: bool = "place", flag(), Default::Is("false");
             /// Resize the display to the player's window.
-            /// Uses RandR while a player is connected: a mode of that size or, on a display without a monitor (Xvfb,
-            /// the dummy driver), a new mode within the server's limits. A virtual display grows up to 3840x2160, or to its
-            /// own size if that is larger. Applications see a monitor change. The original size is restored when the player
+            /// Uses RandR while a player is connected: a mode of that size or, on a display without a monitor (Xvfb, the
+            /// dummy driver), a new mode within the server's limits. A virtual display grows up to 3840x2160, or to its own
+            /// size if that is larger. Applications see a monitor change. The original size is restored when the player
             /// leaves and when the host ends. If the display cannot be resized, the picture is scaled, as without this
-            /// option. A Moonlight client has a mode instead of a window: its display gets the mode's size and rate, a
-            /// virtual one up to 4096x4096.
+            /// option. A Moonlight client has a mode instead of a window: the host's display gets the mode's size and rate;
+            /// a virtual display grows up to 4096x4096.
             fit: Option<bool> = "fit", optional(flag()),
-                Default::Unset("true with --virtual and --moonlight, otherwise false");
+                Default::Unset("true if --virtual and --moonlight are combined, otherwise false");
             /// Capture one window instead of the whole display.
-            /// A part of its title or class, ignoring case (the largest match is captured), or its id as
-            /// printed by xwininfo. The window is captured even while others cover it. With --source wayland, use a part of
-            /// its title or application id; the compositor needs ext-image-copy-capture, and players can only watch
-            /// (`--input none`), since windows have no known position there.
+            /// A part of its title or class, ignoring case (the largest match is captured), or its id as printed by
+            /// xwininfo. The window is captured even while others cover it. With --source wayland, use a part of its title
+            /// or application id; the compositor needs ext-image-copy-capture, and `--input none` is required, since windows
+            /// have no known position there.
             window: Option<WindowName> = "window", optional(window()),
                 Default::Unset("the whole display");
             /// Capture a region instead of the whole display.
@@ -142,25 +142,26 @@ Examples:
         }
         "Picture quality" {
             /// Video encoder.
-            /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the
-            /// encoding time. `jpeg`: half the encoding time of x264 and no error propagation, at five times the
-            /// bitrate (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m`
-            /// and `h264_vaapi`: hardware encoders through libavcodec. `libx264`: x264 through libavcodec, for
-            /// comparison. `raw`: uncompressed pixels (1.8 Gbit/s). `null`: frames without pictures, to test a link.
-            /// An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the first that
-            /// it can decode; each encoder runs only while a client uses it.
+            /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding time.
+            /// `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate (54 Mbit/s for a
+            /// game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m` and `h264_vaapi`: hardware
+            /// encoders through libavcodec. `libx264`: x264 through libavcodec, for comparison. `raw`: uncompressed pixels
+            /// (1.8 Gbit/s for that game). `null`: frames without pictures, to test a link. An unavailable encoder is an
+            /// error. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each encoder
+            /// runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each client
-            /// has its own rate and loss recovery, at the cost of an encoder; encoders for observers yield to the player's.
+            /// has its own rate and loss recovery, at the cost of an encoder. The player's encoder takes precedence over the
+            /// encoders for observers.
             encoder_per_client: bool = "encoder-per-client", flag(), Default::Is("false");
             /// Maximum video bitrate, in bits per second.
             /// Includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Congestion control.
-            /// `adaptive`: the rate drops within a few frames when the link's queue grows or a tenth is lost, and
-            /// rises again when there is room, up to --bitrate. `constant`: always --bitrate.
+            /// `adaptive`: the rate drops within a few frames when the link's queue grows or clearly more than 15 % of the
+            /// datagrams are lost, and rises again when there is room, up to --bitrate. `constant`: always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -172,7 +173,7 @@ Examples:
             /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the encoder
             /// supports it; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
             /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is refreshed. No
-            /// frame becomes large, but 1280 pixels take 79 frames.
+            /// frame becomes large, but a width of 1280 pixels takes 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
@@ -192,18 +193,18 @@ Examples:
             encoder_threads: Option<u8> = "encoder-threads", optional(count(1..=64, "threads")),
                 Default::Unset("2; 1 on a single core, 4 with 8 or more cores");
             /// Quarter-pixel motion search.
-            /// Sharper motion at the same bitrate, for about one millisecond at 1280x720. `auto`: up to that
-            /// size.
+            /// Sharper motion at the same bitrate; costs about one millisecond per frame at 1280x720. `auto`: only for
+            /// pictures up to that size.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
             /// Key-frame interval (GOP size).
-            /// For comparison; by default, a key frame is sent only when a client needs one.
+            /// For recordings and comparisons; by default, a key frame is sent only when a client needs one.
             key_frame_interval: Option<u32> = "key-frame-interval",
                 optional(count(1..=100_000, "frames")), Default::Unset("on demand");
             /// Rate control.
-            /// `own`: the host, before each frame, without added latency. `cbr`: the encoder, which analyses each
-            /// frame first and keeps it within its share of the bitrate; for narrow links.
+            /// `own`: the host sets the quantiser before each frame, without added latency. `cbr`: the encoder analyses each
+            /// frame first and keeps it within a frame's share of the bitrate; for narrow links.
             rate_control: Option<RateMode> = "rate-control", optional(choice()),
-                Default::Unset("own; cbr if the encoder has no other");
+                Default::Unset("own; cbr if the encoder supports only cbr");
             /// Static refinement: improve a still picture until it is exact.
             static_refinement: bool = "static-refinement", flag(), Default::Is("true");
         }
@@ -225,7 +226,7 @@ Examples:
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that are available");
             /// Open pairing with this PIN.
             /// Other users of this machine may see it in the process list; `--pair` avoids that.
-            pin: Option<Pin> = "pin", optional(pin()), Default::Unset("a random PIN");
+            pin: Option<Pin> = "pin", optional(pin()), Default::Unset("a random PIN when pairing opens");
             /// Open pairing with a random PIN, shown on the terminal.
             /// By default, pairing opens only if no device is paired yet.
             pair: bool = "pair", flag(), Default::Is("false");
@@ -240,17 +241,17 @@ Examples:
             /// Target of the player's keyboard and mouse input.
             /// `xtest`: the display, through XTEST on X11. `none`: input is ignored.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("the display; none with source pattern or clip");
+                Default::Unset("xtest; none with source pattern or clip");
             /// Directions of clipboard sharing with the player.
             /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
-            /// pasted at the player. `both`, or `off`. Only text of up to 1 MB is shared; copied
+            /// pasted at the player. `both`: both directions. `off`: neither. Only text of up to 1 MB is shared; copied
             /// passwords are shared, too. Observers never share the clipboard.
             clipboard: ClipboardDirections = "clipboard", choice(), Default::Is("off");
             /// Game pads of the player.
-            /// `auto`: a game of `openuvr run` gets them from a library in its process, with one pad present from
-            /// the start; otherwise through uinput if this user may write to /dev/uinput. `0` to `4`, for
-            /// `openuvr run`: pads present from the start; the others are hot-plugged. `uinput`: through uinput, or
-            /// the host does not start. `off`: no pads.
+            /// `auto`: with `openuvr run`, a library in the game's process emulates them, and one pad is present from the
+            /// start; with `openuvr host`, uinput does, if this user may write to /dev/uinput, otherwise there are none. `0`
+            /// to `4` (only with `openuvr run`): number of pads present from the start; the others are hot-plugged. `uinput`
+            /// (only with `openuvr host`): through uinput; if that fails, the host does not start. `off`: no pads.
             pads: PadsKind = "pads", choice(), Default::Is("auto");
             /// Key mapping, unless the client selects one.
             /// `symbol`: a key types the same symbol as at the client, whatever the layouts; for text.
@@ -267,14 +268,14 @@ Examples:
         "Portal" {
             /// Admit clients with a ticket of the portal that has this key.
             /// They need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
-            /// --ticket-session, in the role that it states, while this host runs. Pairing with a PIN is then open only
-            /// with --pair or --pin.
+            /// --ticket-session, in the role that the ticket states, while this host runs. With this option, pairing with a
+            /// PIN is open only with --pair or --pin.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
             /// UUID of this session at the portal.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
-            /// End after this time without a client and without a renewal.
+            /// End when there has been neither a client nor a renewal for this time.
             /// The portal renews and ends the lease over HTTPS at the address of --web, with tokens signed by the
             /// key of --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
@@ -289,7 +290,7 @@ Examples:
         "Browsers" {
             /// Serve browsers: a page over HTTPS, media over UDP on the same port.
             /// A browser plays or watches like a client: it pairs with a PIN, is listed by `openuvr devices`, and
-            /// receives the same H.264 stream. Without a value: [::]:4711. docs/clients.md lists the supported
+            /// receives the same H.264 stream. `--web` without a value uses [::]:4711. docs/clients.md lists the supported
             /// features.
             web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
                 Default::Unset("disabled");
@@ -301,8 +302,8 @@ Examples:
             /// Private key of the certificate, in PEM format.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
             /// STUN and TURN servers for browsers (ICE).
-            /// For browsers on networks that block UDP except to a relay: stun:HOST[:PORT],
-            /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], or turns: for TLS, separated by commas. The relay must
+            /// For browsers on networks that block UDP except to a relay. Separated by commas: stun:HOST[:PORT],
+            /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], or the same with turns: for TLS. The relay must
             /// reach this host. Only logged-in pages receive the list. The host also queries the stun: servers for its
             /// public address and announces it to pages. Other users of the machine can read command lines: put
             /// servers with a secret into the settings file or the file of --ice-servers-file.
@@ -326,7 +327,7 @@ Examples:
         }
         "Video players" {
             /// Serve video players over RTSP (ffplay, mpv, VLC, GStreamer).
-            /// They receive the same H.264 stream and the sound, unencrypted. Without a value: [::]:8554.
+            /// They receive the same H.264 stream and the sound, unencrypted. `--rtsp` without a value uses [::]:8554.
             /// docs/clients.md has command lines for playback with low latency.
             rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),
                 Default::Unset("disabled");
@@ -337,9 +338,9 @@ Examples:
         }
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
-            /// They receive the same H.264 stream and the sound, encrypted, and play. Without a value: [::]:47989;
-            /// the other ports of the protocol have fixed offsets from it. A client that pairs shows a PIN,
-            /// which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
+            /// They receive the same H.264 stream and the sound, encrypted, and play. `--moonlight` without a value uses
+            /// [::]:47989; the other ports of the protocol have fixed offsets from this port. A client that pairs shows a
+            /// PIN, which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
             /// Applications that Moonlight clients start on the virtual display.
@@ -360,19 +361,19 @@ Examples:
         }
         "Sound" {
             /// Sound source.
-            /// `auto`: the default sink of PulseAudio or PipeWire, if one of them runs, even after the default changes; with
+            /// `auto`: the current default sink of PulseAudio or PipeWire, or no sound if neither runs; with
             /// `openuvr run`, the game's sound, which is then played only at the clients. `off`: no sound. `pulse:NAME`:
             /// that sink or source (`pactl list short`). `tone:440`: a test tone.
             sound: SoundChoice = "sound", sound("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.
-            /// `off`: none, and it is not sent. `on`: a virtual source for applications to record from (selected
-            /// automatically with `openuvr run` and `--virtual`). `pulse:SINK`: played on that sink.
+            /// `off`: none, and clients do not send it. `on`: a virtual source from which applications record; those of
+            /// `openuvr run` and `--virtual` use it by default. `pulse:SINK`: played on that sink.
             microphone: SoundChoice = "microphone", sound("SINK", 255), Default::Is("off");
             /// Duration of a sound packet, in milliseconds.
             /// Shorter packets arrive earlier and cost more: 2.5 ms about twice as much as 10 ms.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
             /// Sound bitrate, in bits per second.
-            /// Excludes headers, and repetitions on a lossy link.
+            /// Excludes headers, and the repeated packets of a lossy link.
             sound_bitrate: Bitrate = "sound-bitrate", bitrate(SOUND_BITRATES), Default::Is("128k");
         }
         "Measurement and operation" {
@@ -385,12 +386,12 @@ Examples:
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
+            /// `auto`: only on a terminal. `on`: also into a pipe, as plain lines. `off`: none.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: if permitted; without it, a busy machine adds milliseconds of latency.
+            /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// At least as many cores as encoder threads; the application should run on others.
@@ -401,7 +402,7 @@ Examples:
         "Experiments" {
             /// Submission mode of the scene.
             /// `free`: it renders continuously, and the newest frame is sent. `lock-step`: it renders the next
-            /// frame when the last one has been encoded and sent. Only with --source scene.
+            /// frame when the previous one has been encoded and sent. Only with --source scene.
             submit: Option<Submit> = "submit", optional(choice()), Default::Unset("free");
             /// Frame rate of the scene.
             /// Only with --source scene; --fps does not limit it.

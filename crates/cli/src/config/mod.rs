@@ -485,7 +485,7 @@ impl ConfigError {
         match &environment.wayland {
             Some(wayland) if self.0.starts_with(NO_DISPLAY) => ConfigError(format!(
                 "{self}; the Wayland session {wayland} is another display: a client shows its window there \
-                 with --present wayland, and a host streams it with --source wayland"
+                 with --present wayland, and a host streams the session with --source wayland"
             )),
             _ => self,
         }

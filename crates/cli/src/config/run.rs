@@ -33,7 +33,7 @@ programs are not supported: use `openuvr host --window`.
 
         "Video source" {
             /// Stream only windows with this text in their title or class.
-            /// Case is ignored. If several windows match, and without this option, the largest is streamed.
+            /// Case is ignored. If several windows match, or without this option, the largest is streamed.
             window: Option<String> = "window", optional(text("TITLE", 255)),
                 Default::Unset("any");
             /// Library to load into the game.

@@ -97,5 +97,7 @@ fn moonlight(dir: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<Stri
 
 #[cfg(not(feature = "moonlight"))]
 fn moonlight(_: &Path, _: &str, _: Option<&str>, _: u64) -> Result<String> {
-    bail!("--moonlight: this program was built without it; build it with ./dev build")
+    bail!(
+        "--moonlight: this program was built without support for Moonlight; build it with ./dev build"
+    )
 }

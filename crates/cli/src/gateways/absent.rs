@@ -14,7 +14,8 @@ use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
 /// The error message of each use.
-const ABSENT: &str = "web, rtsp, record and moonlight: this program was built without its gateway; build it with ./dev build";
+const ABSENT: &str =
+    "web, rtsp, record and moonlight: this program was built without the gateway; use ./dev build";
 
 /// No gateways.
 pub(crate) struct Gateways(());

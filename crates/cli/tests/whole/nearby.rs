@@ -83,7 +83,7 @@ fn two_hosts_and_a_client_find_each_other() {
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(
-        last.contains("several hosts found: specify an address"),
+        last.contains("no terminal to choose a host: specify an address"),
         "{text}"
     );
 
@@ -134,7 +134,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(
-        text.contains("several hosts found: specify an address"),
+        text.contains("no terminal to choose a host: specify an address"),
         "{text}"
     );
     fake.stop();

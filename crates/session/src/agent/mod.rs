@@ -54,7 +54,7 @@ const EXIT_TERMINATED: u8 = 70;
 pub(crate) enum CaptureMethod {
     /// Capture of a virtual display, as with `openuvr host --virtual`
     Screen,
-    /// Capture inside its process, as with `openuvr run`
+    /// Capture inside the application's process, as with `openuvr run`
     Run,
     /// OpenXR application, as with `openuvr xr`
     Xr,
@@ -114,8 +114,8 @@ pub struct Args {
     /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
-    /// Let a single window fill the display, with dialogs centred over it; set false for desktop sessions, and for window
-    /// managers that do not take over from a running one (as openbox --replace does)
+    /// Let the first window fill the display, with dialogs centred over it. Set to false for desktop sessions, and for
+    /// window managers that do not take over from a running one (as openbox --replace does)
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
     /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and cannot be combined with
@@ -128,10 +128,10 @@ pub struct Args {
     /// Persistent home folder of the application, for one session at a time [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// Seconds without a client and without a renewal after which the session ends
+    /// Seconds with neither a client nor a renewal after which the session ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lease: u32,
-    /// Address to listen on; free ports are chosen if none is given
+    /// Address to listen on; without PORT, free ports are chosen
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
     /// Serve the portal at a Unix socket in the session's folder instead of a TCP port, for a portal on this machine
@@ -141,10 +141,10 @@ pub struct Args {
     /// --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
-    /// Limit of the private memory of all processes of the session in bytes, with K, M or G [default: no limit]
+    /// Limit of the private memory of all processes of the session together in bytes, with K, M or G [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// Limit of the disk space of its home and its temporary files in bytes, with K, M or G
+    /// Limit of the disk space of the application's home and temporary files together in bytes, with K, M or G
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     disk: u64,
     /// Seconds without a picture of the application after which the session ends

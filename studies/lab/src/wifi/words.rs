@@ -174,7 +174,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "mcs",
         value: "0..13",
-        help: "modulation and coding [11; vht-su: 9]; 12 and 13 with eht-su",
+        help: "modulation and coding [11; vht-su: 9]; 12 and 13 only with eht-su",
         set: |draft, value| number(value).map(|mcs| draft.scenario.setup.radio.mcs = mcs),
     },
     Word {
@@ -186,13 +186,13 @@ const WORDS: [Word; 34] = [
     Word {
         name: "width",
         value: "20|40|80|160|320",
-        help: "MHz of the channel [80]; 320 with eht-su",
+        help: "MHz of the channel [80]; 320 only with eht-su",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.radio.width = n),
     },
     Word {
         name: "guard",
         value: "400ns|800ns|1600ns|3200ns",
-        help: "guard interval [paper: 3200ns, otherwise 800ns]; 400ns with vht-su",
+        help: "guard interval [paper: 3200ns, otherwise 800ns]; 400ns only with vht-su",
         set: |draft, value| {
             let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
             draft.scenario.setup.radio.guard = guard;
@@ -275,7 +275,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "edca",
         value: "uniform|standard",
-        help: "all categories equal as in the study, or the standard's",
+        help: "all categories equal, or the standard's [paper: uniform]",
         set: |draft, value| {
             draft.scenario.setup.edca = match value {
                 "uniform" => Setup::paper().edca,
@@ -408,7 +408,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "per frame: a random number (up to those that fit, or N), or N [fit]",
+        help: "batches of a frame: random up to what fits or to N, or always N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -436,7 +436,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "hops",
         value: "1|2",
-        help: "2: the server is also a station, and the access point relays [1]",
+        help: "1: a wired server; 2: a station as server, the access point relays [1]",
         set: |draft, value| {
             draft.hops = match value {
                 "1" => 1,
@@ -449,7 +449,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "server-streams",
         value: "1..8",
-        help: "spatial streams of such a server [streams]",
+        help: "with hops=2: spatial streams of the server [as streams]",
         set: |draft, value| number(value).map(|n| draft.server_streams = Some(n)),
     },
 ];

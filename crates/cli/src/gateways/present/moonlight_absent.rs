@@ -22,7 +22,9 @@ pub(super) fn open(
     _desk: Option<LaunchDesk>,
 ) -> Result<Option<Door>> {
     if config.moonlight.is_some() {
-        bail!("--moonlight: this program was built without it; build it with ./dev build");
+        bail!(
+            "--moonlight: this program was built without support for Moonlight; build it with ./dev build"
+        );
     }
     Ok(None)
 }

@@ -84,7 +84,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     note(
         account.joined,
         "packets were several datagrams joined by segmentation or receive offload (GSO, GRO); they \
-         were cut apart by their headers, and those of each have one time",
+         were cut apart by their headers, and the datagrams of a packet have the packet's time",
     );
     note(account.joined_datagrams, "datagrams were in them");
     note(
@@ -317,7 +317,7 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
             " The captures were named in the other order: packets of one arrived before they left.";
     }
     if joined.one_of > 1 {
-        said += &format!(" One of {} packets was looked at.", joined.one_of);
+        said += &format!(" One packet in {} was looked at.", joined.one_of);
     }
     println!("\n{said}");
     let lost = |crossing: &Crossing| crossing.sent - crossing.arrived;
