@@ -331,12 +331,17 @@ impl<'a> Rig<'a> {
         self.meter = meter;
         let reader = self.reader()?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
+        // Displayed slice by slice, the top of a picture is visible before the picture is submitted.
+        let join: Join = match self.both_ends {
+            Some(_) => journey::join_by_capture,
+            None => journey::join,
+        };
         let any_complete = &mut |seen: &[Sighting]| {
             // Errors of the record are reported at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
             let mut record = journey::parse(&text).unwrap_or_default();
             record.retain(journey::Row::belongs_to_session);
-            let joined = journey::join(seen, &record);
+            let joined = join(seen, &record);
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
         let check = &mut || pair.check();
@@ -364,7 +369,7 @@ impl<'a> Rig<'a> {
         Ok(Stream {
             link,
             still_cores,
-            ..with_record(case, &record, reaction_ms, &pictures.compared())
+            ..with_record(case, &record, join, reaction_ms, &pictures.compared())
         })
     }
 
@@ -545,15 +550,19 @@ impl Drop for SchedGuard {
     }
 }
 
+/// Finds the row of the record for each sighting.
+type Join = for<'a> fn(&[Sighting], &'a [journey::Row]) -> Vec<Option<&'a journey::Row>>;
+
 /// Keeps only complete frames, and the record's rows in the time of these samples.
 fn with_record(
     mut case: Case,
     record: &[journey::Row],
+    join: Join,
     reaction_ms: Vec<f64>,
     compared: &[(Sighting, f64)],
 ) -> Stream {
     let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
-    let joined = journey::join(&sightings, record);
+    let joined = join(&sightings, record);
     for (sample, row) in case.samples.iter_mut().zip(&joined) {
         sample.outcome = row.map(|row| row.outcome.clone());
     }
