@@ -74,7 +74,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     assert!(why.contains("rfkill unblock wifi"), "{why}");
     radios.rig.machine.succeed("rfkill unblock wifi").unwrap();
     for (options, remedy) in [
-        ("--interface wlan7", "wlan7 is no wireless interface"),
+        ("--interface wlan7", "wlan7 is not a wireless interface"),
         ("--country ZZ", "does not accept the country ZZ"),
         // No country permits an access point in 5 GHz everywhere.
         ("--band 5", "--country"),
@@ -102,7 +102,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
         "perl -e '$( = 1000; $) = \"1000 1000\"; $< = $> = 1000; $ENV{{XDG_RUNTIME_DIR}} = \"/tmp/session\"; exec @ARGV' {ap}"
     );
     let why = radios.refused(0, &user);
-    assert!(why.contains("only root may"), "{why}");
+    assert!(why.contains("this requires root"), "{why}");
     radios.expect_state(0, &before);
     // An interface that another program uses.
     let network = "interface=wlan0\\ndriver=nl80211\\nssid=a\\nchannel=1\\nhw_mode=g\\n";

@@ -80,7 +80,7 @@ fn managed_cards_become_access_point_and_client() {
     radios.wait_for("client", "showing");
     let frames = radios.rig.frames(3);
     assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
-    assert!(radios.log("client").contains("by NetworkManager"));
+    assert!(radios.log("client").contains("through NetworkManager"));
     radios.end("client", "TERM");
     radios.end("ap", "TERM");
     assert_eq!([profiles(&mut radios, 0), profiles(&mut radios, 1)], before);
