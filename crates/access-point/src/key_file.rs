@@ -2,7 +2,7 @@
 //! restart.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -10,16 +10,13 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::passphrase::Passphrase;
 
-/// Maximum size of a file that is read.
-const LONGEST: u64 = 1024;
-
 /// The key in the first line of a file. If the file does not exist, or with `replace`, a new key is generated and written.
 ///
 /// # Errors
 /// Returns a one-line error if the file cannot be read or written, has no key, or is readable by other users.
 pub(crate) fn open(path: &Path, replace: bool) -> Result<Passphrase> {
     let shown = path.display();
-    let text = match File::open(path) {
+    let key = match File::open(path) {
         _ if replace => return create(path).with_context(|| format!("can't write {shown}")),
         Err(why) if why.kind() == ErrorKind::NotFound => {
             return create(path).with_context(|| format!("can't write {shown}"));
@@ -35,13 +32,9 @@ pub(crate) fn open(path: &Path, replace: bool) -> Result<Passphrase> {
                     "{shown}: others can read this key: run chmod 600 '{shown}', or use --new-key"
                 );
             }
-            let mut text = String::new();
-            let read = file.take(LONGEST).read_to_string(&mut text);
-            read.with_context(|| format!("can't read {shown}"))?;
-            text
+            Passphrase::from_first_line(file).with_context(|| format!("can't read {shown}"))?
         }
     };
-    let key = Passphrase::new(text.lines().next().unwrap_or_default());
     key.ok_or_else(|| {
         anyhow!("{shown}: its first line is not a key of 8 to 63 printable ASCII characters: change it, or use --new-key")
     })

@@ -4,6 +4,7 @@
 //! same form for all, one key serves WPA2 and WPA3.
 
 use std::fmt;
+use std::io::{self, Read};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -17,6 +18,9 @@ const GROUPS: usize = 4;
 /// access point, at some 10⁶ keys per second and card.
 const GROUP: usize = 5;
 
+/// The maximum size of a file with a passphrase that is read.
+const LONGEST_FILE: u64 = 1024;
+
 /// A passphrase: 8 to 63 printable ASCII characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Passphrase(String);
@@ -27,6 +31,16 @@ impl Passphrase {
     pub fn new(text: &str) -> Option<Passphrase> {
         let valid = (8..=63).contains(&text.len()) && text.bytes().all(|b| matches!(b, 32..=126));
         valid.then(|| Passphrase(text.to_owned()))
+    }
+
+    /// The passphrase in the first line of a file, of which at most 1 KiB is read; `None` if that line is not a passphrase.
+    ///
+    /// # Errors
+    /// Returns the system's error, or an error if the text is not UTF-8.
+    pub fn from_first_line(file: impl Read) -> io::Result<Option<Passphrase>> {
+        let mut text = String::new();
+        file.take(LONGEST_FILE).read_to_string(&mut text)?;
+        Ok(Passphrase::new(text.lines().next().unwrap_or_default()))
     }
 
     /// A new random passphrase; `None` if the system provides no random numbers.

@@ -1,7 +1,7 @@
 //! The access point that a client joins before it searches for its host.
 
 use std::fs::File;
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,6 @@ use openuvr_terminal::out;
 use openuvr_terminal::signals::INTERRUPTED;
 
 use crate::config::{ClientConfig, ViaAp};
-
-/// The maximum size of a key file.
-const LONGEST: u64 = 1024;
 
 /// The interval of checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -56,10 +53,8 @@ pub(super) fn join(config: &ClientConfig, stop: &AtomicBool) -> Result<Use> {
 
 fn from_file(file: &Path) -> Result<Passphrase> {
     let shown = file.display();
-    let mut text = String::new();
-    let read = File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-    read.with_context(|| format!("can't read the key in {shown}"))?;
-    let key = Passphrase::new(text.lines().next().unwrap_or_default());
+    let read = File::open(file).and_then(Passphrase::from_first_line);
+    let key = read.with_context(|| format!("can't read the key in {shown}"))?;
     key.ok_or_else(|| {
         anyhow!("{shown}: its first line is not a key of 8 to 63 printable ASCII characters; `openuvr ap` shows the key")
     })

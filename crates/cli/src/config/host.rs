@@ -48,7 +48,7 @@ use choices::{DisplayKind, InputKind, Rate, SoundFrame, Subpel};
 settings! {
     /// The configuration of a host.
     HostConfig is "host" {
-        about: "Stream an X display or a single window to clients";
+        about: "Stream a display, a window or a virtual display to clients";
         examples: "\
 Examples:
   openuvr host                              the whole display; new clients pair with the PIN shown

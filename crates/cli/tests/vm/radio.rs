@@ -98,11 +98,12 @@ impl Radios {
 
     /// Ends a program by a signal, and waits for it.
     pub(crate) fn end(&mut self, name: &str, signal: &str) {
-        let machine = &mut self.rig.machine;
-        machine
-            .succeed(&format!("kill -{signal} $(cat /tmp/{name}.pid)"))
-            .unwrap();
-        machine
+        let kill = format!("kill -{signal} $(cat /tmp/{name}.pid)");
+        if let Err(why) = self.rig.machine.succeed(&kill) {
+            panic!("{why:#}\n{}", self.log(name));
+        }
+        self.rig
+            .machine
             .wait_for(&format!("! test -d /proc/$(cat /tmp/{name}.pid)"))
             .unwrap();
     }
