@@ -192,7 +192,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "guard",
         value: "400ns|800ns|1600ns|3200ns",
-        help: "guard interval [paper: 3200ns, otherwise 800ns]; 400ns only with vht-su",
+        help: "guard interval [paper: 3200ns, else 800ns]; 400ns only with vht-su",
         set: |draft, value| {
             let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
             draft.scenario.setup.radio.guard = guard;
