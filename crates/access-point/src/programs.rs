@@ -42,8 +42,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Runs a command, and ends it on SIGTERM. The trap interrupts the first `wait`.
-const SHELL_SCRIPT: &str = r#""$@" & trap "kill $!" TERM; wait $!; wait $!"#;
+/// Runs a command, and ends it on SIGTERM, which may also come before the command has been started. The trap interrupts the
+/// first `wait`.
+const SHELL_SCRIPT: &str = r#"trap 'ended=yes; kill $! 2>/dev/null' TERM; "$@" & [ -z "$ended" ] || kill $!; wait $!; wait $!"#;
 
 /// A program of the distribution.
 #[derive(Clone, Debug)]
