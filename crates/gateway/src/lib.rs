@@ -188,9 +188,8 @@ impl Gateway {
     ) -> Result<Gateway, GatewayError> {
         let bind = setup.bind;
         let failed = |error| GatewayError::Bind { bind, error };
-        let entrance = Listener::open(&setup)?;
+        let (entrance, media) = Listener::open(&setup)?;
         let fingerprint = entrance.fingerprint();
-        let media = UdpSocket::bind(entrance.address().unwrap_or(bind)).map_err(failed)?;
         let address = media.local_addr().map_err(failed)?;
         media.set_nonblocking(true).map_err(failed)?;
         // A smaller buffer is not an error, because a lost burst is retransmitted.
@@ -257,42 +256,33 @@ impl Gateway {
 
 /// The listener for incoming connections.
 enum Listener {
-    Https(std::net::TcpListener, SocketAddr, Arc<Tls>),
+    Https(std::net::TcpListener, Arc<Tls>),
     Socket(std::os::unix::net::UnixListener),
 }
 
 impl Listener {
-    fn open(setup: &Setup) -> Result<Listener, GatewayError> {
+    /// Opens the listener and the socket for media.
+    fn open(setup: &Setup) -> Result<(Listener, UdpSocket), GatewayError> {
+        let bind = setup.bind;
+        let failed = |error| GatewayError::Bind { bind, error };
         if let Some(PortalListener::Socket(socket)) = &setup.portal {
-            let failed = |error| GatewayError::Socket {
+            let listener = portal_socket::bind(socket).map_err(|error| GatewayError::Socket {
                 socket: socket.clone(),
                 error,
-            };
-            return portal_socket::bind(socket)
-                .map(Listener::Socket)
-                .map_err(failed);
+            })?;
+            let media = UdpSocket::bind(bind).map_err(failed)?;
+            return Ok((Listener::Socket(listener), media));
         }
-        let bind = setup.bind;
         let names = PageNames::of(bind, setup.names());
         let tls = Arc::new(Tls::open(&setup.certificate, names, SystemTime::now())?);
-        let failed = |error| GatewayError::Bind { bind, error };
-        let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
+        let (listener, media) = media_sockets::bind_both(bind).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Listener::Https(listener, address, tls))
-    }
-
-    /// Its TCP address.
-    fn address(&self) -> Option<SocketAddr> {
-        match self {
-            Listener::Https(_, address, _) => Some(*address),
-            Listener::Socket(_) => None,
-        }
+        Ok((Listener::Https(listener, tls), media))
     }
 
     fn fingerprint(&self) -> String {
         match self {
-            Listener::Https(_, _, tls) => tls.fingerprint(),
+            Listener::Https(_, tls) => tls.fingerprint(),
             Listener::Socket(_) => String::new(),
         }
     }
@@ -301,7 +291,7 @@ impl Listener {
     fn take(self, shared: &Arc<Shared>) -> std::io::Result<()> {
         let shared = shared.clone();
         match self {
-            Listener::Https(listener, _, tls) => {
+            Listener::Https(listener, tls) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 // A portal continues to expect the certificate that the session had at its start.
                 if !shared.portal_alone {

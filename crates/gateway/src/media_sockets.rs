@@ -5,12 +5,29 @@
 //! browser that loaded the page from https://127.0.0.1 therefore needs another address of this machine.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use crate::own_addresses::own_addresses;
 
 /// Maximum number of local addresses offered to a browser on this machine. One per family suffices; bridges add more.
 const MAX_LOCAL_ADDRESSES: usize = 4;
+
+/// Attempts to find a port that is free for both TCP and UDP (guess: most ports are free).
+const PORT_ATTEMPTS: u32 = 16;
+
+/// Binds a TCP listener and the UDP socket for media to the same port. For port 0, the system chooses a port that is free for
+/// TCP, although another program may use it for UDP.
+pub(crate) fn bind_both(bind: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let mut attempts = if bind.port() == 0 { PORT_ATTEMPTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let listener = TcpListener::bind(bind)?;
+        match UdpSocket::bind(listener.local_addr()?) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}
+            media => return Ok((listener, media?)),
+        }
+    }
+}
 
 /// See the module.
 pub(crate) struct MediaSockets {
@@ -80,5 +97,24 @@ fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
     match (socket.local_addr(), to.ip()) {
         (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),
         _ => to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_another_program_uses_for_udp_is_not_chosen() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        // Enough that some of the chosen ports are in use: Linux has 28,232 of them.
+        let used: Vec<_> = (0..500).map(|_| UdpSocket::bind(any).unwrap()).collect();
+        for _ in 0..300 {
+            let (listener, media) = bind_both(any).unwrap();
+            assert_eq!(listener.local_addr().unwrap(), media.local_addr().unwrap());
+        }
+        let taken = used[0].local_addr().unwrap();
+        let refused = bind_both(taken).err().unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
     }
 }
