@@ -29,17 +29,7 @@ const CLIENT_NEEDS: &[(&str, &str)] = &[
 
 pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
     let Some(name) = name else {
-        return vec![Finding::missing(
-            "display",
-            "no X display given",
-            match role.hosts() {
-                true => {
-                    "run this inside the X session, or use --display :0; a virtual one: openuvr host --virtual 1280x720 -- \
-                     COMMAND"
-                }
-                false => "run this inside the X session, or through Xwayland, or use --display :0",
-            },
-        )];
+        return vec![without_display(role)];
     };
     let (conn, number) = match display::connect(name) {
         Ok(connected) => connected,
@@ -70,6 +60,29 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
         findings.push(needs(&conn, "client's extensions", CLIENT_NEEDS));
     }
     findings
+}
+
+/// A host can still stream the applications that it starts. A client has no window.
+fn without_display(role: Role) -> Finding {
+    let (name, summary) = ("display", "no X display given");
+    match role {
+        Role::Host => Finding::better(
+            name,
+            format!("{summary}: a host can only stream what it starts on a virtual display"),
+            "openuvr host --virtual 1280x720 -- COMMAND; for a desktop, run this inside its session, or use --display :0",
+        ),
+        Role::Client => Finding::missing(
+            name,
+            summary,
+            "run this inside the X session, or through Xwayland, or use --display :0; without a window system: openuvr \
+             client --present kms",
+        ),
+        Role::Both => Finding::missing(
+            name,
+            format!("{summary}: a client has no window, and a host has no desktop to capture"),
+            "run this inside the X session, or use --display :0; on a server: openuvr doctor --role host",
+        ),
+    }
 }
 
 fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> Finding {
@@ -128,8 +141,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_display_no_role_can_run() {
-        for role in [Role::Host, Role::Client, Role::Both] {
+    fn without_a_display_a_host_can_run_but_no_client() {
+        assert_eq!(findings(Role::Host, None)[0].level, Level::Better);
+        for role in [Role::Client, Role::Both] {
             let found = findings(role, None);
             assert_eq!(found[0].level, Level::Missing);
         }

@@ -158,7 +158,7 @@ impl Report {
         let role = match self.role {
             Role::Host => "a host",
             Role::Client => "a client",
-            Role::Both => "a host and a client",
+            Role::Both => "both host and client",
         };
         let better = match self.count(Level::Better) {
             0 => "no improvements found".to_owned(),
